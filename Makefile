@@ -1,0 +1,88 @@
+# Kavka. `make run` and `make test` set up all they need; a second run finds it there.
+# Needs Python 3.11 or newer, and make.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PORT ?= 9092
+DATA ?= ./data
+WORKERS ?= 2
+CRASH_ROUNDS ?= 50
+
+VENV := .venv
+BIN := $(VENV)/bin
+STEP := .ci/step
+
+# What pip was given last. A change of the pins or of the project installs again.
+PINS := constraints.txt pyproject.toml
+FOR_RUN := $(VENV)/.installed-run
+FOR_TEST := $(VENV)/.installed-test
+
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
+
+.PHONY: help run test lint unit format crash bench clean java
+.PHONY: lint-style lint-format lint-types lint-imports lint-seams
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name what; do \
+		printf '  make %-8s %s\n' "$$name" "$$what"; done
+
+run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./data (DATA=)
+	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
+		--override "log.dirs=$(DATA)"
+
+test: lint java tests ## all that CI runs: lints, types, and every test
+
+.PHONY: tests
+tests: $(FOR_TEST)
+	@$(STEP) "tests" $(PYTEST) tests
+
+lint: lint-style lint-format lint-types lint-imports lint-seams ## all checks that run no test
+
+lint-style: $(FOR_TEST)
+	@$(STEP) "ruff check" $(BIN)/ruff check --quiet .
+
+lint-format: $(FOR_TEST)
+	@$(STEP) "ruff format" $(BIN)/ruff format --quiet --diff .
+
+lint-types: $(FOR_TEST)
+	@$(STEP) "mypy" $(BIN)/mypy --no-error-summary
+
+lint-imports: $(FOR_TEST)
+	@$(STEP) "import-linter" $(BIN)/lint-imports --no-logo
+
+lint-seams: $(FOR_TEST)
+	@$(STEP) "seam and size lint" env PYTHONPATH=tests $(BIN)/python -m lint
+
+unit: $(FOR_TEST) ## only the unit tests
+	@$(STEP) "unit tests" $(PYTEST) tests/unit tests/lint
+
+format: $(FOR_TEST) ## put the sources into the project's form
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+crash: $(FOR_TEST) ## kill a broker under load, 50 times (CRASH_ROUNDS=), and count the records
+	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest tests/broker -k crash
+
+bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
+	@env PYTHONPATH=src $(BIN)/python -m bench
+
+clean: ## remove what make made, but not ./data
+	rm -rf $(VENV) build dist src/kavka.egg-info .cache .mypy_cache .ruff_cache .pytest_cache \
+		.hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@.ci/java
+
+$(BIN)/python:
+	@$(STEP) "environment in $(VENV)" .ci/venv $(VENV)
+
+$(FOR_RUN): $(PINS) | $(BIN)/python
+	@$(STEP) "install the broker" .ci/install $(VENV) .
+	@touch $@
+
+$(FOR_TEST): $(PINS) | $(BIN)/python
+	@$(STEP) "install the broker and its tests" .ci/install $(VENV) ".[test,lint]"
+	@touch $@ $(FOR_RUN)

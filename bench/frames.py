@@ -1,0 +1,193 @@
+"""Requests as bytes, built once and sent many times, and where to look in the answers.
+
+Old, fixed-layout versions that both brokers serve (field layouts: Kafka's protocol guide). Built
+here and not with the broker's own codec, so that a mistake in it cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+CLIENT_ID: Final = b"bench"
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+
+TOPIC_ALREADY_EXISTS: Final = 36
+
+_BATCH_OVERHEAD_BYTES: Final = 61
+_LENGTH_PREFIX_BYTES: Final = 12
+
+
+def frame(api_key: int, version: int, body: bytes) -> bytes:
+    """A whole request with header v1 and correlation id 1."""
+    header = struct.pack(">hhih", api_key, version, 1, len(CLIENT_ID)) + CLIENT_ID
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def string(text: str) -> bytes:
+    """A protocol string with its 16-bit length."""
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def api_versions() -> bytes:
+    """ApiVersions v0."""
+    return frame(API_VERSIONS, 0, b"")
+
+
+def create_topic(name: str, partitions: int, timeout_ms: int = 10_000) -> bytes:
+    """CreateTopics v4 for one topic with one replica."""
+    topic = string(name) + struct.pack(">ihii", partitions, 1, 0, 0)
+    return frame(
+        CREATE_TOPICS, 4, struct.pack(">i", 1) + topic + struct.pack(">i?", timeout_ms, False)
+    )
+
+
+def create_topic_error(answer: memoryview) -> int:
+    """The error code in an answer to `create_topic` (correlation, throttle, count, name, code)."""
+    (name_length,) = struct.unpack_from(">h", answer, 12)
+    return int(struct.unpack_from(">h", answer, 14 + name_length)[0])
+
+
+def delete_topic(name: str, timeout_ms: int = 10_000) -> bytes:
+    """DeleteTopics v1 for one topic."""
+    return frame(
+        DELETE_TOPICS, 1, struct.pack(">i", 1) + string(name) + struct.pack(">i", timeout_ms)
+    )
+
+
+def delete_topic_error(answer: memoryview) -> int:
+    """The error code in an answer to `delete_topic`: the same layout."""
+    return create_topic_error(answer)
+
+
+class Batch(NamedTuple):
+    """How a record batch is filled: `records` values of `value_bytes` each, uncompressed."""
+
+    value_bytes: int
+    records: int
+
+    @property
+    def payload_bytes(self) -> int:
+        """What a user wrote: the values alone. 'GB' in every produce row counts these."""
+        return self.value_bytes * self.records
+
+    def encode(self) -> bytes:
+        """A record batch of magic 2 from base offset 0, without keys, headers or producer id."""
+        value = b"v" * self.value_bytes
+        records = b"".join(_record(delta, value) for delta in range(self.records))
+        now_ms = int(time.time() * 1000)
+        checked = struct.pack(
+            ">hiqqqhii", 0, self.records - 1, now_ms, now_ms, -1, -1, -1, self.records
+        )
+        length = _BATCH_OVERHEAD_BYTES - _LENGTH_PREFIX_BYTES + len(records)
+        crc = crc32c(records, crc32c(checked))
+        return struct.pack(">qiibI", 0, length, -1, 2, crc) + checked + records
+
+
+def produce(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
+    """Produce v7 of one batch to one partition."""
+    return frame(
+        PRODUCE,
+        7,
+        struct.pack(">hhii", -1, acks, 30_000, 1)
+        + string(topic)
+        + struct.pack(">iii", 1, partition, len(batch))
+        + batch,
+    )
+
+
+def produce_error_at(topic: str) -> int:
+    """Where the error code lies in an answer to `produce`, counted from its size field."""
+    return 4 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4
+
+
+def produce_answer_bytes(topic: str) -> int:
+    """Size of a whole answer to `produce`: code, base offset, two more longs, throttle time."""
+    return produce_error_at(topic) + 2 + 8 + 8 + 8 + 4
+
+
+class FetchRequest:
+    """Fetch v4 of one partition; only the offset changes from one request to the next."""
+
+    def __init__(
+        self, topic: str, partition: int, *, max_wait_ms: int, partition_max_bytes: int
+    ) -> None:
+        body = (
+            struct.pack(">iiiib", -1, max_wait_ms, 1, 50 << 20, 0)
+            + struct.pack(">i", 1)
+            + string(topic)
+            + struct.pack(">iiqi", 1, partition, 0, partition_max_bytes)
+        )
+        self._buffer = bytearray(frame(FETCH, 4, body))
+        self._offset_at = len(self._buffer) - 12
+
+    def at(self, offset: int) -> bytearray:
+        """The frame that asks for `offset`; the same buffer each time."""
+        struct.pack_into(">q", self._buffer, self._offset_at, offset)
+        return self._buffer
+
+
+def fetched_records(answer: memoryview) -> memoryview:
+    """The record bytes in an answer (without its size field) to a `FetchRequest`.
+
+    RuntimeError when the broker answered with an error code.
+    """
+    (name_length,) = struct.unpack_from(">h", answer, 12)
+    position = 14 + name_length + 4 + 4  # name, partition count, index
+    error, _high_watermark, _last_stable, aborted = struct.unpack_from(">hqqi", answer, position)
+    if error:
+        raise RuntimeError(f"Fetch answered error {error}")
+    position += 22 + 16 * max(0, aborted)
+    (length,) = struct.unpack_from(">i", answer, position)
+    return answer[position + 4 : position + 4 + max(0, length)]
+
+
+def base_offset(batch: memoryview) -> int:
+    """The base offset of the batch that starts here."""
+    return int(struct.unpack_from(">q", batch)[0])
+
+
+def offsets_of(records: memoryview) -> Iterator[range]:
+    """The offsets of each whole batch in fetched record bytes; a cut last batch is left out."""
+    position = 0
+    while position + _BATCH_OVERHEAD_BYTES <= len(records):
+        first, length = struct.unpack_from(">qi", records, position)
+        if position + _LENGTH_PREFIX_BYTES + length > len(records):
+            return
+        (last_delta,) = struct.unpack_from(">i", records, position + 23)
+        yield range(first, first + last_delta + 1)
+        position += _LENGTH_PREFIX_BYTES + length
+
+
+def _record(offset_delta: int, value: bytes) -> bytes:
+    fields: Sequence[bytes] = (
+        b"\0",  # attributes
+        _varint(0),  # timestamp delta
+        _varint(offset_delta),
+        _varint(-1),  # no key
+        _varint(len(value)),
+        value,
+        _varint(0),  # no headers
+    )
+    record = b"".join(fields)
+    return _varint(len(record)) + record
+
+
+def _varint(number: int) -> bytes:
+    zigzag = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)

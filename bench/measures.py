@@ -1,0 +1,173 @@
+"""The rows of the report: what each measure is called, which way is better, and what is aimed at.
+
+Aims are for two cores shared with the clients; `stretch` is where a prototype of the hot path got.
+`docs/benchmarks.md` explains the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+Better = Literal["less", "more"]
+
+
+class Measure(NamedTuple):
+    """One row. `aim` and `stretch` bound the median, in the row's unit."""
+
+    key: str
+    label: str
+    better: Better = "less"
+    aim: float | None = None
+    stretch: float | None = None
+
+    def meets(self, value: float, bound: float) -> bool:
+        """Whether `value` is at least as good as `bound`."""
+        return value <= bound if self.better == "less" else value >= bound
+
+
+class Section(NamedTuple):
+    """Rows that belong together."""
+
+    title: str
+    measures: tuple[Measure, ...]
+
+
+class Fill(NamedTuple):
+    """A way to fill produce requests: its key, its name, and the aims for it."""
+
+    key: str
+    label: str
+    cpu_aim: float
+    cpu_stretch: float
+    rate_aim: float
+    rate_stretch: float | None
+
+
+_BIG: Final = (0.7, 0.6, 1000.0, None)
+_SMALL: Final = (2.2, 1.6, 400.0, 500.0)
+
+FILLS: Final = (
+    Fill("16k-1k", "16 KiB batches of 1 KiB", *_SMALL),
+    Fill("16k-100", "16 KiB batches of 100 B", *_SMALL),
+    Fill("1m-1k", "1 MB batches of 1 KiB", *_BIG),
+    Fill("1m-100", "1 MB batches of 100 B", *_BIG),
+)
+
+
+def _produced() -> Iterator[Measure]:
+    for fill in FILLS:
+        yield Measure(
+            f"produce-{fill.key}.cpu",
+            f"broker CPU-s per GB, {fill.label}",
+            aim=fill.cpu_aim,
+            stretch=fill.cpu_stretch,
+        )
+    yield Measure("produce-16k-1k-all.cpu", "broker CPU-s per GB, 16 KiB of 1 KiB, acks=all")
+    for fill in FILLS:
+        yield Measure(
+            f"produce-{fill.key}.rate",
+            f"one socket MB/s, {fill.label}",
+            "more",
+            fill.rate_aim,
+            fill.rate_stretch,
+        )
+    yield Measure("produce-16k-1k-all.rate", "one socket MB/s, 16 KiB of 1 KiB, acks=all", "more")
+
+
+def _single(key: str, label: str, aim: float, stretch: float) -> tuple[Measure, ...]:
+    return (
+        Measure(f"{key}.cpu", f"broker CPU µs a request, {label}", aim=aim, stretch=stretch),
+        Measure(f"{key}.rate", f"requests/s, {label}", "more"),
+        Measure(f"{key}.p50", f"answer ms p50, {label}"),
+        Measure(f"{key}.p99", f"answer ms p99, {label}"),
+    )
+
+
+def _delivered(
+    key: str, label: str, p50: float | None = None, p99: float | None = None
+) -> tuple[Measure, ...]:
+    return (
+        Measure(f"{key}.p50", f"end to end ms p50, {label}", aim=p50),
+        Measure(f"{key}.p99", f"end to end ms p99, {label}", aim=p99),
+        Measure(f"{key}.p999", f"end to end ms p99.9, {label}"),
+        Measure(f"{key}.cpu", f"broker CPU % of a core, {label}"),
+    )
+
+
+def _lag(key: str, label: str) -> tuple[Measure, ...]:
+    return tuple(
+        Measure(f"{key}.{quantile}", f"ApiVersions answer ms {name}, {label}")
+        for quantile, name in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
+    )
+
+
+def _client(key: str, label: str) -> tuple[Measure, ...]:
+    return (
+        Measure(f"{key}.rate", f"MB/s, {label}", "more"),
+        Measure(f"{key}.cpu", f"broker CPU-s per GB, {label}"),
+    )
+
+
+SECTIONS: Final = (
+    Section(
+        "Start and rest",
+        (
+            Measure("start.fresh", "first acknowledged write after start, s, fresh", aim=0.3),
+            Measure("start.again", "first acknowledged write after start, s, restart", aim=0.3),
+            Measure("start.stop", "clean stop, s"),
+            Measure("rest.rss", "memory at rest, MB", aim=60),
+            Measure("rest.cpu", "CPU at rest, % of a core", aim=0.5),
+            Measure("end.rss", "memory after the bench, MB", aim=150),
+        ),
+    ),
+    Section("Produce, raw socket, 5 requests in flight", tuple(_produced())),
+    Section(
+        "Consume, raw socket, plain Fetch v4, 1 MiB a request",
+        (
+            Measure("consume.cpu", "broker CPU-s per GB", aim=0.35, stretch=0.25),
+            Measure("consume.rate", "one socket MB/s", "more"),
+        ),
+    ),
+    Section(
+        "Single-record Produce, raw sockets",
+        (
+            *_single("single-1", "one in flight", 32, 24),
+            *_single("single-16", "16 connections", 18, 13),
+        ),
+    ),
+    Section(
+        "End to end at 1,000 records/s",
+        (*_delivered("e2e", "raw", 0.2, 0.8), *_delivered("e2e-librdkafka", "confluent-kafka")),
+    ),
+    Section(
+        "1,000 idle connections",
+        (
+            Measure("idle.rss", "memory growth, MB", aim=8),
+            Measure("idle.cpu", "CPU at rest with them, % of a core"),
+            *_delivered("idle-e2e", "raw, with them"),
+        ),
+    ),
+    Section(
+        "Loop lag: a probe every 10 ms under bulk load",
+        (*_lag("lag-16k", "16 KiB batches"), *_lag("lag-1m", "1 MB batches")),
+    ),
+    Section(
+        "What a user's client sees (one producer, acks=all, the client is often the limit)",
+        (
+            *_client("java-1k", "Java ProducerPerformance, 1 KiB"),
+            Measure("java-1k.p99", "acknowledged ms p99, Java ProducerPerformance, 1 KiB"),
+            *_client("java-100", "Java ProducerPerformance, 100 B"),
+            *_client("librdkafka-1k", "confluent-kafka, 1 KiB"),
+            *_client("librdkafka-100", "confluent-kafka, 100 B"),
+        ),
+    ),
+    Section(
+        "The machine under this broker",
+        (
+            Measure("machine.speed", "a fixed piece of work, CPU ms"),
+            Measure("machine.others", "cores used by everything else"),
+            Measure("machine.stolen", "cores taken by the hypervisor"),
+        ),
+    ),
+)

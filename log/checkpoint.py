@@ -1,0 +1,79 @@
+"""Apache Kafka's small text files: version, number of entries, one entry a line.
+
+Pure text here; who writes and reads the file decides about fsync and about what to do without
+it. An empty file counts as one without entries, as Kafka leaves such files behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from kavka.log.errors import CorruptFileError
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+VERSION: Final = 0
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint: topic, partition, offset."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return _encode(lines)
+
+
+def decode_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
+    """The offsets by topic and partition; CorruptFileError names `path`."""
+    return {
+        (topic, _number(partition, path)): _number(offset, path)
+        for topic, partition, offset in _decode(data, path, columns=3)
+    }
+
+
+def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """The leader-epoch checkpoint: epoch, start offset."""
+    return _encode([f"{epoch} {start}" for epoch, start in epochs])
+
+
+def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
+    """Epochs and their start offsets, as they stand in the file."""
+    return [
+        (_number(epoch, path), _number(start, path))
+        for epoch, start in _decode(data, path, columns=2)
+    ]
+
+
+def _encode(lines: list[str]) -> bytes:
+    return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
+
+
+def _decode(data: bytes, path: str, *, columns: int) -> list[list[str]]:
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(path, "it is not text") from error
+    if len(lines) < 2:
+        if lines:
+            _check_version(lines[0], path)
+        return []
+    _check_version(lines[0], path)
+    count = _number(lines[1], path)
+    entries = [line.split() for line in lines[2:]]
+    for entry in entries:
+        if len(entry) != columns:
+            raise CorruptFileError(path, f"the line {' '.join(entry)!r} is malformed")
+    if len(entries) != count:
+        raise CorruptFileError(path, f"it promises {count} entries and has {len(entries)}")
+    return entries
+
+
+def _check_version(line: str, path: str) -> None:
+    version = _number(line, path)
+    if version != VERSION:
+        raise CorruptFileError(path, f"its version is {version}, not {VERSION}")
+
+
+def _number(text: str, path: str) -> int:
+    if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit():
+        raise CorruptFileError(path, f"{text[:40]!r} is no number")
+    return int(text)

@@ -1,0 +1,95 @@
+"""Leader epochs of a partition: which epoch began at which offset (KIP-101, KIP-320).
+
+A replica that was leader for a while may have records that the next leader lacks; by asking for
+the end of its own last epoch it learns where to cut. Saved as `leader-epoch-checkpoint`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+UNDEFINED: Final = (-1, -1)
+"""Epoch and end offset when nothing is known."""
+
+
+class LeaderEpochs:
+    """Epochs with their start offsets, both rising. In memory; the owner saves it."""
+
+    __slots__ = ("_epochs", "_starts", "latest")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.latest = -1
+        for epoch, start in entries:
+            self.assign(epoch, start)
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def entries(self) -> list[tuple[int, int]]:
+        """Epochs and start offsets, oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start: int) -> bool:
+        """`epoch` begins at offset `start`; whether that is news.
+
+        Entries that contradict it (a later epoch or one that starts later) give way.
+        """
+        if epoch < 0 or start < 0:
+            raise ValueError(f"leader epoch {epoch} can't begin at offset {start}")
+        if epoch == self.latest and self._starts[-1] <= start:
+            return False
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        self.latest = epoch
+        return True
+
+    def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """The greatest known epoch not above `epoch`, and the offset after its last record.
+
+        For an epoch older than all that are known: that epoch and the first known start.
+        `UNDEFINED` for one that is newer than all, or -1.
+        """
+        if epoch < 0 or epoch > self.latest:
+            return UNDEFINED
+        if epoch == self.latest:
+            return epoch, log_end
+        after = bisect_right(self._epochs, epoch)
+        return self._epochs[after - 1] if after else epoch, self._starts[after]
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was, or would be, written; -1 unknown."""
+        after = bisect_right(self._starts, offset)
+        return self._epochs[after - 1] if after else -1
+
+    def truncate_end(self, end: int) -> bool:
+        """Drop epochs that start at `end` or later; whether there were any."""
+        if not self._starts or self._starts[-1] < end:
+            return False
+        while self._starts and self._starts[-1] >= end:
+            self._epochs.pop()
+            self._starts.pop()
+        self.latest = self._epochs[-1] if self._epochs else -1
+        return True
+
+    def truncate_start(self, start: int) -> bool:
+        """Drop epochs that ended before `start`, and let the first begin there."""
+        after = bisect_right(self._starts, start)
+        if after == 0 or (after == 1 and self._starts[0] == start):
+            return False
+        del self._epochs[: after - 1]
+        del self._starts[: after - 1]
+        self._starts[0] = start
+        return True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._epochs.clear()
+        self._starts.clear()
+        self.latest = -1

@@ -1,0 +1,28 @@
+"""What can be wrong with the files of a log."""
+
+from __future__ import annotations
+
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+class StorageError(Exception):
+    """A log directory that can't be used as it is; the message says which and what to do."""
+
+
+class CorruptFileError(StorageError):
+    """A small file (checkpoint, snapshot, metadata) whose content makes no sense."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} is corrupt: {why}")
+        self.path = path
+
+
+class CorruptLogError(ApiError):
+    """Something in a segment is no record batch; nothing behind it can be served."""
+
+    def __init__(self, path: str, position: int, why: str) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"{path} has no batch at byte {position}: {why}"
+        )
+        self.path = path
+        self.position = position

@@ -1,0 +1,318 @@
+"""The disk's seam: what the log asks of a file system, and the real one.
+
+Nothing else in the package opens a file. `kavka.log.memfs` is the twin that tests and simulations
+use, with power cuts, torn writes, failing fsyncs and full disks.
+
+Paths are plain strings joined with "/". Errors are the OSError of the operating system. A file
+that is no longer referenced is closed, so one that was dropped (evicted, deleted, rolled) stays
+readable for whoever still holds it, be it in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+from typing import Final, Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+_OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+_NO_NOWAIT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class File(Protocol):
+    """One open file, readable and writable. Offsets and sizes are bytes."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill `buffer`, waiting for the disk; how many bytes there were before the file's end."""
+        ...
+
+    def read_cached(self, buffer: memoryview, offset: int) -> int | None:
+        """Fill `buffer` from memory alone. None: not all of it is there, use `read_into`.
+
+        Where the file system can't tell (no RWF_NOWAIT) this is a plain read.
+        """
+        ...
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        """Write all of `data`, or raise OSError having written an unknown part of it."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut, or lengthen with zeros, to `size` bytes."""
+        ...
+
+    def size(self) -> int:
+        """The file's length."""
+        ...
+
+    def sync(self) -> None:
+        """Return when data and length are on the disk; the one call that may take long."""
+        ...
+
+    def close(self) -> None:
+        """Close now instead of with the last reference; nobody may use the file any more."""
+        ...
+
+
+class Lock(Protocol):
+    """A held lock on a file."""
+
+    def release(self) -> None:
+        """Let others have it."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Names, directories and whole-file operations. Missing paths raise FileNotFoundError."""
+
+    def open(self, path: str) -> File:
+        """An existing file."""
+        ...
+
+    def create(self, path: str) -> File:
+        """A new, empty file; one that exists is emptied."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int:
+        """Length in bytes of the file at `path`."""
+        ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory and those above it; nothing happens when it is there."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory; an existing file at `target` is replaced in one step."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; nothing happens when it isn't there."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make the directory's names (created, renamed, removed) survive a power cut."""
+        ...
+
+    def sync_file(self, path: str) -> None:
+        """fsync the file at `path`."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole file."""
+        ...
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Replace a whole file so that a reader, or a crash, sees the old one or the new one.
+
+        Without `sync` it survives the process' end but not a power cut; the caller sees to
+        `sync_file` and `sync_dir` before relying on it.
+        """
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock file at `path`; BlockingIOError when another process holds it."""
+        ...
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_fd", "_nowait")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._nowait = _RWF_NOWAIT
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        while len(data) < size:
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        done = os.preadv(self._fd, [buffer], offset)
+        while 0 < done < len(buffer):
+            more = os.preadv(self._fd, [buffer[done:]], offset + done)
+            if not more:
+                break
+            done += more
+        return done
+
+    def read_cached(self, buffer: memoryview, offset: int) -> int | None:
+        nowait = self._nowait
+        if nowait is None:
+            return self.read_into(buffer, offset)
+        try:
+            done = os.preadv(self._fd, [buffer], offset, nowait)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
+                raise
+            self._nowait = None
+            return self.read_into(buffer, offset)
+        return done if done == len(buffer) else None
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        size = len(data)
+        done = os.pwrite(self._fd, data, offset)
+        if done < size:
+            view = memoryview(data)
+            while done < size:
+                done += os.pwrite(self._fd, view[done:], offset + done)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsLock:
+    """A lock that holds as long as its descriptor is open."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+class OsFs:
+    """The file system of the operating system."""
+
+    def open(self, path: str) -> File:
+        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def create(self, path: str) -> File:
+        return OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_dir(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            if os.path.lexists(path):
+                raise
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_file(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool) -> None:
+        temporary = f"{path}.tmp"
+        file = self.create(temporary)
+        try:
+            file.pwrite(data, 0)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        os.replace(temporary, path)
+        if sync:
+            self.sync_dir(os.path.dirname(path) or ".")
+
+    def lock(self, path: str) -> Lock:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _lock_descriptor(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        return OsLock(fd)
+
+
+def _lock_descriptor(fd: int) -> None:
+    """Lock a whole file for as long as `fd` is open.
+
+    Java locks with fcntl and flock doesn't see that. A lock of the open file description meets
+    both Apache Kafka's lock and that of a second broker in this very process.
+    """
+    if _OFD_SETLK is None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    whole_file = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        fcntl.fcntl(fd, _OFD_SETLK, whole_file)
+    except PermissionError as error:  # what some systems say where others say EAGAIN
+        raise BlockingIOError(error.errno, error.strerror) from error

@@ -1,0 +1,1 @@
+"""Everything with a socket, a task or a thread, and the settings of the broker."""

@@ -1,0 +1,46 @@
+"""The parts of a running broker, as handlers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kavka.seams import Clock, Jobs, Random, Tasks
+from kavka.server.auth.authorizer import Authorizer
+from kavka.server.config import BrokerSettings
+from kavka.server.controller.runner import Controller
+from kavka.server.delayed import Purgatory
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.producer_ids import ProducerIds
+from kavka.server.quotas import Quotas
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.sessions import FetchSessions
+from kavka.server.topic_configs import TopicConfigs
+from kavka.wire.api import Api
+from kavka.wire.frame import ArenaPool
+
+
+@dataclass(slots=True)
+class Broker:
+    """One instance a broker; made by `kavka.server.main`, read by every handler."""
+
+    settings: BrokerSettings
+    clock: Clock
+    tasks: Tasks
+    jobs: Jobs
+    random: Random
+    authorizer: Authorizer
+    quotas: Quotas
+    metadata: MetadataCache
+    topic_configs: TopicConfigs
+    controller: Controller
+    replicas: ReplicaManager
+    purgatory: Purgatory
+    sessions: FetchSessions
+    producer_ids: ProducerIds
+    arenas: ArenaPool
+    apis: Sequence[Api] = ()
+
+    @property
+    def broker_id(self) -> int:
+        return self.settings.broker_id

@@ -1,0 +1,363 @@
+"""Settings of the broker that mean something to Kavka.
+
+First those that the broker itself reads (`field` names their place in BrokerSettings), then the
+defaults of topic settings. Kafka's other names are in `known_rows`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Check, Items, Limit
+from kavka.server.config.rows import Config, Importance, Mode, Status
+from kavka.server.config.topic_rows import HOUR_MS, MINUTE_MS, TOPIC_ROWS
+from kavka.server.config.values import LONG_MAX, Type, Value
+
+HIGH: Final = Importance.HIGH
+MEDIUM: Final = Importance.MEDIUM
+LOW: Final = Importance.LOW
+
+
+def _row(
+    name: str,
+    type_: Type,
+    default: Value,
+    check: Check | None,
+    importance: Importance,
+    doc: str,
+    *,
+    dynamic: Mode = Mode.READ_ONLY,
+    field: str | None = None,
+    internal: bool = False,
+) -> Config:
+    """A row that is honoured; its field is named like the setting unless said otherwise."""
+    return Config(
+        name,
+        type_,
+        default,
+        doc,
+        check,
+        importance,
+        dynamic,
+        field=name.replace(".", "_") if field is None else field,
+        internal=internal,
+    )
+
+
+_NETWORK_ROWS: Final = (
+    _row(
+        "listeners",
+        Type.LIST,
+        ("PLAINTEXT://:9092",),
+        Items(may_be_empty=False),
+        HIGH,
+        "Where the broker listens, as NAME://host:port. Without host: on all interfaces; with "
+        "port 0: on a free one. Those named in controller.listener.names are left out.",
+        dynamic=Mode.PER_BROKER,
+    ),
+    _row(
+        "advertised.listeners",
+        Type.LIST,
+        None,
+        Items(may_be_empty=False),
+        HIGH,
+        "Addresses that clients are told to connect to; those of listeners when not set. Without "
+        "host: this machine's name; with port 0: the port that the listener got.",
+    ),
+    _row(
+        "listener.security.protocol.map",
+        Type.STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        None,
+        LOW,
+        "The protocol of each listener, as NAME:PROTOCOL. A listener can be PLAINTEXT only so far.",
+        dynamic=Mode.PER_BROKER,
+        field="",
+    ),
+    _row(
+        "inter.broker.listener.name",
+        Type.STRING,
+        None,
+        None,
+        MEDIUM,
+        "The listener that brokers use among themselves: one of advertised.listeners, PLAINTEXT "
+        "when not set.",
+    ),
+    _row(
+        "socket.listen.backlog.size",
+        Type.INT,
+        50,
+        AtLeast(1),
+        MEDIUM,
+        "How many connections may wait to be accepted. The system may have a lower limit.",
+    ),
+    _row(
+        "socket.receive.buffer.bytes",
+        Type.INT,
+        102_400,
+        None,
+        HIGH,
+        "The receive buffer of a connection's socket in bytes. -1: the system's choice.",
+    ),
+    _row(
+        "socket.request.max.bytes",
+        Type.INT,
+        104_857_600,
+        AtLeast(1),
+        HIGH,
+        "The biggest request in bytes; a connection that announces a bigger one is closed.",
+    ),
+    _row(
+        "socket.send.buffer.bytes",
+        Type.INT,
+        102_400,
+        None,
+        HIGH,
+        "The send buffer of a connection's socket in bytes. -1: the system's choice.",
+    ),
+    _row(
+        "connections.max.idle.ms",
+        Type.LONG,
+        600_000,
+        None,
+        MEDIUM,
+        "A connection without a request for this long is closed.",
+    ),
+    _row(
+        "queued.max.requests",
+        Type.INT,
+        500,
+        AtLeast(1),
+        HIGH,
+        "How many requests may wait for their answer in the whole broker before it stops reading.",
+    ),
+)
+
+_BROKER_ROWS: Final = (
+    _row(
+        "broker.id",
+        Type.INT,
+        -1,
+        None,
+        HIGH,
+        "The older name of node.id; if both are set they must be equal.",
+        field="",
+    ),
+    _row(
+        "node.id",
+        Type.INT,
+        None,
+        AtLeast(0),
+        HIGH,
+        "This broker's number, different for each broker of a cluster. 1 when not set.",
+        field="broker_id",
+    ),
+    _row(
+        "broker.rack",
+        Type.STRING,
+        None,
+        None,
+        MEDIUM,
+        "The rack of this broker, which clients are told.",
+    ),
+    _row(
+        "log.dir",
+        Type.LIST,
+        ("/tmp/kafka-logs",),
+        Items(may_be_empty=False),
+        HIGH,
+        "Directories for data, where log.dirs is not set.",
+        field="",
+    ),
+    _row(
+        "log.dirs",
+        Type.LIST,
+        None,
+        Items(may_be_empty=False),
+        HIGH,
+        "Directories for data; partitions are spread over them.",
+    ),
+    _row(
+        "auto.create.topics.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        HIGH,
+        "Whether a topic that a client asks for is created with the defaults.",
+    ),
+    _row(
+        "default.replication.factor",
+        Type.INT,
+        1,
+        None,
+        MEDIUM,
+        "Replicas of a topic that does not say how many.",
+    ),
+    _row(
+        "delete.topic.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        HIGH,
+        "Whether clients may delete topics.",
+    ),
+    _row(
+        "num.partitions",
+        Type.INT,
+        1,
+        AtLeast(1),
+        MEDIUM,
+        "Partitions of a topic that does not say how many.",
+    ),
+    _row(
+        "fetch.max.bytes",
+        Type.INT,
+        57_671_680,
+        AtLeast(1024),
+        MEDIUM,
+        "The most bytes of records in one answer to a fetch, whatever the client asks for. The "
+        "first batch is given whole even if it is bigger.",
+    ),
+    _row(
+        "max.incremental.fetch.session.cache.slots",
+        Type.INT,
+        1000,
+        AtLeast(0),
+        MEDIUM,
+        "How many fetch sessions are kept (KIP-227). Clients beyond it fetch without one.",
+    ),
+    _row(
+        "request.timeout.ms",
+        Type.INT,
+        30_000,
+        None,
+        HIGH,
+        "How long the broker waits for an answer to a request of its own.",
+    ),
+)
+
+_STORAGE_ROWS: Final = (
+    _row(
+        "log.flush.offset.checkpoint.interval.ms",
+        Type.INT,
+        60_000,
+        AtLeast(0),
+        HIGH,
+        "Time between two notes of how far each log is safely on disk. After a crash, what comes "
+        "later is checked.",
+    ),
+    _row(
+        "log.flush.scheduler.interval.ms",
+        Type.LONG,
+        LONG_MAX,
+        None,
+        HIGH,
+        "Time between two looks for logs that are due by flush.ms.",
+    ),
+    _row(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        Type.INT,
+        60_000,
+        AtLeast(0),
+        HIGH,
+        "Time between two notes of where each log begins.",
+    ),
+    _row(
+        "replica.high.watermark.checkpoint.interval.ms",
+        Type.LONG,
+        5_000,
+        None,
+        HIGH,
+        "Time between two notes of the high watermark of each partition.",
+    ),
+    _row(
+        "producer.id.expiration.check.interval.ms",
+        Type.INT,
+        600_000,
+        AtLeast(1),
+        LOW,
+        "Time between two looks for producers that are due by producer.id.expiration.ms.",
+        internal=True,
+    ),
+    _row(
+        "producer.id.expiration.ms",
+        Type.INT,
+        86_400_000,
+        AtLeast(1),
+        LOW,
+        "A partition forgets the sequence numbers of a producer that has been silent this long.",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+)
+
+_TOPICS: Final = {row.name: row for row in TOPIC_ROWS}
+
+
+def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> Config:
+    """The broker's setting that is the topics' default of `topic_key`."""
+    topic = _TOPICS[topic_key]
+    return Config(
+        name,
+        topic.type,
+        topic.default,
+        f"What {topic_key} is for topics that do not set it.",
+        topic.check,
+        importance,
+        Mode.CLUSTER_WIDE,
+        status=Status.WARNED if topic.status is Status.WARNED else topic.status,
+        note=topic.note,
+    )
+
+
+def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: Check) -> Config:
+    """As `_default_of`, for a time that can be given in several units by different names."""
+    weaker = [key for key, _ in _TOPICS[topic_key].fallback]
+    others = [key for key in weaker if key != name]
+    return _default_of(topic_key, name, HIGH)._replace(
+        type=Type.LONG if unit == "milliseconds" else Type.INT,
+        default=default,
+        check=check,
+        doc=f"What {topic_key} is for topics that do not set it, in {unit}. "
+        f"Of {', '.join(weaker)} the first that is set counts."
+        if others
+        else f"What {topic_key} is for topics that do not set it.",
+        dynamic=Mode.CLUSTER_WIDE if unit == "milliseconds" else Mode.READ_ONLY,
+    )
+
+
+_TOPIC_DEFAULT_ROWS: Final = (
+    _default_of("cleanup.policy", "log.cleanup.policy"),
+    _default_of("compression.gzip.level", "compression.gzip.level"),
+    _default_of("compression.lz4.level", "compression.lz4.level"),
+    _default_of("compression.type", "compression.type", HIGH),
+    _default_of("compression.zstd.level", "compression.zstd.level"),
+    _default_of("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    _default_of("file.delete.delay.ms", "log.segment.delete.delay.ms", HIGH),
+    _default_of("flush.messages", "log.flush.interval.messages", HIGH),
+    _time_of("flush.ms", "log.flush.interval.ms", "milliseconds", None, AtLeast(0)),
+    _default_of("index.interval.bytes", "log.index.interval.bytes"),
+    _default_of("local.retention.bytes", "log.local.retention.bytes"),
+    _default_of("local.retention.ms", "log.local.retention.ms"),
+    _default_of("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    _default_of("max.message.bytes", "message.max.bytes", HIGH),
+    _default_of("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+    _default_of("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
+    _default_of("message.timestamp.type", "log.message.timestamp.type"),
+    _default_of("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+    _default_of("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+    _default_of("min.insync.replicas", "min.insync.replicas", HIGH),
+    _default_of("preallocate", "log.preallocate"),
+    _default_of("retention.bytes", "log.retention.bytes", HIGH),
+    _time_of("retention.ms", "log.retention.ms", "milliseconds", None, Limit()),
+    _time_of("retention.ms", "log.retention.minutes", "minutes", None, Limit()),
+    _time_of("retention.ms", "log.retention.hours", "hours", 168, Limit()),
+    _default_of("segment.bytes", "log.segment.bytes", HIGH),
+    _default_of("segment.index.bytes", "log.index.size.max.bytes"),
+    _time_of("segment.jitter.ms", "log.roll.jitter.ms", "milliseconds", None, AtLeast(0)),
+    _time_of("segment.jitter.ms", "log.roll.jitter.hours", "hours", 0, AtLeast(0)),
+    _time_of("segment.ms", "log.roll.ms", "milliseconds", None, AtLeast(1)),
+    _time_of("segment.ms", "log.roll.hours", "hours", 168, AtLeast(1)),
+    _default_of("unclean.leader.election.enable", "unclean.leader.election.enable", HIGH),
+)
+
+BROKER_ROWS: Final = (*_NETWORK_ROWS, *_BROKER_ROWS, *_STORAGE_ROWS, *_TOPIC_DEFAULT_ROWS)

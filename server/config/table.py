@@ -1,0 +1,67 @@
+"""Finds the row of a setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from kavka.server.config.broker_rows import BROKER_ROWS
+from kavka.server.config.rows import Config
+from kavka.server.config.topic_rows import TOPIC_ROWS
+
+_BROKER: Final = {row.name: row for row in BROKER_ROWS}
+TOPIC: Final[Mapping[str, Config]] = {row.name: row for row in TOPIC_ROWS}
+
+_OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_MECHANISM: Final = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+_SYNONYMS: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+
+
+@cache
+def _known() -> dict[str, Config]:
+    # Imported when asked for: a start without a file of settings does without these rows.
+    from kavka.server.config.known_rows import KNOWN_ROWS
+
+    return {row.name: row for row in KNOWN_ROWS}
+
+
+def broker_row(name: str) -> Config | None:
+    """The row of broker setting `name`; None if Kafka has no such setting."""
+    return _BROKER.get(name) or _known().get(name)
+
+
+def broker_rows() -> list[Config]:
+    """All rows of broker settings, by name."""
+    return sorted([*_BROKER.values(), *_known().values()])
+
+
+def base_name(name: str) -> str:
+    """`ssl.key.password` for `listener.name.internal.ssl.key.password`; else `name` itself."""
+    match = _OF_LISTENER.fullmatch(name)
+    if match is None:
+        return name
+    # SASL settings may have the mechanism before their own name: plain.sasl.jaas.config.
+    return next((own for own in _OF_MECHANISM if match[1].endswith(own)), match[1])
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """Keys that can set what `name` sets, the strongest first; `name` is among them."""
+    if name == "log.flush.interval.ms":
+        return (name, "log.flush.scheduler.interval.ms")
+    for names in _SYNONYMS:
+        if name in names:
+            return names
+    base = base_name(name)
+    return (name,) if base == name else (name, base)

@@ -1,0 +1,98 @@
+"""Types of settings: from text to a value, and back to the text that Apache Kafka's tools show.
+
+Accepted spellings are those of Kafka's `ConfigDef.parseType` (values are trimmed, numbers may have
+a sign, booleans ignore case), but for hexadecimal doubles and NaN, which no setting has a use for.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+"""A parsed value; None where Kafka has null."""
+
+
+class Type(IntEnum):
+    """Type of a setting, numbered as in a DescribeConfigs response (`config_type`)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class BadValue(ValueError):
+    """A value that its setting does not allow; the message is the one Kafka's clients know."""
+
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+_WHOLE_NUMBER_BITS: Final = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|Infinity)")
+_COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
+_TRIMMED: Final = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
+
+
+def invalid(name: str, shown: object, reason: str) -> BadValue:
+    """The error for a value of setting `name`, in the form of Kafka's ConfigException."""
+    return BadValue(f"Invalid value {shown} for configuration {name}: {reason}")
+
+
+def parse(name: str, type_: Type, text: str) -> Value:
+    """The value that `text` means for setting `name`. Raises BadValue; ranges are not looked at."""
+    text = text.strip(_TRIMMED)
+    if type_ in _WHOLE_NUMBER_BITS:
+        return _whole_number(name, type_, text)
+    if type_ is Type.BOOLEAN:
+        if (lower := text.lower()) not in ("true", "false"):
+            raise invalid(name, text, "Expected value to be either true or false")
+        return lower == "true"
+    if type_ is Type.DOUBLE:
+        if not _DECIMAL.fullmatch(text):
+            raise invalid(name, text, "Not a number of type DOUBLE")
+        return float(text.rstrip("fFdD"))
+    if type_ is Type.LIST:
+        return tuple(_COMMA.split(text)) if text else ()
+    return text
+
+
+def _whole_number(name: str, type_: Type, text: str) -> int:
+    limit = 1 << (_WHOLE_NUMBER_BITS[type_] - 1)
+    if not _WHOLE_NUMBER.fullmatch(text) or not -limit <= (number := int(text)) < limit:
+        raise invalid(name, text, f"Not a number of type {type_.name}")
+    return number
+
+
+def to_text(value: Value) -> str | None:
+    """`value` as Kafka's tools show it; None for null."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return _double_text(value) if isinstance(value, float) else str(value)
+
+
+def _double_text(number: float) -> str:
+    """As Java's `Double.toString`: 1.0E7 where Python says 10000000.0."""
+    size = abs(number)
+    if size == float("inf"):
+        return "Infinity" if number > 0 else "-Infinity"
+    if size == 0 or 1e-3 <= size < 1e7:
+        return repr(number)
+    mantissa, _, exponent = repr(size).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) + len(digits) - len(fraction) - 1
+    digits = digits.rstrip("0")
+    return f"{'-' if number < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"

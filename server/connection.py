@@ -1,0 +1,288 @@
+"""One client connection: frames in, answers out in the order of the requests.
+
+Requests reach their handlers in the order of arrival, whatever an earlier one still waits for.
+Reading pauses while too many requests are unanswered, while the peer does not read its answers,
+and while it is throttled; so one connection's memory is bounded by one full arena, the answers
+of `UNANSWERED_MAX` requests of which only the last written may be big, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from types import CoroutineType
+from typing import Any, Final
+
+from kavka.seams import Tasks
+from kavka.server.context import BadRequest, Peer, RequestContext
+from kavka.server.dispatch import Call, Dispatcher
+from kavka.wire.api import Api
+from kavka.wire.frame import Arena, ArenaPool, FrameError, Framer
+
+logger = logging.getLogger(__name__)
+
+UNANSWERED_MAX: Final = 128
+"""Requests of one connection that may wait for their answer at once."""
+
+FRAMES_PER_TURN_MAX: Final = 64
+"""Frames handled before other connections get their turn; at 20 us each, 1.3 ms."""
+
+
+class _Slot:
+    """A place in the order of answers."""
+
+    __slots__ = ("api", "context", "request", "request_bytes", "response", "waiting")
+
+    def __init__(self, call: Call, waiting: asyncio.Future[Any] | None, request_bytes: int) -> None:
+        self.api = call.api
+        self.context = call.context
+        self.request = call.request
+        self.response = call.answer
+        self.waiting = waiting
+        self.request_bytes = request_bytes
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol of one accepted socket."""
+
+    __slots__ = (
+        "_arenas",
+        "_connections",
+        "_dispatcher",
+        "_framer",
+        "_lent",
+        "_listener",
+        "_muted",
+        "_out",
+        "_peer",
+        "_reading",
+        "_slots",
+        "_tasks",
+        "_transport",
+        "_write_paused",
+        "_writes_whole",
+    )
+
+    def __init__(
+        self,
+        listener: str,
+        dispatcher: Dispatcher,
+        tasks: Tasks,
+        arenas: ArenaPool,
+        connections: Connections,
+        request_bytes_max: int,
+    ) -> None:
+        self._listener = listener
+        self._dispatcher = dispatcher
+        self._tasks = tasks
+        self._arenas = arenas
+        self._connections = connections
+        self._framer = Framer(arenas, request_bytes_max)
+        self._slots: deque[_Slot] = deque()
+        self._out: list[Any] = []
+        self._lent: list[Arena] = []
+        self._transport: Any = None
+        self._reading = True
+        self._muted = False
+        self._write_paused = False
+
+    # -- the transport's calls ------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        # With no high-water mark the transport writes at once and tells, by `pause_writing`,
+        # whether all of it went out: then lent buffers are free again.
+        transport.set_write_buffer_limits(0)  # type: ignore[attr-defined]
+        # uvloop hands the parts to one writev; plain asyncio before 3.12 would join (copy) them.
+        self._writes_whole = type(transport).__module__.startswith("uvloop")
+        peername = transport.get_extra_info("peername") or ("unknown", 0)
+        self._peer = Peer(self._listener, f"{peername[0]}:{peername[1]}")
+        self._connections.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._connections.closed(self)
+        for slot in self._slots:
+            if slot.waiting is not None:
+                slot.waiting.cancel()
+        self._slots.clear()
+        self._lent.clear()  # the transport may still hold them: left to the garbage collector
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._framer.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._framer.received(nbytes)
+        self._serve()
+
+    def eof_received(self) -> bool:
+        return False  # close: a client that will not read answers needs none
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._give_back()
+        self._resume()
+
+    # -- requests -------------------------------------------------------------------------
+
+    def _may_read(self) -> bool:
+        return not (
+            self._write_paused
+            or self._muted
+            or self._transport is None
+            or len(self._slots) >= UNANSWERED_MAX
+        )
+
+    def _serve(self) -> None:
+        """Handle the frames at hand, a bounded number of them."""
+        framer = self._framer
+        try:
+            for _ in range(FRAMES_PER_TURN_MAX):
+                if not self._may_read():
+                    self._pause()
+                    break
+                frame = framer.next()
+                if frame is None:
+                    framer.rest()
+                    break
+                self._handle(frame)
+                if self._lent:
+                    self._flush()  # big answers leave one by one, or reading pauses
+            else:
+                self._pause()
+                self._tasks.call_soon(self._resume)
+        except (BadRequest, FrameError) as failure:
+            self._close(str(failure))
+            return
+        if self._out:
+            self._flush()
+
+    def _handle(self, frame: memoryview) -> None:
+        call = self._dispatcher.call(self._peer, frame)
+        answer = call.answer
+        if answer is None:
+            return
+        kind = answer.__class__
+        if kind is CoroutineType:
+            answer = self._tasks.spawn(answer, name=call.api.name)
+        elif kind is not asyncio.Future:
+            if self._slots:
+                self._slots.append(_Slot(call, None, len(frame)))
+            else:
+                self._write(call.api, call.context, answer, len(frame))
+            return
+        slot = _Slot(call, answer, len(frame))
+        self._slots.append(slot)
+        answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
+
+    def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+        """A handler that waited has its answer: send what is now at the head of the order."""
+        if self._transport is None or waiting.cancelled():
+            return
+        failure = waiting.exception()
+        slot.waiting = None
+        if failure is None:
+            slot.response = waiting.result()
+        else:
+            slot.response = self._dispatcher.failed(
+                slot.api, slot.context, slot.request, failure
+            )
+        slots = self._slots
+        while slots and slots[0].waiting is None:
+            head = slots.popleft()
+            self._write(head.api, head.context, head.response, head.request_bytes)
+        if self._out:
+            self._flush()
+        self._resume()
+
+    # -- back-pressure --------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        """Go on with the frames that were held back, then with the socket."""
+        if self._reading or not self._may_read():
+            return
+        self._reading = True
+        self._transport.resume_reading()
+        self._serve()
+
+    def _mute(self, throttle_ms: int) -> None:
+        self._muted = True
+        self._pause()
+        self._tasks.call_later(throttle_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._resume()
+
+    # -- answers --------------------------------------------------------------------------
+
+    def _write(self, api: Api, context: RequestContext, response: Any, size: int) -> None:
+        throttle_ms = self._dispatcher.throttle_ms(context, response, size)
+        self._out += self._dispatcher.encode(api, context, response)
+        if context.lent is not None:
+            self._lent += context.lent
+        if throttle_ms:
+            self._mute(throttle_ms)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if len(out) == 1:
+            transport.write(out[0])
+        elif self._writes_whole:
+            transport.writelines(out)
+        else:
+            for part in out:
+                transport.write(part)
+        if self._lent and not self._write_paused:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """The transport has let go of everything: lent buffers may be written again."""
+        for arena in self._lent:
+            self._arenas.give(arena)
+        self._lent.clear()
+
+    def _close(self, reason: str) -> None:
+        logger.info("closing connection from %s: %s", self._peer.address, reason)
+        if self._out:
+            self._flush()
+        self._pause()
+        if self._transport is not None:
+            self._transport.close()
+
+    def shut(self) -> None:
+        """Close without a reason to log: the broker stops. Written answers still go out."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Connections:
+    """All open connections of a broker."""
+
+    def __init__(self) -> None:
+        self._open: dict[Connection, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def opened(self, connection: Connection) -> None:
+        self._open[connection] = None
+
+    def closed(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+
+    def close_all(self) -> None:
+        for connection in list(self._open):
+            connection.shut()

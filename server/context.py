@@ -1,0 +1,50 @@
+"""Who asks: what every handler is told about a request beside the request itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.wire.frame import Arena
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a connection without authentication, as Apache Kafka names it."""
+
+
+class BadRequest(Exception):
+    """The request can't be answered; the connection is closed, as Apache Kafka closes it."""
+
+
+class Peer:
+    """What is true of a whole connection: who is at its other end, and where they came in."""
+
+    __slots__ = ("address", "listener", "principal")
+
+    def __init__(self, listener: str, address: str) -> None:
+        self.principal = ANONYMOUS
+        self.listener = listener
+        self.address = address
+
+
+class RequestContext:
+    """One request's circumstances. `lent` collects buffers that its answer is sent from."""
+
+    __slots__ = ("client_id", "correlation_id", "lent", "peer", "version")
+
+    def __init__(
+        self, peer: Peer, version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.peer = peer
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.lent: list[Arena] | None = None
+
+    def lend(self, arena: Arena) -> None:
+        """Send from `arena`: it goes back to its pool when the transport has let go of it."""
+        if self.lent is None:
+            self.lent = []
+        self.lent.append(arena)
+
+
+Response = Any
+"""Any object with the field names of the API's response schema."""

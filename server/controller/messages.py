@@ -1,0 +1,167 @@
+"""What a controller tells brokers: LeaderAndIsr, UpdateMetadata and StopReplica.
+
+Fields are those of Apache Kafka's schemas of the newest versions (LeaderAndIsr 7, UpdateMetadata
+8, StopReplica 4) in snake case, without the ones that only a KRaft controller sets. In process
+they are handed over as they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kavka.wire.errors import ErrorCode
+
+NO_LEADER: Final = -1
+LEADER_DURING_DELETE: Final = -2
+"""As leader in UpdateMetadata: the topic is being deleted, forget the partition."""
+
+EPOCH_DURING_DELETE: Final = -2
+"""As leader epoch in StopReplica: the topic is being deleted, whatever epoch the broker has."""
+
+NO_TOPIC_ID: Final = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrPartitionState:
+    """A partition's leader and replicas, for a broker that has one of them."""
+
+    partition_index: int
+    controller_epoch: int
+    """Of the controller that decided this."""
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    """Version of the partition's state in the coordination tree."""
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    is_new: bool
+    """Whether there was no replica before, so that one that is missing may be made."""
+    leader_recovery_state: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrTopicState:
+    topic_name: str
+    topic_id: uuid.UUID
+    partition_states: tuple[LeaderAndIsrPartitionState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrLiveLeader:
+    """Where followers find a leader: its inter-broker listener."""
+
+    broker_id: int
+    host_name: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    """Of the broker that it is meant for (KIP-380)."""
+    topic_states: tuple[LeaderAndIsrTopicState, ...]
+    live_leaders: tuple[LeaderAndIsrLiveLeader, ...]
+
+
+class TopicPartition(NamedTuple):
+    """Names one partition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrResponse:
+    """`error_code` other than NONE refuses the whole request."""
+
+    error_code: ErrorCode
+    partition_errors: dict[TopicPartition, ErrorCode]
+    """Partitions that the broker could not do as told; the others it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataPartitionState:
+    partition_index: int
+    controller_epoch: int
+    leader: int
+    """Or `NO_LEADER`, or `LEADER_DURING_DELETE`."""
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    """The partition epoch."""
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataTopicState:
+    topic_name: str
+    topic_id: uuid.UUID
+    partition_states: tuple[UpdateMetadataPartitionState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataEndpoint:
+    port: int
+    host: str
+    listener: str
+    security_protocol: str
+    """By name; the wire has its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataBroker:
+    id: int
+    endpoints: tuple[UpdateMetadataEndpoint, ...]
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadata:
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    topic_states: tuple[UpdateMetadataTopicState, ...]
+    """Only what changed; a partition that is not named stays as it is."""
+    live_brokers: tuple[UpdateMetadataBroker, ...]
+    """All of them, every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaPartitionState:
+    partition_index: int
+    leader_epoch: int
+    """Or `EPOCH_DURING_DELETE`."""
+    delete_partition: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaTopicState:
+    topic_name: str
+    partition_states: tuple[StopReplicaPartitionState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplica:
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    topic_states: tuple[StopReplicaTopicState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaResponse:
+    """`error_code` other than NONE refuses the whole request."""
+
+    error_code: ErrorCode
+    partition_errors: dict[TopicPartition, ErrorCode]
+    """Partitions that the broker could not do as told; the others it did."""

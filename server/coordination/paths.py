@@ -1,0 +1,325 @@
+"""Where Apache Kafka 3.9 keeps what in ZooKeeper, and the JSON it writes there.
+
+Pure. Paths, versions and keys are those of `kafka.zk.ZkData`, so that Apache Kafka's own brokers
+and tools can read the tree and share it. A decoder takes what Kafka's takes and raises ValueError
+(or KeyError for a missing key) on the rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_SEQUENCE: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+CLUSTER_ID: Final = "/cluster/id"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+CONFIG_CHANGES: Final = "/config/changes"
+CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+
+TOPIC_CONFIGS: Final = "topics"
+BROKER_CONFIGS: Final = "brokers"
+CONFIG_TYPES: Final = (TOPIC_CONFIGS, "clients", "users", BROKER_CONFIGS, "ips")
+DEFAULT_ENTITY: Final = "<default>"
+"""Name of the entity whose settings hold for all of its type that have none of their own."""
+
+PERSISTENT: Final = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    "/isr_change_notification",
+    PRODUCER_ID_BLOCK,
+    "/log_dir_event_notification",
+    *(f"/config/{kind}" for kind in CONFIG_TYPES),
+)
+"""What every broker makes at its start if it is not there."""
+
+NO_KRAFT_EPOCH: Final = -1
+
+
+def broker(broker_id: int) -> str:
+    """Registration of a broker; ephemeral."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    """A topic's id and replica assignment."""
+    return f"{TOPICS}/{name}"
+
+
+def partitions(name: str) -> str:
+    """Parent of a topic's partitions."""
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(name: str, index: int) -> str:
+    """Parent of a partition's state."""
+    return f"{TOPICS}/{name}/partitions/{index}"
+
+
+def partition_state(name: str, index: int) -> str:
+    """Leader and in-sync replicas; the node's version is the partition epoch."""
+    return f"{TOPICS}/{name}/partitions/{index}/state"
+
+
+def config(kind: str, entity: str) -> str:
+    """Settings of an entity; `kind` is one of `CONFIG_TYPES`."""
+    return f"/config/{kind}/{entity}"
+
+
+def topic_deletion(name: str) -> str:
+    """Mark of a topic that is to be deleted."""
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def ancestors(path: str) -> list[str]:
+    """The nodes above `path`, the root left out, from the top down."""
+    parts = path.split("/")[1:-1]
+    return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
+
+
+def uuid_text(value: uuid.UUID) -> str:
+    """Kafka's text form: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> uuid.UUID:
+    """The inverse of `uuid_text`."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def _dump(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _load(data: bytes | None) -> dict[str, Any]:
+    value = json.loads(data or b"")
+    if not isinstance(value, dict):
+        raise ValueError(f"not a JSON object: {value!r}")
+    return value
+
+
+class Endpoint(NamedTuple):
+    """One advertised listener of a broker."""
+
+    listener: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """What a broker registers about itself. Kafka's JSON version 5; without JMX."""
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
+    """`host` and `port` are those of the first PLAINTEXT listener, for very old clients."""
+    plain = [end for end in info.endpoints if end.security_protocol == "PLAINTEXT"]
+    return _dump(
+        {
+            "features": {},
+            "listener_security_protocol_map": {
+                end.listener: end.security_protocol for end in info.endpoints
+            },
+            "endpoints": [f"{end.listener}://{end.host}:{end.port}" for end in info.endpoints],
+            "jmx_port": -1,
+            "port": plain[0].port if plain else -1,
+            "host": plain[0].host if plain else None,
+            "version": 5,
+            "timestamp": str(now_ms),
+        }
+        | ({} if info.rack is None else {"rack": info.rack})
+    )
+
+
+def decode_broker(data: bytes | None) -> BrokerInfo:
+    """Any version from 2 on; listeners are named after protocols where there is no map."""
+    fields = _load(data)
+    protocols = fields.get("listener_security_protocol_map") or {}
+    endpoints = []
+    for text in fields["endpoints"]:
+        listener, _, address = text.partition("://")
+        host, _, port = address.rpartition(":")
+        protocol = protocols.get(listener, listener)
+        endpoints.append(Endpoint(listener, protocol, host.strip("[]"), int(port)))
+    return BrokerInfo(tuple(endpoints), fields.get("rack"))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAssignment:
+    """A topic's id and the replicas of each partition, the preferred leader first."""
+
+    topic_id: uuid.UUID | None
+    """None for a topic from before Kafka 2.8 that no controller has seen since (KIP-516)."""
+    replicas: Mapping[int, tuple[int, ...]]
+    adding: Mapping[int, tuple[int, ...]]
+    """Partitions under reassignment (KIP-455) only, and so `removing`."""
+    removing: Mapping[int, tuple[int, ...]]
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """Version 3 of the JSON."""
+    topic_id = assignment.topic_id
+    return _dump(
+        {
+            "removing_replicas": _lists(assignment.removing),
+            "partitions": _lists(assignment.replicas),
+        }
+        | ({} if topic_id is None else {"topic_id": uuid_text(topic_id)})
+        | {"adding_replicas": _lists(assignment.adding), "version": 3}
+    )
+
+
+def decode_topic(data: bytes | None) -> TopicAssignment:
+    """Any version; the older ones have no id and no reassignments."""
+    fields = _load(data)
+    topic_id = fields.get("topic_id")
+    return TopicAssignment(
+        None if topic_id is None else uuid_from_text(topic_id),
+        _tuples(fields.get("partitions", {})),
+        _tuples(fields.get("adding_replicas", {})),
+        _tuples(fields.get("removing_replicas", {})),
+    )
+
+
+def _lists(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+    return {str(index): list(brokers) for index, brokers in replicas.items()}
+
+
+def _tuples(replicas: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    return {index: tuple(replicas[str(index)]) for index in sorted(map(int, replicas))}
+
+
+class PartitionState(NamedTuple):
+    """Leader and in-sync replicas of a partition as a controller wrote them."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    leader_recovery_state: int = 0
+    """1 from an unclean election until the leader has recovered (KIP-704)."""
+
+
+def encode_partition_state(state: PartitionState) -> bytes:
+    """Version 1 of the JSON; the recovery state is there only when it says something."""
+    isr = ",".join(map(str, state.isr))
+    recovery = state.leader_recovery_state
+    more = f',"leader_recovery_state":{recovery}' if recovery else ""
+    return (
+        f'{{"controller_epoch":{state.controller_epoch},"leader":{state.leader},"version":1,'
+        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]{more}}}'
+    ).encode()
+
+
+def decode_partition_state(data: bytes | None) -> PartitionState:
+    fields = _load(data)
+    return PartitionState(
+        fields["leader"],
+        fields["leader_epoch"],
+        tuple(fields["isr"]),
+        fields["controller_epoch"],
+        fields.get("leader_recovery_state", 0),
+    )
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    return _dump(
+        {
+            "version": 2,
+            "brokerid": broker_id,
+            "timestamp": str(now_ms),
+            "kraftControllerEpoch": NO_KRAFT_EPOCH,
+        }
+    )
+
+
+def decode_controller(data: bytes | None) -> int:
+    """The controller's broker id."""
+    return int(_load(data)["brokerid"])
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    return int(data or b"")
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return _dump({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    return str(_load(data)["id"])
+
+
+def encode_config(settings: Mapping[str, str]) -> bytes:
+    return _dump({"version": 1, "config": dict(settings)})
+
+
+def decode_config(data: bytes | None) -> dict[str, str]:
+    """A node without data has no settings."""
+    if not data:
+        return {}
+    return {str(key): str(value) for key, value in _load(data).get("config", {}).items()}
+
+
+def encode_config_change(kind: str, entity: str) -> bytes:
+    """Version 2 of the notification."""
+    return _dump({"version": 2, "entity_path": f"{kind}/{entity}"})
+
+
+def decode_config_change(data: bytes | None) -> tuple[str, str]:
+    """Kind and entity that changed; version 1 spells them in two fields."""
+    fields = _load(data)
+    if fields["version"] == 1:
+        return str(fields["entity_type"]), str(fields["entity_name"])
+    if fields["version"] != 2:
+        raise ValueError(f"config change of version {fields['version']}")
+    kind, slash, entity = str(fields["entity_path"]).partition("/")
+    if not slash:
+        raise ValueError(f"no entity in the config change {fields!r}")
+    return kind, entity
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids given to one broker; both ends belong to it."""
+
+    broker_id: int
+    first: int
+    last: int
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    return _dump(
+        {
+            "version": 1,
+            "broker": block.broker_id,
+            "block_start": str(block.first),
+            "block_end": str(block.last),
+        }
+    )
+
+
+def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
+    fields = _load(data)
+    return ProducerIdBlock(
+        int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"])
+    )

@@ -1,0 +1,140 @@
+"""The embedded service's two files, and how a tree is loaded from them.
+
+`coordination.snapshot` has the nodes as of one transaction, `coordination.log` the transactions
+since. A log that still begins before the snapshot (power went off between the two) is as good:
+what the snapshot has is skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kavka.seams import Jobs, Tasks
+from kavka.server.coordination import storage_format
+from kavka.server.coordination.api import MultiFailed
+from kavka.server.coordination.storage_format import Corrupt
+from kavka.server.coordination.tree import Tree
+
+if TYPE_CHECKING:
+    from kavka.log.fs import File, FileSystem
+
+logger = logging.getLogger(__name__)
+
+LOG_NAME: Final = "coordination.log"
+SNAPSHOT_NAME: Final = "coordination.snapshot"
+
+LOG_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Where the log becomes a snapshot. Replaying as much takes about a tenth of a second."""
+
+SLICE_NODES: Final = 500
+"""Nodes or operations loaded or written out before the loop gets a turn: 1 to 2 ms."""
+
+
+class Storage:
+    """The two files. Its methods block, so they run as jobs, never two at a time."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self.directory = directory
+        self._fs = fs
+        self._log_path = f"{directory}/{LOG_NAME}"
+        self._snapshot_path = f"{directory}/{SNAPSHOT_NAME}"
+        self._log: File | None = None
+        self.log_bytes = 0
+
+    def append(self, transactions: list[bytes]) -> None:
+        """Add a frame and sync it."""
+        assert self._log is not None
+        frame = storage_format.encode_frame(transactions)
+        self._log.pwrite(frame, self.log_bytes)
+        self._log.sync()
+        self.log_bytes += len(frame)
+
+    def replace_log(self, snapshot: list[bytes]) -> None:
+        """Write a snapshot (but for its end) and begin the log anew."""
+        before = b"".join(snapshot)
+        end = storage_format.encode_snapshot_end(before)
+        self._fs.write_atomic(self._snapshot_path, before + end, sync=True)
+        self._begin_log()
+
+    def _begin_log(self) -> None:
+        self.close()
+        self._fs.write_atomic(self._log_path, storage_format.LOG_HEADER, sync=True)
+        self._log = self._fs.open(self._log_path)
+        self.log_bytes = len(storage_format.LOG_HEADER)
+
+    def read(self) -> tuple[bytes | None, bytes]:
+        """Snapshot and log; None where there is no snapshot. Makes the log if it is not there."""
+        snapshot = None
+        if self._fs.exists(self._snapshot_path):
+            snapshot = self._fs.read_bytes(self._snapshot_path)
+        if not self._fs.exists(self._log_path):
+            self._begin_log()
+            return snapshot, storage_format.LOG_HEADER
+        return snapshot, self._fs.read_bytes(self._log_path)
+
+    def begin_at(self, position: int, size: int) -> None:
+        """Append from `position` on; what the log has behind it is cut off."""
+        if self._log is None:
+            self._log = self._fs.open(self._log_path)
+        if position < size:
+            self._log.truncate(position)
+            self._log.sync()
+        self.log_bytes = position
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
+    """The tree that `storage` holds, with `storage` ready to append to it.
+
+    A torn end of the log is cut off. Corrupt for other damage, OSError from the disk.
+    """
+    snapshot, log = await jobs.run(storage.read)
+    try:
+        tree = Tree() if snapshot is None else await _decode_tree(snapshot, tasks)
+        end = await _replay(tree, memoryview(log), tasks)
+    except Corrupt as error:
+        raise Corrupt(f"{storage.directory}: {LOG_NAME} or {SNAPSHOT_NAME}: {error}") from error
+    if end < len(log):
+        logger.warning("coordination log: cut a torn end of %d bytes", len(log) - end)
+    await jobs.run(storage.begin_at, end, len(log))
+    return tree
+
+
+async def _decode_tree(snapshot: bytes, tasks: Tasks) -> Tree:
+    zxid, nodes = storage_format.decode_snapshot(memoryview(snapshot))
+    tree = Tree(zxid)
+    for number, (path, node) in enumerate(nodes, start=1):
+        tree.restore(path, node)
+        if number % SLICE_NODES == 0:
+            await tasks.sleep(0)
+    return tree
+
+
+async def _replay(tree: Tree, log: memoryview, tasks: Tasks) -> int:
+    """Execute the log's transactions that are not in the tree yet; where its last frame ends."""
+    position = len(storage_format.LOG_HEADER)
+    if bytes(log[:position]) != storage_format.LOG_HEADER:
+        raise Corrupt("not a log of a version that this Kavka reads")
+    ops_in_slice = 0
+    while (frame := storage_format.read_frame(log, position)) is not None:
+        for transaction in storage_format.decode_transactions(frame.payload):
+            if transaction.zxid <= tree.zxid:
+                continue
+            if transaction.zxid != tree.zxid + 1:
+                raise Corrupt(f"transactions after {tree.zxid} are missing")
+            try:
+                tree.execute(transaction)
+            except MultiFailed as failed:
+                raise Corrupt(f"transaction {transaction.zxid} does not fit: {failed}") from failed
+            ops_in_slice += len(transaction.ops)
+            if ops_in_slice >= SLICE_NODES:
+                ops_in_slice = 0
+                await tasks.sleep(0)
+        position = frame.end
+    storage_format.check_tail(log, position)
+    return position

@@ -1,0 +1,330 @@
+"""ZooKeeper's tree of nodes in memory: what a transaction does, and nothing else.
+
+Pure: no clock, no disk, no sessions that time out. A transaction carries its own number, time and
+session, so executing the same transactions again gives the same tree; that is how the log of the
+embedded service is replayed. Facts about versions, counters and errors are those of ZooKeeper 3.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from kavka.server.coordination.api import (
+    ANY_VERSION,
+    NO_SESSION,
+    BadArguments,
+    BadVersion,
+    CoordinationError,
+    Create,
+    Created,
+    Delete,
+    MultiFailed,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Op,
+    OpResult,
+    SetData,
+    Stat,
+    WatchEvent,
+    WatchKind,
+    Znode,
+)
+
+ROOT: Final = "/"
+
+_component = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+"
+_is_path = re.compile(rf"/(?:{_component}(?:/{_component})*)?").fullmatch
+
+K = TypeVar("K")
+
+
+def parent_of(path: str) -> str:
+    """The path of the parent; the root is its own."""
+    return path[: path.rindex("/")] or ROOT
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Parent and name."""
+    slash = path.rindex("/")
+    return path[:slash] or ROOT, path[slash + 1 :]
+
+
+def join_path(parent: str, name: str) -> str:
+    """The path of a child."""
+    return f"/{name}" if parent == ROOT else f"{parent}/{name}"
+
+
+class Node(NamedTuple):
+    """One node without its children. Immutable: a change puts another in its place."""
+
+    data: bytes | None
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    children_created: int
+    """Ever; names a sequential child and is half of `Stat.cversion`."""
+    ephemeral_owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Remove every ephemeral node of a session."""
+
+    session_id: int
+
+
+TreeOp: TypeAlias = Op | CloseSession
+
+
+class Transaction(NamedTuple):
+    """What `Tree.execute` does in one step."""
+
+    zxid: int
+    time_ms: int
+    session_id: int
+    ops: Sequence[TreeOp]
+
+
+@dataclass(slots=True)
+class _Step:
+    """A transaction under way: how to take it back, and what it has to tell."""
+
+    by: Transaction
+    undo: list[tuple[str, Node | None]] = field(default_factory=list)
+    """Each node before it was touched, None for one that was not there."""
+    events: list[WatchEvent] = field(default_factory=list)
+
+
+class Outcome(NamedTuple):
+    """One result an operation, and what watches have to see, in order."""
+
+    results: list[OpResult]
+    events: list[WatchEvent]
+
+
+class Tree:
+    """The nodes. `zxid` is the number of the last transaction that changed them."""
+
+    def __init__(self, zxid: int = 0) -> None:
+        self.zxid = zxid
+        self._nodes: dict[str, Node] = {ROOT: Node(None, 0, 0, 0, 0, 0, 0, 0, 0)}
+        self._children: dict[str, dict[str, None]] = {}
+        self._ephemerals: dict[int, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, path: str) -> Znode:
+        """Data and Stat, or NoNode."""
+        return Znode(self._node(path).data, self.stat(path))
+
+    def exists(self, path: str) -> Stat | None:
+        """Stat, or None where there is no node."""
+        return self.stat(path) if path in self._nodes else None
+
+    def children(self, path: str) -> list[str]:
+        """Names of the children, sorted, or NoNode."""
+        self._node(path)
+        return sorted(self._children.get(path, ()))
+
+    def stat(self, path: str) -> Stat:
+        """A node's Stat, or NoNode."""
+        node = self._node(path)
+        count = len(self._children.get(path, ()))
+        return Stat(
+            czxid=node.czxid,
+            mzxid=node.mzxid,
+            pzxid=node.pzxid,
+            ctime=node.ctime,
+            mtime=node.mtime,
+            version=node.version,
+            # one up a creation and one up a deletion, of which there were created - count
+            cversion=2 * node.children_created - count,
+            ephemeral_owner=node.ephemeral_owner,
+            data_length=len(node.data or b""),
+            num_children=count,
+        )
+
+    def ephemerals(self) -> list[int]:
+        """Sessions that own nodes, in the order in which they made their first."""
+        return list(self._ephemerals)
+
+    def copy_nodes(self) -> dict[str, Node]:
+        """All nodes as they are now; stays as it is while the tree goes on."""
+        return self._nodes.copy()
+
+    def restore(self, path: str, node: Node) -> None:
+        """Put back a node of `copy_nodes`; the order of the nodes makes no difference."""
+        self._nodes[path] = node
+        if path != ROOT:
+            self._attach(path, node)
+
+    def execute(self, transaction: Transaction) -> Outcome:
+        """Do all operations or none. MultiFailed says which one could not be done and why."""
+        step = _Step(transaction)
+        results: list[OpResult] = []
+        for index, op in enumerate(transaction.ops):
+            try:
+                results.append(self._do(op, step))
+            except CoordinationError as error:
+                self._revert(step.undo)
+                raise MultiFailed(index, error) from error
+        self.zxid = transaction.zxid
+        return Outcome(results, step.events)
+
+    def _do(self, op: TreeOp, step: _Step) -> OpResult:
+        if isinstance(op, SetData):
+            return self._set(op, step)
+        if isinstance(op, Create):
+            return self._create(op, step)
+        if isinstance(op, CloseSession):
+            for path in list(self._ephemerals.get(op.session_id, ())):
+                self._remove(path, step)
+            return None
+        self._expect(op.path, op.version)
+        if isinstance(op, Delete):
+            if op.path == ROOT:
+                raise BadArguments(op.path)
+            if op.path in self._children:
+                raise NotEmpty(op.path)
+            self._remove(op.path, step)
+        return None
+
+    def _set(self, op: SetData, step: _Step) -> Stat:
+        node, by = self._expect(op.path, op.version), step.by
+        self._put(
+            op.path,
+            Node(
+                op.data,
+                node.czxid,
+                by.zxid,
+                node.pzxid,
+                node.ctime,
+                by.time_ms,
+                node.version + 1,
+                node.children_created,
+                node.ephemeral_owner,
+            ),
+            step,
+        )
+        step.events.append(WatchEvent(WatchKind.DATA_CHANGED, op.path))
+        return self.stat(op.path)
+
+    def _create(self, op: Create, step: _Step) -> Created:
+        if not _is_path(op.path + "1" if op.sequential else op.path):
+            raise BadArguments(op.path)
+        parent_path = parent_of(op.path)
+        parent = self._node(parent_path)
+        path = f"{op.path}{parent.children_created:010d}" if op.sequential else op.path
+        if path in self._nodes:
+            raise NodeExists(path)
+        if parent.ephemeral_owner != NO_SESSION:
+            raise NoChildrenForEphemerals(path)
+        zxid, now_ms, session_id, _ = step.by
+        owner = session_id if op.ephemeral else NO_SESSION
+        self._put(path, Node(op.data, zxid, zxid, zxid, now_ms, now_ms, 0, 0, owner), step)
+        self._tell_parent(parent_path, step, created=1)
+        step.events.append(WatchEvent(WatchKind.CREATED, path))
+        step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
+        return Created(path, self.stat(path))
+
+    def _remove(self, path: str, step: _Step) -> None:
+        step.undo.append((path, self._detach(path)))
+        parent_path = parent_of(path)
+        self._tell_parent(parent_path, step, created=0)
+        step.events.append(WatchEvent(WatchKind.DELETED, path))
+        step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
+
+    def _tell_parent(self, path: str, step: _Step, *, created: int) -> None:
+        """Count a child that came (or went, `created` being 0) in the node above it."""
+        node = self._nodes[path]
+        self._put(
+            path,
+            Node(
+                node.data,
+                node.czxid,
+                node.mzxid,
+                step.by.zxid,
+                node.ctime,
+                node.mtime,
+                node.version,
+                node.children_created + created,
+                node.ephemeral_owner,
+            ),
+            step,
+        )
+
+    def _node(self, path: str) -> Node:
+        node = self._nodes.get(path)
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    def _expect(self, path: str, version: int) -> Node:
+        node = self._node(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(path)
+        return node
+
+    def _put(self, path: str, node: Node, step: _Step) -> None:
+        before = self._nodes.get(path)
+        step.undo.append((path, before))
+        if before is None:
+            self._attach(path, node)
+        self._nodes[path] = node
+
+    def _attach(self, path: str, node: Node) -> None:
+        """Make a node known to its parent and its owner."""
+        parent, name = split_path(path)
+        self._children.setdefault(parent, {})[name] = None
+        if node.ephemeral_owner != NO_SESSION:
+            self._ephemerals.setdefault(node.ephemeral_owner, {})[path] = None
+
+    def _detach(self, path: str) -> Node:
+        node = self._nodes.pop(path)
+        parent, name = split_path(path)
+        _drop(self._children, parent, name)
+        if node.ephemeral_owner != NO_SESSION:
+            _drop(self._ephemerals, node.ephemeral_owner, path)
+        return node
+
+    def _revert(self, undo: list[tuple[str, Node | None]]) -> None:
+        for path, before in reversed(undo):
+            if before is None:
+                self._detach(path)
+                continue
+            if path not in self._nodes:
+                self._attach(path, before)
+            self._nodes[path] = before
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between nodes, children and ephemerals; for tests."""
+        assert ROOT in self._nodes
+        for path, node in self._nodes.items():
+            assert path == ROOT or _is_path(path)
+            assert node.czxid <= node.mzxid <= self.zxid and node.czxid <= node.pzxid <= self.zxid
+            if path != ROOT:
+                parent, name = split_path(path)
+                assert name in self._children[parent]
+                assert self._nodes[parent].ephemeral_owner == NO_SESSION
+        assert all(self._children.values()) and all(self._ephemerals.values())
+        family = {(above, name) for above, names in self._children.items() for name in names}
+        assert {join_path(above, name) for above, name in family} == self._nodes.keys() - {ROOT}
+        owned = {(path, owner) for owner, paths in self._ephemerals.items() for path in paths}
+        owners = {(path, node.ephemeral_owner) for path, node in self._nodes.items()}
+        assert owned == {(path, owner) for path, owner in owners if owner != NO_SESSION}
+
+
+def _drop(table: dict[K, dict[str, None]], key: K, name: str) -> None:
+    names = table[key]
+    del names[name]
+    if not names:
+        del table[key]

@@ -1,0 +1,80 @@
+"""Answers that wait: for records to fetch, or for replicas to have what was produced.
+
+Apache Kafka calls it the purgatory. A waiter names the keys (partitions) whose change may end
+its wait; whoever changes a partition says so with `changed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from kavka.seams import Tasks, Timer
+
+
+class _Waiter:
+    __slots__ = ("future", "keys", "ready", "timer")
+
+    def __init__(
+        self, future: asyncio.Future[Any], keys: Sequence[Hashable], ready: Callable[[], bool]
+    ) -> None:
+        self.future = future
+        self.keys = keys
+        self.ready = ready
+        self.timer: Timer | None = None
+
+
+class Purgatory:
+    """All waiting answers of a broker; bounded by connections times requests in flight."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._waiters: dict[Hashable, dict[_Waiter, None]] = {}
+        self._changed: dict[Hashable, None] = {}
+
+    def __len__(self) -> int:
+        """How many keys are waited for."""
+        return len(self._waiters)
+
+    def wait(
+        self, keys: Sequence[Hashable], ready: Callable[[], bool], timeout_s: float
+    ) -> asyncio.Future[Any]:
+        """A future that becomes True as soon as `ready()` does after a change of one of `keys`,
+        False at the deadline. Cancelling it ends the wait. `ready` must not raise."""
+        waiter = _Waiter(self._tasks.future(), keys, ready)
+        for key in keys:
+            self._waiters.setdefault(key, {})[waiter] = None
+        waiter.timer = self._tasks.call_later(timeout_s, self._expire, waiter)
+        waiter.future.add_done_callback(lambda _: self._forget(waiter))
+        return waiter.future
+
+    def changed(self, key: Hashable) -> None:
+        """Something happened to `key`. Its waiters are asked in the loop's next turn, once for
+        all changes of this turn."""
+        if key not in self._waiters:
+            return
+        if not self._changed:
+            self._tasks.call_soon(self._ask)
+        self._changed[key] = None
+
+    def _ask(self) -> None:
+        changed, self._changed = self._changed, {}
+        for key in changed:
+            for waiter in list(self._waiters.get(key, ())):
+                if not waiter.future.done() and waiter.ready():
+                    waiter.future.set_result(True)
+
+    def _expire(self, waiter: _Waiter) -> None:
+        if not waiter.future.done():
+            waiter.future.set_result(False)
+
+    def _forget(self, waiter: _Waiter) -> None:
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        for key in waiter.keys:
+            waiters = self._waiters.get(key)
+            if waiters is not None:
+                waiters.pop(waiter, None)
+                if not waiters:
+                    del self._waiters[key]

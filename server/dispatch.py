@@ -1,0 +1,143 @@
+"""From a frame to its handler, and from an answer to its bytes.
+
+`HANDLERS` is the one list of what is served; ApiVersions is computed from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kavka.server import handlers
+from kavka.server.broker import Broker
+from kavka.server.context import BadRequest, Peer, RequestContext, Response
+from kavka.wire import header
+from kavka.wire.api import Api
+from kavka.wire.apis import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from kavka.wire.codec import encode_response
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Answer: TypeAlias = Response | Awaitable[Response] | None
+"""Plain where the handler need not wait, so that it costs no task; None: no reply (acks=0)."""
+
+Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
+
+
+def _by_key(*rows: tuple[Api, Handler]) -> Mapping[int, tuple[Api, Handler]]:
+    table = {api.key: (api, handler) for api, handler in rows}
+    if len(table) != len(rows):
+        raise ValueError("an API has two rows")
+    return table
+
+
+HANDLERS: Final = _by_key(
+    (produce.API, handlers.produce.handle),
+    (fetch.API, handlers.fetch.handle),
+    (list_offsets.API, handlers.list_offsets.handle),
+    (metadata.API, handlers.metadata.handle),
+    (api_versions.API, handlers.api_versions.handle),
+    (create_topics.API, handlers.create_topics.handle),
+    (delete_topics.API, handlers.delete_topics.handle),
+    (init_producer_id.API, handlers.init_producer_id.handle),
+    (offset_for_leader_epoch.API, handlers.offset_for_leader_epoch.handle),
+    (describe_configs.API, handlers.describe_configs.handle),
+    (describe_cluster.API, handlers.describe_cluster.handle),
+)
+
+
+class Call(NamedTuple):
+    """A request that has reached its handler, with the handler's answer."""
+
+    api: Api
+    context: RequestContext
+    request: Any
+    answer: Answer
+
+
+class Dispatcher:
+    """Decodes, calls and encodes, for all connections of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def call(self, peer: Peer, frame: memoryview) -> Call:
+        """Run the handler of one request up to its first wait. BadRequest: close."""
+        try:
+            key, version, correlation_id, id_length = header.read_fixed(frame)
+        except struct.error:
+            raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
+        row = HANDLERS.get(key)
+        if row is None:
+            raise BadRequest(f"unknown API key {key}")
+        api, handler = row
+        if not api.lowest_served <= version <= api.highest:
+            return self._unsupported(api, peer, version, correlation_id)
+        try:
+            client_id, position = header.read_client_id(frame, id_length)
+            if version >= api.first_flexible:
+                position = header.skip_tags(frame, position)
+            request, end = api.decoder(version)(frame, position)
+        except Exception as failure:  # the generated readers fail in many ways on garbage
+            raise BadRequest(f"malformed {api.name} v{version}: {failure!r}") from failure
+        if end > len(frame):
+            raise BadRequest(f"truncated {api.name} v{version}")
+        context = RequestContext(peer, version, correlation_id, client_id)
+        try:
+            answer = handler(self._broker, context, request)
+        except BadRequest:
+            raise
+        except Exception as failure:
+            answer = self.failed(api, context, request, failure)
+        return Call(api, context, request, answer)
+
+    def _unsupported(self, api: Api, peer: Peer, version: int, correlation_id: int) -> Call:
+        """Only ApiVersions answers a version that is not served: in version 0, with code 35, so
+        that a newer client learns what to ask instead (KIP-511)."""
+        if api is not api_versions.API:
+            raise BadRequest(f"{api.name} v{version} is not served")
+        context = RequestContext(peer, 0, correlation_id, None)
+        return Call(api, context, None, api_versions.unsupported_version())
+
+    def failed(
+        self, api: Api, context: RequestContext, request: Any, failure: BaseException
+    ) -> Response:
+        """The answer to a request whose handler raised."""
+        if isinstance(failure, ApiError):
+            return api.error_response(request, failure.code, context.version)
+        logger.error(
+            "%s v%d from %s (client id %s, correlation id %d) failed",
+            api.name,
+            context.version,
+            context.peer.address,
+            context.client_id,
+            context.correlation_id,
+            exc_info=failure,
+        )
+        return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
+
+    def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
+        """The answer's frame as buffers to be sent in order."""
+        return encode_response(api, context.version, context.correlation_id, response)
+
+    def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
+        """Tell the client how long to be quiet; the connection mutes itself for as long."""
+        throttle_ms = self._broker.quotas.throttle_ms(context, request_bytes)
+        if throttle_ms:
+            response.throttle_time_ms = throttle_ms
+        return throttle_ms

@@ -1,0 +1,34 @@
+"""What Kavka does with each API: one module an API, named as in `kavka.wire.apis`.
+
+A handler is a plain function `(broker, context, request) -> answer`. It authorises, asks one
+owner, maps the results to partitions and returns; it returns an awaitable only where it must
+wait. It touches no bytes and no files, and asks for the version only where the answer differs.
+"""
+
+from kavka.server.handlers import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+
+__all__ = [
+    "api_versions",
+    "create_topics",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "fetch",
+    "init_producer_id",
+    "list_offsets",
+    "metadata",
+    "offset_for_leader_epoch",
+    "produce",
+]

@@ -1,0 +1,65 @@
+"""DescribeCluster: id, controller and brokers (KIP-700).
+
+Promises: the endpoints of the listener that was asked; `is_fenced` is always false, since only
+registered brokers are known without KRaft. Asking for controllers is answered as a broker without
+KRaft controllers answers: MISMATCHED_ENDPOINT_TYPE (KIP-919).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.operations import CLUSTER_OPERATIONS, allowed_bits
+from kavka.wire.apis.describe_cluster import (
+    ENDPOINT_BROKERS,
+    OPERATIONS_NOT_ASKED,
+    BrokerResponse,
+    DescribeClusterResponse,
+)
+from kavka.wire.errors import ErrorCode
+
+_ENDPOINT_CONTROLLERS = 2
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClusterResponse:
+    endpoint_type = request.endpoint_type
+    if context.version >= 1 and endpoint_type != ENDPOINT_BROKERS:
+        return _wrong_endpoint_type(endpoint_type)
+    image = broker.metadata.image
+    operations = OPERATIONS_NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = 0
+        if broker.authorizer.allows(
+            context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
+        ):
+            operations = allowed_bits(
+                broker, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+            )
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            BrokerResponse(known.broker_id, *known.endpoints[context.peer.listener], known.rack)
+            for known in image.brokers.values()
+            if context.peer.listener in known.endpoints
+        ],
+        cluster_authorized_operations=operations,
+    )
+
+
+def _wrong_endpoint_type(asked: int) -> DescribeClusterResponse:
+    if asked == _ENDPOINT_CONTROLLERS:
+        return DescribeClusterResponse(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+            "type CONTROLLER",
+            endpoint_type=ENDPOINT_BROKERS,
+        )
+    return DescribeClusterResponse(
+        ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        f"Unsupported endpoint type {asked}",
+        endpoint_type=ENDPOINT_BROKERS,
+    )

@@ -1,0 +1,178 @@
+"""Fetch: records for consumers, up to the high watermark or the last stable offset.
+
+Promises: sessions (KIP-227), topic ids (KIP-516), long poll by `min_bytes` and `max_wait_ms`, the
+byte limits of request and partition with the first batch always whole (KIP-74), fencing by leader
+epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951).
+Left out until there are clusters: fetching followers, which are answered as replicas that this
+partition does not have, and reading from the closest replica (KIP-392).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.replica.reading import READ_COMMITTED, Part, plan_part, read_cached, read_cold
+from kavka.server.sessions import Fetching, TopicKey, Wanted
+from kavka.wire.apis.fetch import (
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+_TOPIC_IDS_SINCE: Final = 13
+_REPLICA_STATE_SINCE: Final = 15
+_CURRENT_LEADER_SINCE: Final = 12
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    try:
+        fetching = broker.sessions.begin(request, context.version >= _TOPIC_IDS_SINCE)
+    except ApiError as refusal:
+        return FetchResponse((), refusal.code)
+    fetch = _Fetch(broker, context, request, fetching)
+    if fetch.ready() or request.max_wait_ms <= 0:
+        return fetch.answer()
+    return fetch.wait(request.max_wait_ms)
+
+
+class _Fetch:
+    """One fetch on its way: planned once, and again whenever one of its partitions changed."""
+
+    __slots__ = ("_broker", "_context", "_fetching", "_is_follower", "_parts", "_request")
+
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: Any, fetching: Fetching
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._fetching = fetching
+        self._is_follower = _replica_id(context, request) >= 0
+        self._parts: list[Part] = []
+
+    # -- planning -------------------------------------------------------------------------
+
+    def ready(self) -> bool:
+        """Plan, and tell whether there is enough to answer at once: bytes, or an error."""
+        self._parts = parts = self._plan()
+        size = 0
+        for part in parts:
+            answer = part.answer
+            if answer.error_code or answer.diverging_epoch is not None:
+                return True
+            if part.slice is not None:
+                size += part.slice.length
+        return size >= self._request.min_bytes or not parts
+
+    def _plan(self) -> list[Part]:
+        broker, request = self._broker, self._request
+        committed_only = request.isolation_level == READ_COMMITTED
+        bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
+        at_least_one = True
+        parts = []
+        for wanted in self._fetching.partitions:
+            try:
+                part = plan_part(
+                    self._replica(wanted),
+                    wanted,
+                    committed_only=committed_only,
+                    bytes_max=max(bytes_left, 0),
+                    at_least_one=at_least_one,
+                )
+            except ApiError as refusal:
+                part = Part(wanted, self._refused(wanted, refusal))
+            if part.slice is not None:
+                bytes_left -= part.slice.length
+                at_least_one = False
+            parts.append(part)
+        return parts
+
+    def _replica(self, wanted: Wanted) -> Any:
+        broker, context = self._broker, self._context
+        name = self._name(wanted.topic)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        operation, kind, of = Operation.READ, ResourceType.TOPIC, name
+        if not broker.authorizer.allows(context, operation, kind, of):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        replica = broker.replicas.leader(name, wanted.partition)
+        if self._is_follower:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return replica
+
+    def _name(self, topic: TopicKey) -> str | None:
+        if isinstance(topic, str):
+            return topic if self._context.version < _TOPIC_IDS_SINCE else None
+        return self._broker.metadata.image.names_by_id.get(topic)
+
+    def _refused(self, wanted: Wanted, refusal: ApiError) -> PartitionResponse:
+        answer = PartitionResponse(wanted.partition, refusal.code)
+        if (
+            refusal.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+            and self._context.version >= _CURRENT_LEADER_SINCE
+        ):
+            known = self._broker.metadata.image.topics.get(self._name(wanted.topic) or "")
+            if known is not None and wanted.partition < len(known.partitions):
+                leads = known.partitions[wanted.partition]
+                answer.current_leader = LeaderIdAndEpoch(leads.leader, leads.leader_epoch)
+        return answer
+
+    # -- answering ------------------------------------------------------------------------
+
+    async def wait(self, max_wait_ms: int) -> FetchResponse:
+        """Long poll: until there is enough, or time runs out."""
+        keys = [part.replica.key for part in self._parts if part.replica is not None]
+        if not await self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000):
+            self.ready()
+        answer = self.answer()
+        return answer if isinstance(answer, FetchResponse) else await answer
+
+    def answer(self) -> Any:
+        """The answer to the last plan; awaitable when the disk must be read."""
+        cold = read_cached(self._parts, self._broker.arenas, self._context)
+        if cold:
+            return self._answer_cold(cold)
+        return self._response()
+
+    async def _answer_cold(self, cold: list[Any]) -> FetchResponse:
+        await read_cold(cold, self._broker.jobs)
+        return self._response()
+
+    def _response(self) -> FetchResponse:
+        fetching = self._fetching
+        try:
+            fetching.check_current()
+        except ApiError as refusal:
+            return FetchResponse((), refusal.code)
+        topics: list[TopicResponse] = []
+        last: TopicKey | None = None
+        partitions: list[PartitionResponse] = []
+        for part in self._parts:
+            if not fetching.keep(part.wanted, part.answer):
+                continue
+            topic = part.wanted.topic
+            if topic != last or not topics:
+                last = topic
+                partitions = []
+                topics.append(_topic_response(topic, partitions))
+            partitions.append(part.answer)
+        return FetchResponse(topics, 0, fetching.session_id)
+
+
+def _topic_response(topic: TopicKey, partitions: list[PartitionResponse]) -> TopicResponse:
+    if isinstance(topic, str):
+        return TopicResponse(topic, None, partitions)
+    return TopicResponse("", topic, partitions)
+
+
+def _replica_id(context: RequestContext, request: Any) -> int:
+    """The follower that asks; negative for a consumer. Since version 15 in a tagged field."""
+    if context.version < _REPLICA_STATE_SINCE:
+        return int(request.replica_id)
+    state = request.replica_state
+    return -1 if state is None else int(state.replica_id)

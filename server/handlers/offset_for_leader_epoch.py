@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch: where an epoch ends in this leader's log (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.offset_for_leader_epoch import (
+    OffsetForLeaderEpochResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        [
+            TopicResponse(
+                topic.topic,
+                [_end_offset(broker, context, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(
+    broker: Broker, context: RequestContext, name: str, asked: Any
+) -> PartitionResponse:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return PartitionResponse(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    try:
+        replica = broker.replicas.leader(name, asked.partition)
+        replica.check_epoch(asked.current_leader_epoch)
+    except ApiError as refusal:
+        return PartitionResponse(asked.partition, refusal.code)
+    epoch, end_offset = replica.log.end_offset_for_epoch(asked.leader_epoch)
+    return PartitionResponse(asked.partition, 0, epoch, end_offset)

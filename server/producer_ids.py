@@ -1,0 +1,40 @@
+"""Producer ids, handed out of blocks that the controller reserves durably."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from kavka.seams import Tasks
+
+Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
+"""Reserves a block: (first id, count). Ids of a block are never handed out again."""
+
+
+class ProducerIds:
+    """Ids that no other producer of this cluster has, now or ever."""
+
+    def __init__(self, tasks: Tasks, allocate: Allocate) -> None:
+        self._tasks = tasks
+        self._allocate = allocate
+        self._next = 0
+        self._end = 0
+        self._reserving: asyncio.Task[None] | None = None
+
+    async def next(self) -> int:
+        """One fresh id; waits when the block is used up."""
+        while self._next >= self._end:
+            if self._reserving is None:
+                self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
+            await asyncio.shield(self._reserving)  # one waiter giving up stops nobody else
+        taken = self._next
+        self._next += 1
+        return taken
+
+    async def _reserve(self) -> None:
+        try:
+            first, count = await self._allocate()
+            self._next, self._end = first, first + count
+        finally:
+            self._reserving = None

@@ -1,0 +1,167 @@
+"""The partitions that this broker hosts: finding them, writing to them, keeping their logs safe.
+
+Joins the machine of a partition (`partition.py`) with its log (`kavka.log`). Everything here
+runs on the loop, and from check to apply nothing waits; fsync goes through `Jobs`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from kavka.log.manager import LogManager
+from kavka.log.partition_log import Appended, PartitionLog
+from kavka.seams import Clock, Jobs, Tasks
+from kavka.server.delayed import Purgatory
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.replica.partition import Partition
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import BatchHeader
+
+logger = logging.getLogger(__name__)
+
+ANY_EPOCH: Final = -1
+"""What a request says that does not know the leader's epoch (KIP-320)."""
+
+
+class Replica:
+    """This broker's copy of one partition. `key` names it in the purgatory."""
+
+    __slots__ = ("_manager", "flushing", "key", "log", "offline", "partition", "topic_id")
+
+    def __init__(
+        self, manager: ReplicaManager, topic_id: UUID, log: PartitionLog, partition: Partition
+    ) -> None:
+        self._manager = manager
+        self.key = (log.topic, log.partition)
+        self.topic_id = topic_id
+        self.log = log
+        self.partition = partition
+        self.offline = False
+        self.flushing = False
+
+    def append(self, batch: memoryview, header: BatchHeader) -> Appended:
+        """Append one checked batch as leader. ApiError when it is refused, OSError never."""
+        manager = self._manager
+        log = self.log
+        try:
+            appended = log.append(
+                batch,
+                header,
+                leader_epoch=self.partition.leader_epoch,
+                now_ms=manager.clock.now_ms(),
+            )
+        except OSError as failure:
+            manager.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        if not appended.duplicate:
+            if self.partition.appended(log.end_offset):
+                manager.purgatory.changed(self.key)
+            if log.flush_wanted:
+                manager.flush_soon(self)
+        return appended
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is decided. No transactions are served yet, so none is open
+        and all that is committed is stable."""
+        return self.partition.high_watermark
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a client whose metadata is older, or newer, than ours (KIP-320)."""
+        if current_leader_epoch == ANY_EPOCH:
+            return
+        if current_leader_epoch < self.partition.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > self.partition.leader_epoch:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+class ReplicaManager:
+    """All replicas of this broker, by (topic, partition)."""
+
+    def __init__(
+        self,
+        *,
+        logs: LogManager,
+        metadata: MetadataCache,
+        purgatory: Purgatory,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+    ) -> None:
+        self.logs = logs
+        self.clock = clock
+        self.purgatory = purgatory
+        self._metadata = metadata
+        self._tasks = tasks
+        self._jobs = jobs
+        self._replicas: dict[tuple[str, int], Replica] = {}
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(list(self._replicas.values()))
+
+    def find(self, topic: str, index: int) -> Replica | None:
+        """The replica hosted here, whatever its role."""
+        return self._replicas.get((topic, index))
+
+    def leader(self, topic: str, index: int) -> Replica:
+        """The replica, if this broker leads it; else ApiError with the code that tells the
+        client where it went wrong."""
+        replica = self._replicas.get((topic, index))
+        if replica is not None and replica.partition.is_leader and not replica.offline:
+            return replica
+        if replica is not None and replica.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        known = self._metadata.image.topics.get(topic)
+        if known is None or not 0 <= index < len(known.partitions):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def add(self, replica: Replica) -> None:
+        """Host a replica."""
+        self._replicas[replica.key] = replica
+
+    def remove(self, topic: str, index: int) -> Replica | None:
+        """Host it no longer; who waits for it learns that at once."""
+        replica = self._replicas.pop((topic, index), None)
+        if replica is not None:
+            self.purgatory.changed(replica.key)
+        return replica
+
+    # -- the disk -------------------------------------------------------------------------
+
+    def storage_failed(self, replica: Replica, failure: OSError) -> None:
+        """A partition whose log can't be written is served no more (until a restart)."""
+        replica.offline = True
+        logger.error("%s-%d is offline, its log failed: %s", *replica.key, failure)
+        self.purgatory.changed(replica.key)
+
+    def flush_soon(self, replica: Replica) -> None:
+        """Bring a log to the disk, one fsync at a time a partition."""
+        if not replica.flushing and not replica.offline:
+            replica.flushing = True
+            self._tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
+
+    async def _flush(self, replica: Replica) -> None:
+        try:
+            while (plan := replica.log.flush_plan()) is not None:
+                await self._jobs.run(plan.run)
+                replica.log.flushed(plan)
+                replica.partition.flushed(replica.log.recovery_point)
+                if not replica.log.flush_wanted:
+                    break
+        except OSError as failure:
+            self.storage_failed(replica, failure)
+        finally:
+            replica.flushing = False
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """What `replication-offset-checkpoint` holds."""
+        return {r.key: r.partition.high_watermark for r in self._replicas.values()}

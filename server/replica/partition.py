@@ -1,0 +1,132 @@
+"""One partition as its leader sees it: a pure machine without I/O.
+
+It knows who leads in which epoch, which replicas are in sync and how far each has got, and from
+that the high watermark: the offset below which every record is on all in-sync replicas. Events
+are its methods; what has to be done about them is returned as commands.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+STORY_EVENTS_MAX: Final = 32
+
+NO_LEADER: Final = -1
+NO_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What the controller decided about a partition, in LeaderAndIsr's terms."""
+
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignEpoch:
+    """Write down that `epoch` begins at `start_offset` (KIP-101)."""
+
+    epoch: int
+    start_offset: int
+
+
+class Partition:
+    """State of one partition on broker `broker_id`. Offsets are exclusive ends.
+
+    `high_watermark` never goes back while this broker leads.
+    """
+
+    __slots__ = (
+        "broker_id",
+        "flushed_end",
+        "high_watermark",
+        "is_leader",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log_end",
+        "partition_epoch",
+        "replicas",
+        "story",
+        "_replica_ends",
+    )
+
+    def __init__(self, broker_id: int, *, high_watermark: int, log_end: int) -> None:
+        self.broker_id = broker_id
+        self.leader = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.isr: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = ()
+        self.is_leader = False
+        self.log_end = log_end
+        self.flushed_end = 0
+        self.high_watermark = min(high_watermark, log_end)
+        self._replica_ends: dict[int, int] = {}
+        self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
+
+    def lead(self, decision: Leadership) -> Sequence[AssignEpoch]:
+        """Become leader, or stay it with another ISR. A stale decision changes nothing."""
+        if decision.leader_epoch < self.leader_epoch:
+            return ()
+        new_epoch = decision.leader_epoch > self.leader_epoch
+        self._take(decision)
+        self.is_leader = True
+        if new_epoch:
+            self._replica_ends = {}
+        self._advance()
+        self.story.append(f"lead epoch {decision.leader_epoch} isr {decision.isr}")
+        return (AssignEpoch(decision.leader_epoch, self.log_end),) if new_epoch else ()
+
+    def follow(self, decision: Leadership) -> None:
+        """Stop leading; the high watermark stays where it is until the leader tells a new one."""
+        if decision.leader_epoch < self.leader_epoch:
+            return
+        self._take(decision)
+        self.is_leader = False
+        self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
+
+    def _take(self, decision: Leadership) -> None:
+        self.leader = decision.leader
+        self.leader_epoch = decision.leader_epoch
+        self.partition_epoch = decision.partition_epoch
+        self.isr = decision.isr
+        self.replicas = decision.replicas
+
+    def appended(self, log_end: int) -> bool:
+        """The leader's log has grown to `log_end`. Whether the high watermark moved."""
+        self.log_end = log_end
+        return self._advance()
+
+    def flushed(self, end: int) -> None:
+        """Everything below `end` is on this broker's disk."""
+        self.flushed_end = max(self.flushed_end, end)
+
+    def _advance(self) -> bool:
+        """The high watermark is the least end among the in-sync replicas, ours included."""
+        least = self.log_end
+        if len(self.isr) > 1:
+            for replica in self.isr:
+                if replica != self.broker_id:
+                    least = min(least, self._replica_ends.get(replica, 0))
+        if least <= self.high_watermark:
+            return False
+        self.high_watermark = least
+        return True
+
+    def check_invariants(self) -> None:
+        """AssertionError, with the story, when the state contradicts itself."""
+        told = " | ".join(self.story)
+        assert 0 <= self.high_watermark <= self.log_end, told
+        assert self.flushed_end <= self.log_end, told
+        assert not self.is_leader or self.leader == self.broker_id, told
+        assert not self.is_leader or self.broker_id in self.isr, told
+        assert all(replica in self.replicas for replica in self.isr), told

@@ -1,0 +1,137 @@
+"""Reading for Fetch: first a plan of what there is, then its bytes.
+
+A plan costs no I/O and can be made again whenever a partition changed, so it also answers the
+question whether a waiting fetch is ready. Bytes come from the page cache into pooled arenas;
+what is not cached is read by a thread (`Jobs`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.log.partition_log import Slice
+from kavka.seams import Jobs
+from kavka.server.context import RequestContext
+from kavka.server.replica.manager import Replica
+from kavka.server.sessions import Wanted
+from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
+
+READ_COMMITTED: Final = 1
+
+
+class Part:
+    """One partition of a fetch: its answer so far, and where its records lie."""
+
+    __slots__ = ("answer", "replica", "slice", "wanted")
+
+    def __init__(self, wanted: Wanted, answer: PartitionResponse) -> None:
+        self.wanted = wanted
+        self.answer = answer
+        self.replica: Replica | None = None
+        self.slice: Slice | None = None
+
+
+def plan_part(
+    replica: Replica, wanted: Wanted, *, committed_only: bool, bytes_max: int, at_least_one: bool
+) -> Part:
+    """What a consumer may read of one partition. ApiError when it may not read.
+
+    `bytes_max` is what is left of the request's limit; with `at_least_one` the first batch is
+    given whole whatever its size (KIP-74).
+    """
+    replica.check_epoch(wanted.current_leader_epoch)
+    log = replica.log
+    answer = PartitionResponse(
+        wanted.partition,
+        0,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        log.start_offset,
+        b"",
+        () if committed_only else None,
+    )
+    part = Part(wanted, answer)
+    part.replica = replica
+    if wanted.last_fetched_epoch >= 0:
+        answer.diverging_epoch = _divergence(replica, wanted)
+        if answer.diverging_epoch is not None:
+            return part
+    upto = replica.last_stable_offset if committed_only else replica.high_watermark
+    part.slice = log.read(
+        wanted.offset, min(wanted.max_bytes, bytes_max), upto=upto, at_least_one=at_least_one
+    )
+    return part
+
+
+def _divergence(replica: Replica, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the reader's log parts from ours (KIP-595), None when it is a prefix of it."""
+    epoch, end_offset = replica.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+        return EpochEndOffset(epoch, end_offset)
+    return None
+
+
+class _Packer:
+    """Room for the parts of one answer, packed into as few arenas as they fit in."""
+
+    __slots__ = ("_arena", "_arenas", "_context", "_used")
+
+    def __init__(self, arenas: ArenaPool, context: RequestContext) -> None:
+        self._arenas = arenas
+        self._context = context
+        self._arena: Arena | None = None
+        self._used = 0
+
+    def take(self, size: int) -> memoryview:
+        arena = self._arena
+        if arena is None or arena.size - self._used < size:
+            arena = self._arena = self._arenas.take(max(size, ARENA_BYTES))
+            self._context.lend(arena)
+            self._used = 0
+        start = self._used
+        self._used = start + size
+        return arena.view[start : start + size]
+
+
+class Cold:
+    """A part whose bytes are not all in the page cache."""
+
+    __slots__ = ("part", "slice", "view")
+
+    def __init__(self, part: Part, found: Slice, view: memoryview) -> None:
+        self.part = part
+        self.slice = found
+        self.view = view
+
+
+def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> list[Cold]:
+    """Read what the page cache holds; what it does not is returned, to be read by `read_cold`."""
+    packer = _Packer(arenas, context)
+    cold: list[Cold] = []
+    for part in parts:
+        found = part.slice
+        if found is None:
+            continue
+        view = packer.take(found.length)
+        if found.file.read_cached(view, found.position) == found.length:
+            part.answer.records = view
+        else:
+            cold.append(Cold(part, found, view))
+    return cold
+
+
+async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
+    """Read from the disk, in a thread. A log that can't be read is that partition's error."""
+    for miss in cold:
+        answer = miss.part.answer
+        try:
+            size = await jobs.run(miss.slice.file.read_into, miss.view, miss.slice.position)
+        except OSError:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+        else:
+            answer.records = miss.view[:size]

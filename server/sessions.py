@@ -1,0 +1,214 @@
+"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names
+only what changed and an answer only what has news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from kavka.seams import Clock, Random
+from kavka.wire.apis.fetch import PartitionResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+
+EVICTION_MS_MIN: Final = 120_000
+"""A session used within this time is not taken away for another one's sake."""
+
+_ID_MAX: Final = 2**31 - 1
+
+TopicKey: TypeAlias = str | UUID
+PartitionKey: TypeAlias = tuple[TopicKey, int]
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition that a client fetches, and what it was last told of it."""
+
+    topic: TopicKey
+    partition: int
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def update(self, asked: Any) -> None:
+        """Take over what a later request says."""
+        self.offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+    def is_news(self, answer: PartitionResponse) -> bool:
+        """Whether an incremental answer must name this partition; remembers what was told."""
+        news = bool(answer.records) or answer.diverging_epoch is not None
+        if answer.high_watermark != self.high_watermark:
+            self.high_watermark = answer.high_watermark
+            news = True
+        if answer.log_start_offset != self.log_start_offset:
+            self.log_start_offset = answer.log_start_offset
+            news = True
+        if answer.error_code:
+            # Forget what was told, so that recovery counts as news.
+            self.high_watermark = -1
+            news = True
+        return news
+
+
+def _wanted(topic: TopicKey, asked: Any) -> Wanted:
+    return Wanted(
+        topic,
+        asked.partition,
+        asked.fetch_offset,
+        asked.partition_max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+    )
+
+
+def _topic_key(topic: Any) -> TopicKey:
+    """A topic in a request or in its forgotten list: by id from version 13 on, else by name."""
+    return topic.topic_id if topic.topic_id is not None else topic.topic
+
+
+class Session:
+    """What one client fetches, kept between its requests."""
+
+    __slots__ = ("by_id", "epoch", "id", "partitions", "used_ms")
+
+    def __init__(self, session_id: int, by_id: bool, now_ms: float) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.epoch = 1
+        self.partitions: dict[PartitionKey, Wanted] = {}
+        self.used_ms = now_ms
+
+    def update(self, request: Any) -> None:
+        """Add, change and forget partitions as the request says."""
+        for topic in request.forgotten_topics_data:
+            key = _topic_key(topic)
+            for partition in topic.partitions:
+                self.partitions.pop((key, partition), None)
+        for topic in request.topics:
+            key = _topic_key(topic)
+            for asked in topic.partitions:
+                known = self.partitions.get((key, asked.partition))
+                if known is None:
+                    self.partitions[key, asked.partition] = _wanted(key, asked)
+                else:
+                    known.update(asked)
+
+
+@dataclass(slots=True)
+class Fetching:
+    """What one request fetches: its partitions in order, and how its answer is cut down."""
+
+    partitions: list[Wanted]
+    session: Session | None = None
+    incremental: bool = False
+    epoch: int = 0
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self.session is None else self.session.id
+
+    def check_current(self) -> None:
+        """ApiError when another request used the session while this one waited."""
+        if self.session is not None and self.session.epoch != self.epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+    def keep(self, wanted: Wanted, answer: PartitionResponse) -> bool:
+        """Whether the answer names this partition."""
+        if self.session is None:
+            return True
+        news = wanted.is_news(answer)
+        if answer.records:
+            # To the end of the line, so that every partition gets its turn (KIP-227).
+            key = (wanted.topic, wanted.partition)
+            if self.session.partitions.pop(key, None) is not None:
+                self.session.partitions[key] = wanted
+        return news or not self.incremental
+
+
+class FetchSessions:
+    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
+
+    def __init__(self, clock: Clock, random: Random, *, slots: int) -> None:
+        self._clock = clock
+        self._random = random
+        self._slots = slots
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def begin(self, request: Any, by_id: bool) -> Fetching:
+        """What `request` fetches. ApiError when it names a session that does not fit."""
+        epoch = request.session_epoch
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._full(request, by_id)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request)
+        self._touch(session)
+        if not session.partitions:
+            del self._sessions[session.id]
+            return Fetching([])
+        session.epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
+        return Fetching(list(session.partitions.values()), session, True, session.epoch)
+
+    def _full(self, request: Any, by_id: bool) -> Fetching:
+        """A request that names everything; it ends the session it names, and may begin one."""
+        self._sessions.pop(request.session_id, None)
+        partitions: dict[PartitionKey, Wanted] = {}
+        for topic in request.topics:
+            key = _topic_key(topic)
+            for asked in topic.partitions:
+                partitions[key, asked.partition] = _wanted(key, asked)
+        wanted = list(partitions.values())
+        if request.session_epoch == FINAL_EPOCH or not wanted or not self._make_room():
+            return Fetching(wanted)
+        session = Session(self._new_id(), by_id, self._now_ms())
+        session.partitions = partitions
+        self._sessions[session.id] = session
+        return Fetching(wanted, session, False, session.epoch)
+
+    def _now_ms(self) -> float:
+        return self._clock.monotonic_s() * 1000
+
+    def _touch(self, session: Session) -> None:
+        session.used_ms = self._now_ms()
+        # The dict is in order of use: the first is the one unused for the longest time.
+        del self._sessions[session.id]
+        self._sessions[session.id] = session
+
+    def _make_room(self) -> bool:
+        """Whether one more session fits, after taking away one that nobody uses any more."""
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._random.randint(1, _ID_MAX)
+            if session_id not in self._sessions:
+                return session_id

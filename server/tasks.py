@@ -1,0 +1,53 @@
+"""Tasks and timers on the running asyncio loop: the only place that makes either."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from kavka.seams import Timer
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class LoopTasks:
+    """`kavka.seams.Tasks` on one asyncio loop.
+
+    Keeps a reference to each running task (the loop itself holds only weak ones) and logs the
+    failure of one that nobody awaits.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._running: dict[asyncio.Task[Any], None] = {}
+        self.call_soon = loop.call_soon
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        task = self._loop.create_task(coroutine, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            logger.error("task %s failed", task.get_name(), exc_info=failure)
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return self._loop.call_later(delay_s, callback, *args)
+
+    def future(self) -> asyncio.Future[Any]:
+        return self._loop.create_future()
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+
+    async def cancel_all(self) -> None:
+        """Cancel what still runs and wait until it has ended; for the shutdown."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,100 @@
+"""What the code may not reach for by itself: time, tasks, long work, the network and chance.
+
+Every part is handed these protocols, so that a test or a simulation can put virtual time, an
+in-memory network and one seeded source of chance in their place. The disk's seam is
+`kavka.log.fs.FileSystem`. The lint in `tests/lint` refuses code that goes around them.
+
+This module is imported by all others and imports none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Random: TypeAlias = random.Random
+"""The one source of chance; ids and tokens come from it too, so a seed replays a run."""
+
+
+class Clock(Protocol):
+    """Tells time. Nothing else does."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since the epoch, as record timestamps count them."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds of a clock that never goes back; only differences mean anything."""
+        ...
+
+
+class Timer(Protocol):
+    """A callback that waits for its time."""
+
+    def cancel(self) -> None:
+        """Forget the callback; harmless when it has already run."""
+        ...
+
+
+class Tasks(Protocol):
+    """The only way to make something run later or beside what runs now."""
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Run a coroutine. A failure that nobody awaits is logged with `name`, never lost."""
+        ...
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run `callback` in the loop's next turn."""
+        ...
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Run `callback` after `delay_s` seconds."""
+        ...
+
+    def future(self) -> asyncio.Future[Any]:
+        """A result that does not exist yet, bound to the running loop."""
+        ...
+
+    async def sleep(self, delay_s: float) -> None:
+        """Wait. `sleep(0)` gives the loop one turn: long work on the loop is cut with it."""
+        ...
+
+
+class Jobs(Protocol):
+    """Runs what would hold the loop for more than 5 ms."""
+
+    def run(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
+        """Run `function` in a thread and hand its result back to the loop.
+
+        Only for calls that release the GIL nearly all of their time (fsync, pread of a cold
+        page, a big CRC or decompression): a thread of plain Python slows the loop to a crawl.
+        Arguments must not be changed by anyone while it runs.
+        """
+        ...
+
+
+class Listening(Protocol):
+    """An open listening socket."""
+
+    @property
+    def port(self) -> int:
+        """The port in use; the kernel's choice when 0 was asked for."""
+        ...
+
+    async def close(self) -> None:
+        """Accept nobody any more; open connections stay."""
+        ...
+
+
+class Network(Protocol):
+    """Opens sockets, or something that behaves like them."""
+
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> Listening:
+        """Accept connections; each gets a protocol from `factory`. OSError when it can't."""
+        ...

@@ -1,0 +1,1 @@
+"""What the tests share: processes of brokers, drivers of stock clients, Java's tools."""

@@ -1,0 +1,1 @@
+"""Drivers of stock clients: each writes a sequence of records and reads partitions whole."""

@@ -1,0 +1,77 @@
+"""Apache Kafka's own DumpLogSegments as judge of the files on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from support import java
+
+SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
+
+KRAFT_LOG = "__cluster_metadata-0"
+"""The oracle's own; it grows while the broker does nothing."""
+
+# All that it prints about sound files. Whatever else it says is a complaint.
+SOUND = re.compile(
+    r"""
+    Dumping\ \S+
+    | Log\ starting\ offset:\ \d+
+    | baseOffset:\ .*\ isvalid:\ true
+    | \|\ offset:\ \d+\ .*
+    | \S+\ passed\ sanity\ check\.
+    | \S+\ is\ empty\.
+    | offset:\ \d+\ position:\ \d+
+    | timestamp:\ -?\d+\ offset:\ \d+
+    | producerId:\ \d+\ .*
+    """,
+    re.VERBOSE,
+)
+
+
+class Dumped(NamedTuple):
+    """What DumpLogSegments made of some files."""
+
+    complaints: list[str]
+    records: int
+    index_entries: int
+    producers: int
+
+
+def files(data_dir: Path) -> list[Path]:
+    """Every file of a partition under `data_dir` that DumpLogSegments can read."""
+    found = sorted(path for path in data_dir.glob("*-*/*") if path.suffix in SUFFIXES)
+    return [path for path in found if path.parent.name != KRAFT_LOG]
+
+
+def dump(paths: Sequence[Path], *options: str) -> Dumped:
+    """Let it read `paths`; see `--help` of the tool for options."""
+    done = java.run(java.DUMP_LOG, *options, "--files", ",".join(map(str, paths)))
+    lines = done.text.splitlines()
+    complaints = [line for line in lines if line and not SOUND.fullmatch(line)]
+    complaints += done.stderr.splitlines()
+    if done.exit_code:
+        complaints.append(f"exit code {done.exit_code}")
+    return Dumped(
+        complaints,
+        records=sum(line.startswith("| offset:") for line in lines),
+        index_entries=sum(line.startswith(("offset: ", "timestamp: ")) for line in lines),
+        producers=sum(line.startswith("producerId: ") for line in lines),
+    )
+
+
+def assert_sound(data_dir: Path) -> Dumped:
+    """Every file under `data_dir` is read without complaint; returns what was in them.
+
+    Two runs: with `--index-sanity-check` the tool looks only at an index's form, without it it
+    compares each entry with the log.
+    """
+    paths = files(data_dir)
+    assert paths, f"no files in {data_dir}"
+    deep = dump(paths, "--deep-iteration", "--index-sanity-check")
+    assert not deep.complaints, deep.complaints[:20]
+    indexes = dump([path for path in paths if path.suffix in (".index", ".timeindex")])
+    assert not indexes.complaints, indexes.complaints[:20]
+    return deep._replace(index_entries=indexes.index_entries)

@@ -1,0 +1,151 @@
+"""Apache Kafka's jars and tools, run by the machine's Java.
+
+The jars are fetched once by Maven into `.cache/java/kafka4-<hash of the pom>`. A machine without
+Java or Maven skips the tests that need them, naming what to install; where CI is set in the
+environment that is a failure, since there nobody would notice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import pytest
+
+from support.paths import CACHE, JAVA
+
+FETCH_TIMEOUT_S = 600
+TOOL_TIMEOUT_S = 120
+TOOLS_AT_ONCE = 2
+
+INSTALL = {
+    "java": "a Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)",
+    "mvn": "Maven (Debian: apt-get install maven)",
+}
+
+TOOLS_LOGGING = JAVA / "log4j2-tools.properties"
+SERVER_LOGGING = JAVA / "log4j2-server.properties"
+
+# Short runs: no second compiler, no parallel collector, nothing shared through /tmp.
+SHORT_RUN = (
+    "-Xmx256M",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "-Dfile.encoding=UTF-8",
+    "-Dsun.stdout.encoding=UTF-8",
+    "-Dstdout.encoding=UTF-8",
+    f"-Dlog4j2.configurationFile=file:{TOOLS_LOGGING}",
+)
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
+STORAGE = "kafka.tools.StorageTool"
+
+
+class Run(NamedTuple):
+    """One tool to run: its class, its arguments and what it reads."""
+
+    tool: str
+    arguments: Sequence[str]
+    stdin: bytes = b""
+
+
+class Finished(NamedTuple):
+    """What a tool left behind."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.stdout.decode()
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the test for lack of `what`; on CI, fail it."""
+    message = f"needs {what}"
+    if os.environ.get("CI"):
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
+def program(name: str) -> str:
+    """Path of `java` or `mvn`; JAVA_HOME wins over PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if name == "java" and home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which(name) or missing(INSTALL[name])
+
+
+@cache
+def kafka_libs() -> Path:
+    """Directory of Apache Kafka's jars, fetched when it isn't there yet."""
+    program("java")
+    pom = JAVA / "kafka4" / "pom.xml"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    libs = CACHE / "java" / f"kafka4-{digest}"
+    if not libs.exists():
+        libs.parent.mkdir(parents=True, exist_ok=True)
+        with (libs.parent / f"{libs.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one of several test processes fetches
+            if not libs.exists():
+                fetch(pom, libs)
+    return libs
+
+
+def fetch(pom: Path, libs: Path) -> None:
+    """Copy what `pom` names, and all that it needs, into `libs`: whole or not at all."""
+    partial = libs.with_name(f"{libs.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    command = [program("mvn"), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
+    if done.returncode != 0:
+        pytest.fail(f"Maven could not fetch the jars of {pom}:\n{done.stdout}{done.stderr}")
+    partial.rename(libs)
+
+
+def command_line(
+    main: str, arguments: Iterable[str], options: Iterable[str] = SHORT_RUN
+) -> list[str]:
+    """How to run class `main` with the jars on the class path."""
+    return [program("java"), *options, "-cp", f"{kafka_libs()}/*", main, *arguments]
+
+
+def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:
+    """Run one tool to its end. Its exit code is the caller's to judge."""
+    done = subprocess.run(
+        command_line(tool, arguments),
+        input=stdin,
+        capture_output=True,
+        timeout=TOOL_TIMEOUT_S,
+        env=environment(),
+    )
+    return Finished(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+
+def run_all(runs: Sequence[Run]) -> list[Finished]:
+    """Run tools, a few at once; results in the order of `runs`."""
+    kafka_libs()
+    with ThreadPoolExecutor(TOOLS_AT_ONCE) as pool:
+        return list(pool.map(lambda one: run(one.tool, *one.arguments, stdin=one.stdin), runs))
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of a Java process: nothing that would change its options."""
+    ignored = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
+    return {key: value for key, value in os.environ.items() if key not in ignored}

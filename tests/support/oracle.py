@@ -1,0 +1,81 @@
+"""Apache Kafka as a process: one KRaft node, broker and controller in one, out of its jars."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from support import java
+from support.process import HOST, BrokerProcess, free_port
+
+READY = "Kafka Server started"
+OPTIONS = (
+    "-Xms256M",
+    "-Xmx512M",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    f"-Dlog4j2.configurationFile=file:{java.SERVER_LOGGING}",
+)
+
+
+class ApacheKafka(BrokerProcess):
+    """The oracle. Its settings are Kafka's defaults, but for one node's replication factors."""
+
+    kind: ClassVar[str] = "Apache Kafka"
+    ready_within_s: ClassVar[float] = 90.0
+    exit_codes: ClassVar[Mapping[int, int]] = {  # the JVM's own: 128 + the signal
+        signal.SIGTERM: 128 + signal.SIGTERM,
+        signal.SIGINT: 128 + signal.SIGINT,
+    }
+
+    def prepare(self) -> None:
+        self.port, controller_port = free_port(), free_port()
+        lines = [f"{key}={value}" for key, value in self._properties(controller_port).items()]
+        self._properties_path.write_text("\n".join(lines) + "\n")
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        formatted = java.run(
+            java.STORAGE,
+            "format",
+            "--standalone",
+            f"--cluster-id={cluster_id}",
+            f"--config={self._properties_path}",
+        )
+        assert formatted.exit_code == 0, formatted.text + formatted.stderr
+
+    def command(self) -> list[str]:
+        return java.command_line("kafka.Kafka", [str(self._properties_path)], OPTIONS)
+
+    def environment(self) -> dict[str, str]:
+        return dict(java.environment())
+
+    def ready_port(self, output: str) -> int | None:
+        return self.port if READY in output else None
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.home / "server.properties"
+
+    def _properties(self, controller_port: int) -> dict[str, str]:
+        clients, controller = f"{HOST}:{self.port}", f"{HOST}:{controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": controller,
+            "listeners": f"PLAINTEXT://{clients},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{clients},CONTROLLER://{controller}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.replication.factor": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **self.settings,
+        }

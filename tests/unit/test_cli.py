@@ -1,0 +1,171 @@
+"""The command line: the table, the usage errors, and what a command may cost before it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Sequence
+
+import pytest
+
+from kavka import __version__, cli
+
+HELP_BUDGET_S = 0.050
+"""CPU seconds that `kavka --help` may cost over an interpreter that does nothing."""
+
+HEAVY = {"asyncio", "uvloop", "kafka", "cramjam", "kavka.server", "kavka.log", "kavka.wire"}
+
+
+def _stub_server(monkeypatch: pytest.MonkeyPatch, exit_code: int) -> list[tuple[object, ...]]:
+    """Put a `kavka.server.main` in place that notes its calls and returns `exit_code`."""
+    calls: list[tuple[object, ...]] = []
+
+    def start(config: str | None, overrides: Sequence[str]) -> int:
+        calls.append((config, list(overrides)))
+        return exit_code
+
+    stub = types.ModuleType("kavka.server.main")
+    monkeypatch.setattr(stub, "main", start, raising=False)
+    monkeypatch.setitem(sys.modules, "kavka.server.main", stub)
+    return calls
+
+
+def test_start_hands_its_options_to_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _stub_server(monkeypatch, exit_code=0)
+    arguments = ["start", "--config", "server.properties"]
+    arguments += ["--override", "log.dirs=/tmp/a b", "--override", "sasl.jaas.config=a=b;"]
+
+    assert cli.main(arguments) == 0
+    assert calls == [("server.properties", ["log.dirs=/tmp/a b", "sasl.jaas.config=a=b;"])]
+
+
+def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _stub_server(monkeypatch, exit_code=0)
+
+    assert cli.main(["start"]) == 0
+    assert calls == [(None, [])]
+
+
+def test_the_commands_result_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    _stub_server(monkeypatch, exit_code=1)
+
+    assert cli.main(["start"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "COMMAND"),
+        (["strat"], "'strat'"),
+        (["start", "--override", "log.dirs"], "'log.dirs' is not of the form key=value"),
+        (["start", "--override", "=/data"], "'=/data' is not of the form key=value"),
+        (["start", "--conf", "x"], "--conf"),
+        (["start", "server.properties"], "server.properties"),
+    ],
+)
+def test_wrong_usage_is_named_on_stderr_with_code_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_version(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code: object = cli.main(arguments)
+    except SystemExit as stop:  # argparse's own --version
+        code = stop.code
+
+    assert code == 0
+    assert capsys.readouterr().out == f"kavka {__version__}\n"
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"])
+
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    for command in cli.COMMANDS:
+        assert command.name in out
+        assert command.summary in out
+
+
+def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in cli.COMMANDS:
+        with pytest.raises(SystemExit) as stop:
+            cli.main([command.name, "--help"])
+        assert stop.value.code == 0
+        assert command.description.splitlines()[0] in capsys.readouterr().out
+
+
+def test_commands_are_named_once() -> None:
+    names = [command.name for command in cli.COMMANDS]
+    assert len(names) == len(set(names))
+
+
+def test_options_of_one_command_do_not_reach_another() -> None:
+    parser = argparse.ArgumentParser()
+    next(row for row in cli.COMMANDS if row.name == "version").add_options(parser)
+    assert parser.parse_args([]) == argparse.Namespace()
+
+
+def test_help_imports_no_part_of_the_broker() -> None:
+    program = (
+        "import sys\n"
+        "sys.argv = ['kavka', 'start', '--help']\n"
+        "from kavka.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def test_python_m_kavka_runs_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kavka", "--version"],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, f"kavka {__version__}\n")
+
+
+def test_help_is_quick() -> None:
+    bare = _least_cpu_s([sys.executable, "-c", "pass"])
+    of_help = _least_cpu_s([sys.executable, "-m", "kavka", "start", "--help"])
+    assert of_help - bare < HELP_BUDGET_S
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment with its import path, so that an uninstalled tree works too."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def _least_cpu_s(command: list[str]) -> float:
+    """CPU seconds of the cheapest of five runs; load on the machine hardly moves it."""
+    spent: list[float] = []
+    for _ in range(5):
+        with open(os.devnull, "w") as nowhere:
+            child = subprocess.Popen(command, stdout=nowhere, env=_environment())
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        spent.append(usage.ru_utime + usage.ru_stime)
+    return min(spent)

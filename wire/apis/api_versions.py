@@ -1,0 +1,91 @@
+"""ApiVersions (key 18): which APIs and versions this broker serves; a client's first question.
+
+Versions 0 to 4; 1 adds the throttle time, 3 is flexible and tells the client's software (KIP-511)
+and the cluster's features (KIP-584), 4 lets a feature's lowest version be 0 (KAFKA-17011). The
+answer's header is the old one in every version, since the client cannot know yet; and a version
+that is too new gets a version 0 answer with UNSUPPORTED_VERSION (KIP-511).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+
+KEY: Final = 18
+FALLBACK_VERSION: Final = 0
+"""In which the answer to a version that is too new is written."""
+
+_HIGHEST: Final = 4
+_SOFTWARE_SINCE: Final = 3
+_software_name = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
+
+
+@dataclass(slots=True)
+class ApiVersion:
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(slots=True)
+class SupportedFeatureKey:
+    name: str
+    min_version: int
+    max_version: int
+
+
+@dataclass(slots=True)
+class FinalizedFeatureKey:
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+
+@dataclass(slots=True)
+class ApiVersionsResponse:
+    """`finalized_features_epoch` is -1 where no feature is finalized."""
+
+    api_keys: Sequence[ApiVersion]
+    error_code: int = 0
+    throttle_time_ms: int = 0
+    supported_features: Sequence[SupportedFeatureKey] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: Sequence[FinalizedFeatureKey] = ()
+    zk_migration_ready: bool = False
+
+
+def is_valid(request: ApiVersionsRequest, version: int) -> bool:
+    """Whether the software's name and version are well-formed (KIP-511)."""
+    if version < _SOFTWARE_SINCE:
+        return True
+    names = (request.client_software_name, request.client_software_version)
+    return all(_software_name(name) for name in names)
+
+
+def error_response(
+    request: ApiVersionsRequest | None, code: ErrorCode, version: int
+) -> ApiVersionsResponse:
+    """`code` at the top. UNSUPPORTED_VERSION tells which versions of this API there are, and is
+    to be written in `FALLBACK_VERSION`; the request was not read then and may be None.
+    """
+    if code is ErrorCode.UNSUPPORTED_VERSION:
+        return ApiVersionsResponse([ApiVersion(KEY, 0, _HIGHEST)], code)
+    return ApiVersionsResponse((), code)
+
+
+API: Final = Api(
+    KEY,
+    "ApiVersions",
+    versions=(0, _HIGHEST),
+    first_flexible=3,
+    error_response=error_response,
+    flexible_response_header=False,
+)

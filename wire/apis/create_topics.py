@@ -1,0 +1,68 @@
+"""CreateTopics (key 19): create topics with their partitions, placement and configs.
+
+Versions 0 to 7; 1 adds validate-only and error messages, 4 takes the broker's defaults for
+partitions and replication factor (-1, KIP-464), 5 is flexible and returns the topic's configs
+(KIP-525), 6 may say THROTTLING_QUOTA_EXCEEDED (KIP-599), 7 returns the topic id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.admin.topics import CreateTopicsRequest
+
+
+@dataclass(slots=True)
+class TopicConfig:
+    """`config_source` as in DescribeConfigs; -1: not told."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    """`configs` is null where `topic_config_error_code` says why it is not given."""
+
+    name: str
+    topic_id: UUID | None = None
+    error_code: int = 0
+    error_message: str | None = None
+    topic_config_error_code: int = 0
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Sequence[TopicConfig] | None = ()
+
+
+@dataclass(slots=True)
+class CreateTopicsResponse:
+    topics: Sequence[TopicResponse]
+    throttle_time_ms: int = 0
+
+
+def error_response(
+    request: CreateTopicsRequest, code: ErrorCode, version: int
+) -> CreateTopicsResponse:
+    """`code` for every topic that was asked for."""
+    return CreateTopicsResponse(
+        [TopicResponse(topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+API: Final = Api(
+    19,
+    "CreateTopics",
+    versions=(0, 7),
+    first_flexible=5,
+    error_response=error_response,
+)

@@ -1,0 +1,125 @@
+"""Fetch (key 1): read record batches from partitions, for consumers and followers.
+
+Versions 4 to 18; 4 has record batches of magic 2 and the isolation level (KIP-98), 5 the log
+start offset (KIP-107), 7 fetch sessions (KIP-227), 9 the current leader epoch (KIP-320), 10
+allows zstd (KIP-110), 11 racks and the preferred read replica (KIP-392), 12 is flexible and finds
+divergence by epoch (KIP-595), 13 names topics by id (KIP-516), 14 may say that an offset has
+moved to tiered storage (KIP-405), 15 carries the replica's epoch (KIP-903), 16 the endpoints of
+current leaders (KIP-951), 17 directory ids (KIP-853), 18 the reader's high watermark (KIP-1166).
+Versions 0 to 3, whose answers hold message sets of magic 0 and 1, are not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from kavka.wire.api import Api
+from kavka.wire.apis.produce import LeaderIdAndEpoch, NodeEndpoint
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.fetch import FetchRequest
+
+__all__ = [
+    "API",
+    "AbortedTransaction",
+    "EpochEndOffset",
+    "FetchResponse",
+    "LeaderIdAndEpoch",
+    "NodeEndpoint",
+    "PartitionResponse",
+    "SnapshotId",
+    "TopicResponse",
+    "error_response",
+]
+
+_TOP_LEVEL_ONLY_SINCE: Final = 13
+
+
+@dataclass(slots=True)
+class EpochEndOffset:
+    """The largest epoch that leader and reader share, and where it ends on the leader."""
+
+    epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(slots=True)
+class SnapshotId:
+    """Only KRaft's metadata log has snapshots; here for the schema's sake."""
+
+    end_offset: int = -1
+    epoch: int = -1
+
+
+@dataclass(slots=True)
+class AbortedTransaction:
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """Offsets are -1 where they are not known. `records` is anything with a length in bytes
+    that the connection can send; none to give is `b""`.
+    """
+
+    partition_index: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: Sized | None = b""
+    aborted_transactions: Sequence[AbortedTransaction] | None = ()
+    preferred_read_replica: int = -1
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+    snapshot_id: SnapshotId | None = None
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    topic: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionResponse]
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    """`session_id` is 0 outside a session."""
+
+    responses: Sequence[TopicResponse] = ()
+    error_code: int = 0
+    session_id: int = 0
+    throttle_time_ms: int = 0
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+
+def error_response(request: FetchRequest, code: ErrorCode, version: int) -> FetchResponse:
+    """`code` at the top, and before version 13 for every partition that was asked for as well.
+
+    Versions before 7 have no place at the top.
+    """
+    if version >= _TOP_LEVEL_ONLY_SINCE:
+        return FetchResponse(error_code=code, session_id=request.session_id)
+    topics = [
+        TopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [PartitionResponse(p.partition, code) for p in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(topics, code, request.session_id)
+
+
+API: Final = Api(
+    1,
+    "Fetch",
+    versions=(4, 18),
+    first_flexible=12,
+    error_response=error_response,
+)

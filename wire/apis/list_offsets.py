@@ -1,0 +1,73 @@
+"""ListOffsets (key 2): the offset for a time, or for one of the special times below zero.
+
+Versions 1 to 11; 1 gives one offset with its timestamp (KIP-79), 2 adds the isolation level
+(KIP-98), 4 the leader epoch (KIP-320), 5 may say OFFSET_NOT_AVAILABLE (KIP-207), 6 is flexible,
+7 finds the largest timestamp (KIP-734), 8 the local log start (KIP-405), 9 the last tiered offset
+(KIP-1005), 10 has a timeout for remote reads (KIP-1075), 11 finds the earliest offset that waits
+for its upload (KIP-1023). Version 0, a list of offsets by segment, is not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.offsets import ListOffsetsRequest
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """Timestamp in ms; -1, -1, -1 where nothing was found."""
+
+    partition_index: int
+    error_code: int = 0
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    name: str
+    partitions: Sequence[PartitionResponse]
+
+
+@dataclass(slots=True)
+class ListOffsetsResponse:
+    topics: Sequence[TopicResponse]
+    throttle_time_ms: int = 0
+
+
+def error_response(
+    request: ListOffsetsRequest, code: ErrorCode, version: int
+) -> ListOffsetsResponse:
+    """`code` for every partition that was asked for."""
+    return ListOffsetsResponse(
+        [
+            TopicResponse(
+                topic.name, [PartitionResponse(p.partition_index, code) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API: Final = Api(
+    2,
+    "ListOffsets",
+    versions=(1, 11),
+    first_flexible=6,
+    error_response=error_response,
+)

@@ -1,0 +1,99 @@
+"""Produce (key 0): append record batches to partitions.
+
+Versions 3 to 13; 9 is flexible (KIP-482), 10 adds the current leader on errors (KIP-951),
+12 belongs to transaction protocol 2 (KIP-890), 13 names topics by id (KIP-516).
+Versions 0 to 2 (message sets, magic 0 and 1) are listed by ApiVersions, because librdkafka turns
+compression off for a broker that does not list them (KAFKA-18659), but are not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.producer.produce import ProduceRequest
+
+
+@dataclass(slots=True)
+class RecordError:
+    """Why one record of a refused batch was refused (KIP-467)."""
+
+    batch_index: int
+    batch_index_error_message: str | None = None
+
+
+@dataclass(slots=True)
+class LeaderIdAndEpoch:
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class NodeEndpoint:
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """Offsets are -1 where nothing was appended; times in ms, -1 for CreateTime topics."""
+
+    index: int
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    name: str
+    topic_id: UUID | None
+    partition_responses: Sequence[PartitionResponse]
+
+
+@dataclass(slots=True)
+class ProduceResponse:
+    responses: Sequence[TopicResponse]
+    throttle_time_ms: int = 0
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+
+def error_response(request: ProduceRequest, code: ErrorCode, version: int) -> ProduceResponse:
+    """`code` for every partition that was asked for."""
+    return ProduceResponse(
+        [
+            TopicResponse(
+                topic.name,
+                topic.topic_id,
+                [PartitionResponse(p.index, code) for p in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def expects_response(request: Any) -> bool:
+    """With acks=0 the client reads no answer."""
+    return bool(request.acks != 0)
+
+
+API: Final = Api(
+    0,
+    "Produce",
+    versions=(0, 13),
+    lowest_served=3,
+    first_flexible=9,
+    error_response=error_response,
+)

@@ -1,0 +1,71 @@
+"""Frames out of responses, and requests out of frames.
+
+A response leaves as a list of parts, so that record bytes are sent from where they lie:
+`[head, records, bytes, records, ..., tail]`, with the frame's length right in front.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from kavka.wire import library
+from kavka.wire.api import Api
+
+_pack_frame_head: Final = struct.Struct(">ii").pack_into
+
+BUFFER_BYTES: Final = 64 * 1024
+BUFFER_BYTES_MAX: Final = 1024 * 1024
+"""A response that needed a bigger buffer does not leave it behind."""
+
+
+class _SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
+    """An encode buffer that notes record payloads instead of copying them."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        super().__init__(BUFFER_BYTES)
+        self.parts: list[tuple[int, Any]] = []
+
+
+_buffer: _SpliceBuffer = _SpliceBuffer()
+
+
+def encode_response(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
+    """The frame of `response` as a list of buffers, to be sent in order.
+
+    `response` may be any object with the schema's field names (snake case) as attributes.
+    """
+    global _buffer
+    out = _buffer
+    out.pos = 8
+    if version >= api.first_flexible and api.flexible_response_header:
+        out.buf[8] = 0  # no tagged fields in the header
+        out.pos = 9
+    try:
+        api.encoder(version)(response, out)
+        if not out.parts:
+            _pack_frame_head(out.buf, 0, out.pos - 4, correlation_id)
+            return [out.buf[: out.pos]]
+        return _splice(out, correlation_id)
+    finally:
+        if out.parts:
+            out.parts = []
+        if len(out.buf) > BUFFER_BYTES_MAX:
+            _buffer = _SpliceBuffer()
+
+
+def _splice(out: _SpliceBuffer, correlation_id: int) -> list[Any]:
+    buffer, end = out.buf, out.pos
+    payload_bytes = sum(len(records) for _, records in out.parts)
+    _pack_frame_head(buffer, 0, end - 4 + payload_bytes, correlation_id)
+    parts: list[Any] = []
+    start = 0
+    for position, records in out.parts:
+        parts.append(buffer[start:position])
+        parts.append(records)
+        start = position
+    if start != end:
+        parts.append(buffer[start:end])
+    return parts

@@ -1,0 +1,157 @@
+"""Decompression of record batches, bounded: no more than a limit is ever inflated.
+
+A few kilobytes may inflate to gigabytes, so each codec is told how much it may give and stops
+there. The codecs are imported on first use, for the sake of a quick start. What follows the
+compressed data is ignored where Apache Kafka's readers ignore it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+from typing import Final, TypeAlias
+
+from kavka.wire.errors import ApiError, ErrorCode
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+GZIP_MEMBERS_MAX: Final = 16
+"""A gzip stream may be several after each other; stock clients write one."""
+
+ZSTD_WINDOW_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What level 22, the highest, asks for, and the Java library's limit."""
+
+_GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header and trailer
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16  # magic, version, oldest compatible version
+_LENGTH_BYTES: Final = 4
+_unpack_length: Final = Struct(">i").unpack_from
+
+
+class Codec(IntEnum):
+    """The codec number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def decompress(codec: int, data: Bytes, limit_bytes: int) -> Bytes:
+    """`data` inflated, at most `limit_bytes` of it; codec 0 gives back `data` itself.
+
+    ApiError CORRUPT_MESSAGE when it is damaged, cut short or inflates to more than the limit,
+    UNSUPPORTED_COMPRESSION_TYPE when there is no such codec.
+    """
+    if codec == Codec.NONE:
+        return data
+    inflate = _INFLATE.get(codec)
+    if inflate is None:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no compression codec {codec}")
+    return inflate(data, limit_bytes)
+
+
+def _corrupt(codec: Codec, why: object) -> ApiError:
+    message = f"{codec.name.lower()} records cannot be decompressed: {why}"
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+def _too_big(codec: Codec, limit_bytes: int) -> ApiError:
+    return _corrupt(codec, f"they inflate to more than {limit_bytes} bytes")
+
+
+def _gzip(data: Bytes, limit_bytes: int) -> Bytes:
+    out = b""
+    rest = data
+    for _ in range(GZIP_MEMBERS_MAX):
+        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        try:
+            out += member.decompress(rest, limit_bytes + 1 - len(out))
+        except zlib.error as error:
+            raise _corrupt(Codec.GZIP, error) from None
+        if len(out) > limit_bytes:
+            raise _too_big(Codec.GZIP, limit_bytes)
+        if not member.eof:
+            raise _corrupt(Codec.GZIP, "cut short")
+        rest = member.unused_data
+        if not rest.startswith(_GZIP_MAGIC):
+            return out
+    raise _corrupt(Codec.GZIP, f"more than {GZIP_MEMBERS_MAX} gzip members")
+
+
+def _snappy(data: Bytes, limit_bytes: int) -> Bytes:
+    import cramjam
+
+    view = memoryview(data)
+    try:
+        if bytes(view[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            return _snappy_blocks(view, limit_bytes)
+        if cramjam.snappy.decompress_raw_len(view) > limit_bytes:
+            raise _too_big(Codec.SNAPPY, limit_bytes)
+        return bytes(cramjam.snappy.decompress_raw(view))
+    except cramjam.DecompressionError as error:
+        raise _corrupt(Codec.SNAPPY, error) from None
+
+
+def _snappy_blocks(view: memoryview, limit_bytes: int) -> Bytes:
+    """The framing of the Java library (xerial): a header, then blocks with their lengths."""
+    from cramjam import snappy
+
+    out = bytearray()
+    start, end = _XERIAL_HEADER_BYTES, len(view)
+    if end < start:
+        raise _corrupt(Codec.SNAPPY, "cut short")
+    while start < end:
+        if end - start < _LENGTH_BYTES:
+            raise _corrupt(Codec.SNAPPY, "cut short")
+        (size,) = _unpack_length(view, start)
+        start += _LENGTH_BYTES
+        if not 0 < size <= end - start:
+            raise _corrupt(Codec.SNAPPY, f"a block of {size} bytes, {end - start} are left")
+        block = view[start : start + size]
+        if len(out) + snappy.decompress_raw_len(block) > limit_bytes:
+            raise _too_big(Codec.SNAPPY, limit_bytes)
+        out += memoryview(snappy.decompress_raw(block))
+        start += size
+    return out
+
+
+def _lz4(data: Bytes, limit_bytes: int) -> Bytes:
+    import lz4.frame
+
+    frame = lz4.frame.LZ4FrameDecompressor()
+    try:
+        out: bytes = frame.decompress(data, max_length=limit_bytes + 1)
+    except RuntimeError as error:
+        raise _corrupt(Codec.LZ4, error) from None
+    if len(out) > limit_bytes:
+        raise _too_big(Codec.LZ4, limit_bytes)
+    if not frame.eof:
+        raise _corrupt(Codec.LZ4, "cut short")
+    return out
+
+
+def _zstd(data: Bytes, limit_bytes: int) -> Bytes:
+    import zstandard
+
+    reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    try:
+        told_bytes = zstandard.frame_content_size(data)  # -1 where the frame does not tell
+        if told_bytes > limit_bytes:
+            raise _too_big(Codec.ZSTD, limit_bytes)
+        return reader.decompress(data, max_output_size=limit_bytes)
+    except zstandard.ZstdError as error:
+        # The library does not tell a frame that is cut short from one that reached the limit.
+        raise _corrupt(Codec.ZSTD, f"{error} (the limit is {limit_bytes} bytes)") from None
+
+
+_INFLATE: Final[dict[int, Callable[[Bytes, int], Bytes]]] = {
+    Codec.GZIP: _gzip,
+    Codec.SNAPPY: _snappy,
+    Codec.LZ4: _lz4,
+    Codec.ZSTD: _zstd,
+}

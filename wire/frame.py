@@ -1,0 +1,139 @@
+"""Frames out of a byte stream, without copying them: a length (4 bytes) and that many bytes.
+
+The kernel writes straight into an arena and frames are views of it. Arenas are shared: a
+connection owns one only while it holds part of a frame, so a thousand idle connections own none.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+_unpack_length: Final = struct.Struct(">i").unpack_from
+_LENGTH_BYTES: Final = 4
+
+ARENA_BYTES: Final = 256 * 1024
+ROOM_BYTES_MIN: Final = 16 * 1024
+"""Less room than this at an arena's end is not worth a system call: its bytes are moved first."""
+
+POOL_BYTES_MAX: Final = 32 * 1024 * 1024
+
+
+class FrameError(Exception):
+    """The stream can't be a Kafka client's; the message says why. The connection is closed."""
+
+
+class Arena:
+    """A buffer and the one view of it that frames are cut from."""
+
+    __slots__ = ("buffer", "size", "view")
+
+    def __init__(self, size: int) -> None:
+        self.buffer = bytearray(size)
+        self.size = size
+        self.view = memoryview(self.buffer)
+
+
+class ArenaPool:
+    """Arenas at rest, by size (powers of two from 256 KiB), at most 32 MiB of them."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Arena]] = {}
+        self._free_bytes = 0
+
+    def take(self, at_least: int) -> Arena:
+        """An arena of at least so many bytes."""
+        size = ARENA_BYTES
+        if at_least > size:
+            size = 1 << (at_least - 1).bit_length()
+        free = self._free.get(size)
+        if free:
+            self._free_bytes -= size
+            return free.pop()
+        return Arena(size)
+
+    def give(self, arena: Arena) -> None:
+        """Put an arena back; nobody may look at frames in it any more."""
+        if self._free_bytes + arena.size <= POOL_BYTES_MAX:
+            self._free.setdefault(arena.size, []).append(arena)
+            self._free_bytes += arena.size
+
+
+class Framer:
+    """One connection's stream. `room` and `received` take bytes in, `next` gives frames out.
+
+    A frame is valid until `rest` is called after the last one, or `room` for more bytes.
+    A peer that announces a big frame gets memory only as its bytes arrive.
+    """
+
+    __slots__ = ("_arena", "_end", "_frame_bytes_max", "_needed", "_pool", "_start", "_usual")
+
+    def __init__(self, pool: ArenaPool, frame_bytes_max: int) -> None:
+        self._pool = pool
+        self._frame_bytes_max = frame_bytes_max
+        self._arena: Arena | None = None
+        self._start = 0
+        self._end = 0
+        self._needed = 0  # bytes of the frame that is begun, its length included; 0: not known
+        self._usual = ARENA_BYTES  # what the last big frame needed
+
+    def room(self) -> memoryview:
+        """Where the next bytes of the stream are to be written; never empty."""
+        arena = self._arena
+        if arena is None:
+            arena = self._arena = self._pool.take(self._usual)
+            return arena.view
+        start, end = self._start, self._end
+        if arena.size - start < self._needed or arena.size - end < ROOM_BYTES_MIN:
+            arena = self._make_room(arena, start, end)
+        return arena.view[self._end :]
+
+    def _make_room(self, arena: Arena, start: int, end: int) -> Arena:
+        """Move the begun frame to the front, of a bigger arena if this one is full of it."""
+        held = end - start
+        if held + ROOM_BYTES_MIN > arena.size:
+            bigger = self._pool.take(min(arena.size * 2, self._frame_bytes_max + _LENGTH_BYTES))
+            bigger.view[:held] = arena.view[start:end]
+            self._pool.give(arena)
+            self._arena = arena = bigger
+            self._usual = bigger.size
+        elif start:
+            arena.buffer[:held] = arena.view[start:end].tobytes()
+        self._start, self._end = 0, held
+        return arena
+
+    def received(self, count: int) -> None:
+        """`count` bytes were written into `room()`."""
+        self._end += count
+
+    def next(self) -> memoryview | None:
+        """The next whole frame without its length, or None. FrameError ends the stream."""
+        start = self._start
+        held = self._end - start
+        if held < _LENGTH_BYTES:
+            self._needed = 0
+            return None
+        arena = self._arena
+        assert arena is not None, "bytes are held in an arena"
+        (size,) = _unpack_length(arena.buffer, start)
+        if size < 0 or size > self._frame_bytes_max:
+            raise FrameError(self._complaint(size))
+        end = start + _LENGTH_BYTES + size
+        if end > self._end:
+            self._needed = _LENGTH_BYTES + size
+            return None
+        self._needed = 0
+        self._start = end
+        return arena.view[start + _LENGTH_BYTES : end]
+
+    def _complaint(self, size: int) -> str:
+        if size < 0:
+            return f"negative request size {size}"
+        return f"request of {size} bytes; socket.request.max.bytes is {self._frame_bytes_max}"
+
+    def rest(self) -> None:
+        """Give the arena back unless part of a frame lies in it."""
+        if self._start == self._end and self._arena is not None:
+            self._pool.give(self._arena)
+            self._arena = None
+            self._start = self._end = 0

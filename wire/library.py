@@ -1,0 +1,79 @@
+"""kafka-python's schema-driven codec, loaded as a private copy.
+
+Private, because a test may run the broker in a process whose own program imports kafka-python:
+our mended readers (`kavka.wire.mending`) and message classes must not reach that program, nor
+its registries us. It also starts quicker, since none of the client's packages is imported.
+
+Message classes are made one at a time, on first use, straight from the JSON schemas that the
+library ships; its modules of ready classes (with patches meant for its client) stay unloaded.
+The names used here are private to the library, so its version is pinned (pyproject.toml) and
+`tests/unit/wire` holds what we rely on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from typing import Any, Final
+
+from kavka.wire import mending
+
+_MODULES: Final = (
+    "kafka.protocol.api_message",
+    "kafka.protocol.schemas.fields.array",
+    "kafka.protocol.schemas.fields.codecs.encode_buffer",
+    "kafka.protocol.schemas.fields.codecs.types",
+    "kafka.protocol.schemas.fields.simple",
+    "kafka.protocol.schemas.fields.struct",
+    "kafka.protocol.schemas.fields.struct_array",
+)
+
+
+def _is_library(name: str) -> bool:
+    return name == "kafka" or name.startswith("kafka.")
+
+
+def _load_private_copy() -> dict[str, types.ModuleType]:
+    """Import the protocol modules apart from any `kafka` that the process already has."""
+    users = {name: module for name, module in sys.modules.items() if _is_library(name)}
+    for name in users:
+        del sys.modules[name]
+    spec = importlib.util.find_spec("kafka")  # finds it without running its __init__
+    if spec is None or spec.submodule_search_locations is None:
+        sys.modules.update(users)
+        raise ImportError("kafka-python is not installed: pip install 'kafka-python>=3.0.12,<3.1'")
+    stub = types.ModuleType("kafka")
+    stub.__path__ = list(spec.submodule_search_locations)
+    sys.modules["kafka"] = stub
+    try:
+        return {name: importlib.import_module(name) for name in _MODULES}
+    finally:
+        for name in [name for name in sys.modules if _is_library(name)]:
+            del sys.modules[name]
+        sys.modules.update(users)
+
+
+_copy: Final = _load_private_copy()
+_ApiMessage: Final[Any] = _copy["kafka.protocol.api_message"].ApiMessage
+_classes: Final[dict[str, Any]] = {}
+
+EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
+
+mending.mend(
+    types=_copy["kafka.protocol.schemas.fields.codecs.types"],
+    simple=_copy["kafka.protocol.schemas.fields.simple"],
+    array=_copy["kafka.protocol.schemas.fields.array"],
+    struct=_copy["kafka.protocol.schemas.fields.struct"],
+    struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
+)
+
+
+def message_class(name: str) -> Any:
+    """The class of the message `name` (`ProduceRequest`), made on first use (1 to 3 ms)."""
+    found = _classes.get(name)
+    if found is None:
+        found = _classes[name] = type(_ApiMessage)(name, (_ApiMessage,), {})
+        mending.use_record_views(found._struct)
+    return found

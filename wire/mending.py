@@ -1,0 +1,328 @@
+"""What kafka-python's generated readers and writers do unsafely or slowly for a server, mended.
+
+The library was written for a client, which trusts its broker. Each function below replaces one
+piece of its code generator, in our private copy only (`kavka.wire.library`), and says what was
+wrong. Each has a test in `tests/unit/wire/test_mending.py`.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from types import ModuleType
+from typing import Any, Final
+
+VARINT_BYTES_MAX: Final = 5
+
+
+def mend(
+    *,
+    types: ModuleType,
+    simple: ModuleType,
+    array: ModuleType,
+    struct: ModuleType,
+    struct_array: ModuleType,
+) -> None:
+    """Put the mended pieces in place; before any reader or writer has been compiled."""
+    types.UnsignedVarInt32.emit_decode_from = classmethod(_emit_read_varint)
+    read_varint = types.UnsignedVarInt32.emit_decode_from
+    write_varint = types.UnsignedVarInt32.emit_encode_into
+    types.String.emit_decode_from = _string_reader(read_varint)
+    types.Bytes.emit_decode_from = classmethod(_bytes_reader(read_varint, copies=True))
+    simple.SimpleField.emit_decode_from = _null_checked(simple.SimpleField.emit_decode_from)
+    array.ArrayField.emit_decode_from = _array_reader(read_varint)
+    struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
+    struct_array.StructArrayField.emit_encode_into = _struct_array_writer(write_varint)
+    struct.StructField.emit_encode_into = _tag_skipping(struct.StructField.emit_encode_into)
+    _mend_tagged_sections(struct)
+    _record_views["codec"] = _make_record_views(types.Bytes, read_varint, write_varint)
+
+
+def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
+    """The library's loop had no end: 200 KB of 0xff cost 2 s, and four times that when doubled."""
+    byte, shift = ctx.next_var("b"), ctx.next_var("sh")
+    for line in (
+        f"{var_name} = data[pos]",
+        "pos += 1",
+        f"if {var_name} > 127:",
+        f"    {var_name} &= 127",
+        f"    {shift} = 7",
+        "    while True:",
+        f"        {byte} = data[pos]",
+        "        pos += 1",
+        f"        {var_name} |= ({byte} & 127) << {shift}",
+        f"        if {byte} < 128: break",
+        f"        {shift} += 7",
+        f"        if {shift} > {7 * (VARINT_BYTES_MAX - 1)}: raise ValueError('varint too long')",
+        f"    if {var_name} > 0x7fffffff: raise ValueError('length out of range')",
+    ):
+        ctx.emit(indent, line)
+
+
+def _emit_length(
+    ctx: Any, length: str, indent: str, read_varint: Any, compact: bool, short: bool
+) -> None:
+    """Read the length in front of a string (2 bytes when `short`) or of bytes (4), or compact."""
+    if compact:
+        read_varint(ctx, length, indent)
+        ctx.emit(indent, f"{length} -= 1")
+    else:
+        ctx.emit(indent, f"{length} = unpack_from('>{'h' if short else 'i'}', data, pos)[0]")
+        ctx.emit(indent, f"pos += {2 if short else 4}")
+
+
+def _emit_slice(ctx: Any, var_name: str, indent: str, length: str, made: str) -> None:
+    """Take `length` bytes. A slice past the end is silently short; the library let it pass."""
+    for line in (
+        f"if {length} < 0:",
+        f"    {var_name} = None",
+        "else:",
+        f"    if pos + {length} > len(data): raise ValueError('field past the end')",
+        f"    {var_name} = {made.format(f'data[pos:pos+{length}]')}",
+        f"    pos += {length}",
+    ):
+        ctx.emit(indent, line)
+
+
+def _string_reader(read_varint: Any) -> Any:
+    def emit(self: Any, ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
+        length = ctx.next_var("ln")
+        _emit_length(ctx, length, indent, read_varint, compact, short=True)
+        _emit_slice(ctx, var_name, indent, length, "str({}, 'utf-8')")
+
+    return emit
+
+
+def _bytes_reader(read_varint: Any, *, copies: bool) -> Any:
+    made = "bytes({})" if copies else "{}"
+
+    def emit(cls: Any, ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
+        length = ctx.next_var("ln")
+        _emit_length(ctx, length, indent, read_varint, compact, short=False)
+        _emit_slice(ctx, var_name, indent, length, made)
+
+    return emit
+
+
+def _null_checked(original: Any) -> Any:
+    """The library reads null where the schema allows none; Apache Kafka closes the connection."""
+
+    def emit(
+        self: Any,
+        ctx: Any,
+        var_name: str,
+        indent: str,
+        version: int,
+        compact: bool = False,
+        tagged: Any = False,
+    ) -> None:
+        original(self, ctx, var_name, indent, version=version, compact=compact, tagged=tagged)
+        nullable = self.nullable_for_version_q(version)
+        if self.type_str in ("string", "bytes") and not nullable:
+            ctx.emit(indent, f"if {var_name} is None: raise ValueError('{self.name} is null')")
+
+    return emit
+
+
+def _array_reader(read_varint: Any) -> Any:
+    """An array longer than what is left of the frame is refused before anything is made of it."""
+
+    def emit(
+        self: Any,
+        ctx: Any,
+        var_name: str,
+        indent: str,
+        version: int,
+        compact: bool = False,
+        tagged: Any = False,
+    ) -> None:
+        count, item = ctx.next_var("n"), ctx.next_var("item")
+        _emit_length(ctx, count, indent, read_varint, compact, short=False)
+        ctx.emit(indent, f"if {count} < 0:")
+        if self.nullable_for_version_q(version):
+            ctx.emit(indent, f"    {var_name} = None")
+        else:
+            ctx.emit(indent, f"    raise ValueError('{self.name} is null')")
+        ctx.emit(indent, f"elif {count} > len(data) - pos:")
+        ctx.emit(indent, f"    raise ValueError('{self.name} is longer than the request')")
+        ctx.emit(indent, "else:")
+        ctx.emit(indent, f"    {var_name} = []")
+        ctx.emit(indent, f"    for _ in range({count}):")
+        inner = indent + "        "
+        self.array_of.emit_decode_from(
+            ctx, item, inner, version=version, compact=compact, tagged=tagged
+        )
+        ctx.emit(inner, f"{var_name}.append({item})")
+
+    return emit
+
+
+def _struct_array_writer(write_varint: Any) -> Any:
+    """The library writes each array's code twice, for objects and for tuples, and so twice per
+    level: 17 ms to compile a Metadata writer. Kavka gives it objects only.
+    """
+
+    def emit(
+        self: Any,
+        ctx: Any,
+        val_expr: str,
+        indent: str,
+        version: int,
+        compact: bool = False,
+        tagged: Any = False,
+    ) -> None:
+        count, item = ctx.next_var("n"), ctx.next_var("item")
+        if compact:
+            ctx.emit(indent, f"{count} = 0 if {val_expr} is None else len({val_expr}) + 1")
+            write_varint(ctx, count, indent)
+        else:
+            ctx.emit_reserve(indent, 4)
+            ctx.emit(indent, f"{count} = -1 if {val_expr} is None else len({val_expr})")
+            ctx.emit(indent, f"pack_into('>i', buf, pos, {count})")
+            ctx.emit(indent, "pos += 4")
+        ctx.emit(indent, f"for {item} in {val_expr} or ():")
+        self.array_of.emit_encode_into(
+            ctx, item, indent + "    ", version=version, compact=compact, tagged=tagged
+        )
+
+    return emit
+
+
+def _mend_tagged_sections(struct: ModuleType) -> None:
+    """The library copied the rest of the frame for each struct with tags: quadratic in a frame."""
+    tagged_fields_of = struct.StructField.tagged_fields
+
+    def emit(self: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
+        known = ctx.next_var("tf")
+        ctx.globs[known] = {field.tag: field for field in tagged_fields_of(self, version)._fields}
+        ctx.globs["read_tags"] = read_tags
+        ctx.emit(indent, f"pos = read_tags({var_name}, data, pos, {known}, {version})")
+
+    struct.StructField._emit_tagged_decode = emit
+
+
+def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, pos
+        shift += 7
+        if shift > 7 * (VARINT_BYTES_MAX - 1):
+            raise ValueError("varint too long")
+
+
+def read_tags(target: Any, data: memoryview, pos: int, known: dict[int, Any], version: int) -> int:
+    """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. The end position.
+
+    Tags must rise, as Apache Kafka's reader demands of a well-formed message.
+    """
+    count, pos = _read_varint(data, pos)
+    last_tag = -1
+    for _ in range(count):
+        tag, pos = _read_varint(data, pos)
+        size, pos = _read_varint(data, pos)
+        if tag <= last_tag or size > len(data) - pos:
+            raise ValueError("malformed tagged section")
+        last_tag = tag
+        field = known.get(tag)
+        if field is not None:
+            body = BytesIO(data[pos : pos + size])
+            value = field.decode(body, version=version, compact=True, tagged=None)
+            setattr(target, field.name, value)
+        pos += size
+    return pos
+
+
+def _tag_skipping(original: Any) -> Any:
+    """Write the zero byte of an empty tagged section in place.
+
+    The library called a method for each struct, which looked up each tagged field twice; that
+    was half the cost of a Metadata answer.
+    """
+
+    def emit(self: Any, ctx: Any, item_expr: str, indent: str, **options: Any) -> None:
+        original(self, ctx, item_expr, indent, **options)
+        if not options.get("tagged"):
+            return
+        nullable = self.nullable_for_version_q(options["version"]) and item_expr != "item"
+        inner = indent + "    " if nullable and not options.get("tuple_access") else indent
+        call = ctx.lines[-_TAG_CALL_LINES:]
+        if ".encode_into(" not in call[1]:
+            raise RuntimeError("kafka-python's code generator has changed; see its pinned version")
+        del ctx.lines[-_TAG_CALL_LINES:]
+        fields = self.tagged_fields(options["version"])._fields
+        if not fields or options.get("tuple_access"):
+            _emit_zero(ctx, inner)
+            return
+        absent = " and ".join(_absent(field, item_expr) for field in fields)
+        ctx.emit(inner, f"if {absent}:")
+        _emit_zero(ctx, inner + "    ")
+        ctx.emit(inner, "else:")
+        ctx.lines.extend("    " + line for line in call)
+
+    return emit
+
+
+_TAG_CALL_LINES: Final = 5
+"""Lines that the library emits for one tagged section: sync, call, three re-bindings."""
+
+
+def _emit_zero(ctx: Any, indent: str) -> None:
+    ctx.emit_reserve(indent, 1)
+    ctx.emit(indent, "buf[pos] = 0")
+    ctx.emit(indent, "pos += 1")
+
+
+def _absent(field: Any, item_expr: str) -> str:
+    """An expression: this tagged field has its default and is left out (KIP-482)."""
+    value = f"{item_expr}.{field.name}"
+    return f"{value} == {field.default!r}" if field.default else f"not {value}"
+
+
+_record_views: Final[dict[str, Any]] = {}
+
+
+def _make_record_views(bytes_codec: Any, read_varint: Any, write_varint: Any) -> Any:
+    """A codec for `records` fields that copies nothing.
+
+    Reading gives a view of the frame. Writing puts down only the length and notes where the
+    payload belongs in `out.parts`, so that the caller can send it from where it lies.
+    """
+
+    def emit_encode(cls: Any, ctx: Any, value: str, indent: str, compact: bool = False) -> None:
+        records, size, body = ctx.next_var("rec"), ctx.next_var("n"), indent + "    "
+        ctx.emit(indent, f"{records} = {value}")
+        ctx.emit(indent, f"{size} = -1 if {records} is None else len({records})")
+        if compact:
+            ctx.emit(indent, f"{size} += 1")
+            written = ctx.next_var("w")
+            ctx.emit(indent, f"{written} = {size}")
+            write_varint(ctx, written, indent)
+            ctx.emit(indent, f"if {size} > 1:")
+        else:
+            ctx.emit_reserve(indent, 4)
+            ctx.emit(indent, f"pack_into('>i', buf, pos, {size})")
+            ctx.emit(indent, "pos += 4")
+            ctx.emit(indent, f"if {size} > 0:")
+        ctx.emit(body, f"out.parts.append((pos, {records}))")
+
+    return type(
+        "RecordViews",
+        (bytes_codec,),
+        {
+            "emit_encode_into": classmethod(emit_encode),
+            "emit_decode_from": classmethod(_bytes_reader(read_varint, copies=False)),
+        },
+    )
+
+
+def use_record_views(struct: Any) -> None:
+    """Give every `records` field below `struct` the codec that copies nothing."""
+    for field in struct._fields or ():
+        if getattr(field, "_type_str", None) == "records":
+            field._type = _record_views["codec"]
+        inner = getattr(field, "array_of", None) or field
+        if getattr(inner, "_fields", None):
+            use_record_views(inner)
