@@ -42,9 +42,7 @@ class Produced(NamedTuple):
     p99_ms: float
 
 
-def java_produce(
-    port: int, topic: str, value_bytes: int, records: int, scratch: Path
-) -> Produced:
+def java_produce(port: int, topic: str, value_bytes: int, records: int, scratch: Path) -> Produced:
     """ProducerPerformance with acks=all, after as many records again divided by four to warm up.
 
     The records of both count as produced; rate and latency are of the steady part.

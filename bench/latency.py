@@ -30,7 +30,7 @@ class Timed(NamedTuple):
 
 
 def deliver(port: int, topic: str, first_offset: int, rate_per_s: int, seconds: float) -> Timed:
-    """Send single records on schedule on one socket, long-poll them on another: one loop, one clock.
+    """Send single records on schedule on one socket, long-poll them on another, in one loop.
 
     The topic's next offset must be `first_offset`. A latency runs from just before the send until
     the Fetch answer with that record has been read. RuntimeError when records do not arrive.

@@ -90,7 +90,7 @@ class Meter:
     """CPU of a broker, of us, and of everything else, over a `with` block.
 
     `broker_s`, `client_s` and `wall_s` are seconds; `others` and `stolen` are cores. A client that
-    runs in a child process adds its seconds through `add_client`.
+    runs in a child process adds its seconds by `add_client` inside the block.
     """
 
     def __init__(self, pid: int) -> None:
@@ -107,6 +107,10 @@ class Meter:
         self._start_s = time.monotonic()
         return self
 
+    def add_client(self, seconds: float) -> None:
+        """Count CPU seconds of a child that has not been waited for as the client's."""
+        self.client_s += seconds
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -115,19 +119,11 @@ class Meter:
     ) -> None:
         self.wall_s = time.monotonic() - self._start_s
         self.broker_s = cpu_s(tree(self._pid)) - self._broker_s
-        self.client_s = own_cpu_s() - self._own_s
-        self._machine_s = machine_cpu()
-        self._settle()
-
-    def add_client(self, seconds: float) -> None:
-        """Count CPU seconds of a child that has not been waited for as the client's."""
-        self.client_s += seconds
-        self._settle()
-
-    def _settle(self) -> None:
-        busy_s = self._machine_s.busy_s - self._machine.busy_s
+        self.client_s += own_cpu_s() - self._own_s
+        machine = machine_cpu()
+        busy_s = machine.busy_s - self._machine.busy_s
         self.others = max(0.0, busy_s - self.broker_s - self.client_s) / self.wall_s
-        self.stolen = (self._machine_s.stolen_s - self._machine.stolen_s) / self.wall_s
+        self.stolen = (machine.stolen_s - self._machine.stolen_s) / self.wall_s
 
 
 def _stat_fields(pid: int) -> list[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from bench import machine, raw
 from bench.helper import Helper
 from bench.peers import Peer
 from bench.procs import Meter
+
+QUIET_CORES: Final = 0.2
+QUIET_SAMPLE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Options:
 
     rounds: int
     warm_pages: bool
+    quiet_wait_s: float
+    """How long a run may wait, in all, for the rest of the machine to be quiet."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,7 @@ class Results:
                 for key, all_ in self.values.items()
             },
             "loads": [
-                {key: _rounded(value) for key, value in asdict(load).items()}
-                for load in self.loads
+                {key: _rounded(value) for key, value in asdict(load).items()} for load in self.loads
             ],
             "failures": self.failures,
         }
@@ -66,14 +71,17 @@ class Results:
 class Run:
     """A peer that is up, with what a stage needs to measure it."""
 
-    def __init__(self, peer: Peer, helper: Helper, options: Options) -> None:
+    def __init__(self, peer: Peer, helper: Helper, options: Options, results: Results) -> None:
         self.peer = peer
         self.helper = helper
         self.options = options
-        self.results = Results(peer.name)
+        self.results = results
+        self.pooled: dict[str, list[int]] = {}
+        """Latencies in ns whose quantiles are taken over all rounds together."""
         self.kept: dict[str, str] = {}
         """Topics that one stage fills and the same stage reads again in its next round."""
         self._topics = 0
+        self._patience_s = options.quiet_wait_s
 
     def add(self, key: str, value: float) -> None:
         """Note one reading for the row `key`."""
@@ -83,6 +91,10 @@ class Run:
         """Note p50, p99 and p99.9 in ms for the rows below `key`."""
         for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999)):
             self.add(f"{key}.{name}", quantile(latencies_ns, share) / 1e6)
+
+    def pool(self, key: str, latencies_ns: Sequence[int]) -> None:
+        """Keep latencies until the end of the run; see `pooled`."""
+        self.pooled.setdefault(key, []).extend(latencies_ns)
 
     def new_topic(self, stage: str, partitions: int = 1) -> str:
         """A topic of its own, with one record in each partition."""
@@ -116,6 +128,15 @@ class Run:
         self.results.loads.append(load)
         self.add("machine.others", load.others)
         self.add("machine.stolen", load.stolen)
+
+    def wait_quiet(self) -> None:
+        """Wait until others use less than QUIET_CORES, as long as the run's patience lasts."""
+        while self._patience_s > 0:
+            with Meter(self.peer.pid) as meter:
+                time.sleep(QUIET_SAMPLE_S)
+            if meter.others < QUIET_CORES:
+                return
+            self._patience_s -= meter.wall_s
 
     def warm_pages(self, size_bytes: int) -> None:
         """See `machine.write_pages`; nothing when the command line says so."""

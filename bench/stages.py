@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from bench import clients, frames, latency, machine, raw
-from bench.run import Run
+from bench.peers import Peer
+from bench.run import Results, Run
 
 BULK_S: Final = 1.5
 BULK_MAX_BYTES: Final = 400 << 20
@@ -25,12 +26,13 @@ REST_SETTLE_S: Final = 3.0
 REST_S: Final = 2.5
 RATE_PER_S: Final = 1000
 END_TO_END_S: Final = 4.0
-CLIENT_WARM_UP_S: Final = 2.0
+CLIENT_WARM_UP_S: Final = 3.0
 IDLE_CONNECTIONS: Final = 1000
-LAG_S: Final = 5.0
-LAG_MAX_BYTES: Final = 2 << 30
+LAG_S: Final = 2.0
+LAG_MAX_BYTES: Final = 1 << 30
+LAG_BURST_S: Final = 0.25
 PROBE_EVERY_S: Final = 0.01
-WARM_UP_S: Final = 2.0
+WARM_UP_S: Final = 3.0
 CLIENT_S: Final = 4.0
 CLIENT_MAX_BYTES: Final = 500 << 20
 JAVA_RECORDS: Final = {1024: 250_000, 100: 1_500_000}
@@ -45,19 +47,18 @@ BATCHES: Final = {
 }
 
 
-def start(run: Run) -> None:
+def start(peer: Peer, results: Results) -> None:
     """First acknowledged write: on an empty directory, with the topic to be made, and again.
 
     Leaves the broker running.
     """
-    peer = run.peer
     started_s = peer.start()
     raw.create_topic(peer.port, "start")
-    run.add("start.fresh", time.monotonic() - started_s)
-    run.add("start.stop", peer.stop())
+    results.add("start.fresh", time.monotonic() - started_s)
+    results.add("start.stop", peer.stop())
     started_s = peer.start()
     raw.write_one(peer.port, "start")
-    run.add("start.again", time.monotonic() - started_s)
+    results.add("start.again", time.monotonic() - started_s)
 
 
 def rest(run: Run) -> None:
@@ -73,10 +74,10 @@ def rest(run: Run) -> None:
 def warm_up(run: Run) -> None:
     """Unmeasured load of each kind, for whoever compiles what is hot."""
     with run.topic("warm", CONNECTIONS) as topic:
-        _single(run, topic, CONNECTIONS, WARM_UP_S)
+        _single(run, topic, CONNECTIONS, 2 * WARM_UP_S)
         _single(run, topic, 1, WARM_UP_S)
-        for key in ("16k-1k", "1m-100"):
-            _bulk(run, topic, key, seconds=WARM_UP_S / 2)
+        _bulk(run, topic, "16k-1k", seconds=WARM_UP_S)
+        _bulk(run, topic, "1m-100", seconds=WARM_UP_S)
 
 
 def produce(run: Run, key: str, acks: int = 1) -> None:
@@ -98,7 +99,7 @@ def consume(run: Run) -> None:
         _bulk(run, topic, "16k-1k", seconds=RESULT_TIMEOUT_S, max_bytes=FETCH_FILL_BYTES)
         run.kept["consume"] = topic
     topic = run.kept["consume"]
-    request = frames.produce(topic, 0, batch.encode())
+    request = frames.produce(topic, 0, _encoded("16k-1k"))
     first = 1  # after the record that made sure of the topic
     offsets = range(first, first + FETCH_FILL_BYTES // len(request) * batch.records)
     with raw.Connection(run.peer.port) as connection, run.meter("consume") as meter:
@@ -125,7 +126,7 @@ def end_to_end(run: Run, name: str = "e2e") -> None:
             timed = run.helper.start(
                 latency.deliver, run.peer.port, topic, 1, RATE_PER_S, END_TO_END_S
             ).result(RESULT_TIMEOUT_S)
-        meter.add_client(timed.cpu_s)
+            meter.add_client(timed.cpu_s)
     run.add_latencies(name, timed.latencies_ns)
     run.add(f"{name}.cpu", 100 * meter.broker_s / meter.wall_s)
 
@@ -146,7 +147,7 @@ def end_to_end_librdkafka(run: Run) -> None:
             )
             clients.librdkafka_send_stamped(run.peer.port, topic, RATE_PER_S, count)
             timed = consumer.result(RESULT_TIMEOUT_S)
-        meter.add_client(timed.cpu_s)
+            meter.add_client(timed.cpu_s)
     if len(timed.latencies_ns) != count - skipped:
         raise RuntimeError(f"{len(timed.latencies_ns)} of {count - skipped} records arrived")
     run.add_latencies(name, timed.latencies_ns)
@@ -158,11 +159,11 @@ def idle(run: Run) -> None:
     before_mb = run.peer.rss_mb()
     hello = frames.api_versions()
     with ExitStack() as stack:
-        crowd = [
-            stack.enter_context(raw.Connection(run.peer.port)) for _ in range(IDLE_CONNECTIONS)
-        ]
-        for connection in crowd:
+        crowd = []
+        for _ in range(IDLE_CONNECTIONS):
+            connection = stack.enter_context(raw.Connection(run.peer.port))
             connection.ask(hello)
+            crowd.append(connection)
         time.sleep(1)
         run.add("idle.rss", run.peer.rss_mb() - before_mb)
         with run.meter("idle") as meter:
@@ -174,15 +175,22 @@ def idle(run: Run) -> None:
 
 
 def lag(run: Run, name: str, key: str) -> None:
-    """How long a small request waits while one socket sends all it can."""
+    """How long a small request waits while one socket sends all it can, in bursts by LAG_MAX_BYTES.
+
+    The probes of all rounds are taken together: a p99.9 needs many.
+    """
+    burst_bytes = int(LAG_MAX_BYTES * LAG_BURST_S / LAG_S)
     with run.topic(name) as topic:
+        run.warm_pages(LAG_MAX_BYTES)
         with run.meter(name) as meter:
             probed = run.helper.start(latency.probe, run.peer.port, PROBE_EVERY_S, LAG_S)
             while not probed.done():
-                _bulk(run, topic, key, seconds=0.5, max_bytes=LAG_MAX_BYTES)
+                burst_end_s = time.monotonic() + LAG_BURST_S
+                _bulk(run, topic, key, seconds=LAG_BURST_S, max_bytes=burst_bytes)
+                time.sleep(max(0.0, burst_end_s - time.monotonic()))
             timed = probed.result()
-        meter.add_client(timed.cpu_s)
-    run.add_latencies(name, timed.latencies_ns)
+            meter.add_client(timed.cpu_s)
+    run.pool(name, timed.latencies_ns)
 
 
 def java_producer(run: Run, name: str, value_bytes: int) -> None:
@@ -214,8 +222,10 @@ def pace(run: Run) -> None:
 
 
 def end(run: Run) -> None:
-    """Memory after all of it."""
+    """Memory after all of it, and the quantiles of what was pooled."""
     run.add("end.rss", run.peer.rss_mb())
+    for key, latencies_ns in run.pooled.items():
+        run.add_latencies(key, latencies_ns)
 
 
 class Stage(NamedTuple):
@@ -231,25 +241,27 @@ STAGES: Final = (
     Stage("rest", rest),
     Stage("warm-up", warm_up),
     Stage("pace", pace, repeat=True),
-    *(
-        Stage(f"produce-{key}", partial(produce, key=key), repeat=True)
-        for key in BATCHES
-    ),
+    *(Stage(f"produce-{key}", partial(produce, key=key), repeat=True) for key in BATCHES),
     Stage("produce-16k-1k-all", partial(produce, key="16k-1k", acks=-1), repeat=True),
     Stage("consume", consume, repeat=True),
     Stage("single-1", partial(single, connections=1), repeat=True),
     Stage("single-16", partial(single, connections=CONNECTIONS), repeat=True),
     Stage("e2e", end_to_end, repeat=True),
+    Stage("lag-16k", partial(lag, name="lag-16k", key="16k-1k"), repeat=True),
+    Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k"), repeat=True),
     Stage("e2e-librdkafka", end_to_end_librdkafka),
     Stage("idle", idle),
-    Stage("lag-16k", partial(lag, name="lag-16k", key="16k-1k")),
-    Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k")),
     Stage("librdkafka-1k", partial(librdkafka_producer, name="librdkafka-1k", value_bytes=1024)),
     Stage("librdkafka-100", partial(librdkafka_producer, name="librdkafka-100", value_bytes=100)),
     Stage("java-1k", partial(java_producer, name="java-1k", value_bytes=1024)),
     Stage("java-100", partial(java_producer, name="java-100", value_bytes=100)),
     Stage("end", end),
 )
+
+
+@cache
+def _encoded(key: str) -> bytes:
+    return BATCHES[key].encode()
 
 
 def _bulk(
@@ -262,8 +274,7 @@ def _bulk(
     max_bytes: int = BULK_MAX_BYTES,
 ) -> int:
     """Bytes of values that were acknowledged."""
-    batch = BATCHES[key]
-    request = frames.produce(topic, 0, batch.encode(), acks)
+    request = frames.produce(topic, 0, _encoded(key), acks)
     with raw.Connection(run.peer.port) as connection:
         done = raw.keep_in_flight(
             connection,
@@ -273,7 +284,7 @@ def _bulk(
             seconds=seconds,
             max_bytes=max_bytes,
         )
-    return done * batch.payload_bytes
+    return done * BATCHES[key].payload_bytes
 
 
 def _single(run: Run, topic: str, connections: int, seconds: float) -> raw.Closed:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kavka.log.errors import CorruptLogError
+from crc32c import crc32c
+
+from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
 from kavka.wire.records import (
+    CRC_START,
     CURRENT_MAGIC,
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
@@ -22,6 +26,12 @@ SEEK_BYTES: Final = 4096
 REPLAY_BYTES: Final = 65536
 """Read at a time when all headers are wanted."""
 
+SCAN_BYTES: Final = 1 << 20
+"""Read at a time when whole batches are checked."""
+
+_MAGIC_AT: Final = 16
+_OLD_MESSAGE_BYTES_MIN: Final = 26
+
 _EXTENT: Final = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _unpack_extent = _EXTENT.unpack_from
 
@@ -33,6 +43,18 @@ class Extent(NamedTuple):
     size: int
     base_offset: int
     last_offset: int
+
+
+def extent_at(file: File, path: str, position: int, end: int) -> Extent:
+    """The batch that begins at `position`; CorruptLogError when none does."""
+    if position < 0 or end - position < HEADER_BYTES:
+        raise CorruptLogError(path, position, "the file ends before")
+    base, length, magic, delta = _unpack_extent(file.pread(HEADER_BYTES, position))
+    size = length + LENGTH_PREFIX_BYTES
+    why = implausible(size, magic, delta, end - position)
+    if why:
+        raise CorruptLogError(path, position, why)
+    return Extent(position, size, base, base + delta)
 
 
 def extents(file: File, path: str, start: int, end: int) -> Iterator[Extent]:
@@ -85,3 +107,69 @@ def implausible(size: int, magic: int, delta: int, room: int) -> str | None:
     if delta < 0:
         return f"its last offset would be {-delta} before its first"
     return None
+
+
+class BatchScanner:
+    """Reads batches with their CRC; one buffer for any number of files, whatever their size."""
+
+    def __init__(self, buffer_bytes: int = SCAN_BYTES) -> None:
+        self._buffer = memoryview(bytearray(max(buffer_bytes, HEADER_BYTES)))
+
+    def batches(self, file: File, path: str, end: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Positions and headers of the whole batches up to `end`.
+
+        Stops at the first that is not whole: wrong magic, size or CRC. StorageError for a good
+        message of the formats before 2, which may not be taken for damage.
+        """
+        buffer = self._buffer
+        position = 0
+        while end - position >= HEADER_BYTES:
+            filled = file.read_into(buffer[: min(len(buffer), end - position)], position)
+            at = 0
+            while at + HEADER_BYTES <= filled:
+                header = read_header(buffer, at)
+                size = header.batch_length + LENGTH_PREFIX_BYTES
+                left = end - position
+                if implausible(size, header.magic, header.last_offset_delta, left):
+                    _refuse_old_format(buffer[at:filled], size, path, position)
+                    return
+                if at + size <= filled:
+                    crc = crc32c(buffer[at + CRC_START : at + size])
+                elif at:
+                    break  # it is read again from its beginning
+                else:
+                    crc = self._crc_of_large(file, position, size, filled)
+                if crc != header.crc:
+                    return
+                yield position, header
+                position += size
+                at += size
+            if at == 0:
+                return
+
+    def _crc_of_large(self, file: File, position: int, size: int, filled: int) -> int:
+        """The CRC of a batch that is larger than the buffer, which holds its beginning."""
+        crc = crc32c(self._buffer[CRC_START:filled])
+        done = filled
+        while done < size:
+            got = file.read_into(
+                self._buffer[: min(len(self._buffer), size - done)], position + done
+            )
+            if not got:
+                return -1
+            crc = crc32c(self._buffer[:got], crc)
+            done += got
+        return crc
+
+
+def _refuse_old_format(data: memoryview, size: int, path: str, position: int) -> None:
+    magic = data[_MAGIC_AT]
+    if (
+        magic < CURRENT_MAGIC
+        and _OLD_MESSAGE_BYTES_MIN <= size <= len(data)
+        and zlib.crc32(data[_MAGIC_AT:size]) == int.from_bytes(data[12:16], "big")
+    ):
+        raise StorageError(
+            f"{path} has a message of format {magic} at byte {position}, which is not supported: "
+            "let Apache Kafka rewrite the topic first"
+        )

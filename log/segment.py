@@ -11,26 +11,22 @@ from typing import Final
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import Buffer, File
-from kavka.log.index import (
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
-    OffsetIndex,
-    TimeIndex,
-)
-from kavka.log.scan import Extent, extents, headers
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from kavka.log.scan import Extent, extent_at, extents, headers
+from kavka.log.settings import LogSettings
 
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 """How far a segment may reach beyond its base offset: what an index entry can hold."""
 
 UNKNOWN: Final = -2
-"""A timestamp that has not been looked up yet."""
+"""A timestamp that has not been looked up yet; -1 is none."""
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 TXN_INDEX: Final = ".txnindex"
-SNAPSHOT: Final = ".snapshot"
 DELETED: Final = ".deleted"
+FILES: Final = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -43,53 +39,56 @@ class Segment:
 
     __slots__ = (
         "_disk",
+        "_first_timestamp",
+        "_index_interval_bytes",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_offsets",
+        "_offsets_max",
+        "_since_entry",
         "_times",
+        "_times_max",
         "base_offset",
         "directory",
-        "first_timestamp",
+        "full",
         "open_file",
-        "since_index_entry",
         "size",
         "used",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, size: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, size: int, settings: LogSettings
+    ) -> None:
         """An existing segment whose file holds `size` bytes of batches."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
+        self.full = False  # whether an index has no room for another entry
         self.open_file: File | None = None
         self.used = False
-        self.since_index_entry = 0
-        self.first_timestamp = UNKNOWN if size else -1
-        self._max_timestamp = UNKNOWN if size else -1
-        self._max_timestamp_offset = base_offset
+        self._since_entry = 0  # bytes since the last index entry
+        self._first_timestamp = self._max_timestamp = UNKNOWN if size else -1
+        self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self.configure(settings)
+
+    def configure(self, settings: LogSettings) -> None:
+        """Take over (new) settings."""
+        self._index_interval_bytes = settings.index_interval_bytes
+        self._offsets_max = settings.segment_index_bytes // OFFSET_ENTRY_BYTES
+        # one place is kept for the entry that `seal` adds
+        self._times_max = settings.segment_index_bytes // TIME_ENTRY_BYTES - 1
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int) -> Segment:
+    def create(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings) -> Segment:
         """A new, empty segment with its files; leftovers of the same names are emptied."""
-        segment = cls(disk, directory, base_offset, 0)
-        segment.create_indexes()
+        segment = cls(disk, directory, base_offset, 0, settings)
+        segment._create_indexes()
         segment.open_file = disk.fs.create(segment.path)
         disk.files.hold(segment)
         return segment
-
-    def create_indexes(self) -> None:
-        """Start with empty index files."""
-        fs = self._disk.fs
-        for suffix in (INDEX, TIME_INDEX):
-            fs.create(self.path_of(suffix))
-        self._forget_indexes()
-        self._offsets = OffsetIndex(
-            fs, self._disk.indexes, self.path_of(INDEX), self.base_offset, 0
-        )
-        self._times = TimeIndex(fs, self.path_of(TIME_INDEX), self.base_offset, 0)
 
     def path_of(self, suffix: str) -> str:
         """The path of one of the segment's files."""
@@ -110,60 +109,265 @@ class Segment:
             self._disk.files.hold(self)
         return file
 
+    @property
+    def first_timestamp(self) -> int:
+        """The greatest timestamp of the first batch; -1 when the segment is empty."""
+        if self._first_timestamp == UNKNOWN:
+            _, header = next(headers(self.file, self.path, 0, self.size))
+            self._first_timestamp = header.max_timestamp
+        return self._first_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp in the segment; -1 when there is none."""
+        if self._max_timestamp == UNKNOWN:
+            self._max_timestamp, self._max_timestamp_offset = self.times.last()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that holds `max_timestamp`."""
+        return self._max_timestamp_offset if self.max_timestamp >= 0 else -1
+
+    # --- writing
+
+    def activate(self) -> None:
+        """Get ready for `append`: look up what it relies on."""
+        self._max_timestamp = self.max_timestamp
+        self._offsets = self.offsets
+        self._note_fullness()
+
+    def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write a batch of `size` bytes behind the others and index it.
+
+        OSError: nothing has changed but for bytes beyond `size`; see `repair`.
+        """
+        position = self.size
+        indexed = self._since_entry > self._index_interval_bytes
+        if indexed and self.offsets.crowded:
+            self.write_indexes()
+        (self.open_file or self.file).pwrite(batch, position)
+        self.used = True
+        self.size = position + size
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if indexed:
+            self._add_entry(position, last_offset)
+        elif position == 0:
+            self._first_timestamp = max_timestamp
+        self._since_entry += size
+
+    def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Index a batch that is in the file already, as `append` would have; see `start_over`."""
+        if self.offsets.crowded:
+            self.write_indexes()
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self._since_entry > self._index_interval_bytes:
+            self._add_entry(position, last_offset)
+        self._since_entry += size
+        self.size = position + size
+
+    def _add_entry(self, position: int, last_offset: int) -> None:
+        self.offsets.append(last_offset, position)
+        self.times.append(self._max_timestamp, self._max_timestamp_offset)
+        self._since_entry = 0
+        self._note_fullness()
+
+    def _note_fullness(self) -> None:
+        self.full = len(self.offsets) >= self._offsets_max or len(self.times) >= self._times_max
+
+    def repair(self) -> None:
+        """Cut what a failed `append` may have left behind the last batch."""
+        self.file.truncate(self.size)
+
+    def write_indexes(self) -> None:
+        """Bring the index files up to date, without fsync."""
+        self.offsets.write()
+        self.times.write()
+
+    def seal(self) -> None:
+        """Complete the indexes: nothing is going to be appended, for now or ever."""
+        if self.max_timestamp >= 0:
+            self.times.append(self._max_timestamp, self._max_timestamp_offset)
+        self.write_indexes()
+
+    def release(self) -> None:
+        """Keep nothing in memory that can be read again."""
+        if self._offsets is not None:
+            self._disk.indexes.forget(self._offsets)
+        self._offsets = self._times = None
+        self._disk.files.drop(self)
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches from the one that holds `offset` on."""
+        extent = self.find(offset)
+        self.offsets.truncate(offset)
+        self.times.truncate(offset)
+        if extent is not None:
+            self.file.truncate(extent.position)
+            self.size = extent.position
+        self._since_entry = 0
+        self._note_fullness()
+        self._look_up_timestamps()
+
+    def _look_up_timestamps(self) -> None:
+        self._first_timestamp = UNKNOWN if self.size else -1
+        self._max_timestamp, self._max_timestamp_offset = self.times.last()
+        start = self.offsets.floor(self._max_timestamp_offset).position
+        for _, header in headers(self.file, self.path, start, self.size):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+
+    # --- finding
+
+    def next_offset(self) -> int:
+        """The offset after the last batch; the base offset when there is none."""
+        last = self.offsets.floor(self.base_offset + RELATIVE_OFFSET_MAX).offset
+        indexed = self.find(max(last, self.base_offset))
+        following = self.base_offset
+        if indexed is not None:
+            for extent in extents(self.file, self.path, indexed.position, self.size):
+                following = extent.last_offset + 1
+        return following
+
+    def find(self, offset: int) -> Extent | None:
+        """The first batch that ends at `offset` or later; None if the segment ends before.
+
+        CorruptLogError when the segment itself is damaged. A wrong index is written anew.
+        """
+        try:
+            return self._find(offset)
+        except _WrongIndexError:
+            self.rebuild_indexes()
+            return self._find(offset)
+
+    def _find(self, offset: int) -> Extent | None:
+        floor = self.offsets.floor(offset)
+        file = self.file
+        if floor.offset < offset <= floor.next_offset:
+            # whoever reads on where an earlier read was cut asks for exactly this batch
+            try:
+                candidate = self.extent_at(floor.next_position)
+            except CorruptLogError as error:
+                raise _WrongIndexError from error
+            if candidate.last_offset != floor.next_offset:
+                raise _WrongIndexError
+            if candidate.base_offset <= offset:
+                return candidate
+        try:
+            for extent in extents(file, self.path, floor.position, self.size):
+                if extent.position == floor.position and floor.offset not in (
+                    -1,
+                    extent.last_offset,
+                ):
+                    raise _WrongIndexError
+                if extent.last_offset >= offset:
+                    return extent
+        except CorruptLogError as error:
+            if error.position == floor.position and floor.offset >= 0:
+                raise _WrongIndexError from error
+            raise
+        return None
+
+    def extent_at(self, position: int) -> Extent:
+        """The batch that begins at `position`; CorruptLogError when none does."""
+        return extent_at(self.file, self.path, position, self.size)
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Extent | None:
+        """The first batch with a timestamp that is not below, passing over those that end
+        before `from_offset`; None if there is none."""
+        _, indexed = self.times.floor(timestamp_ms)
+        first = self.find(max(indexed, from_offset))
+        if first is None:
+            return None
+        for position, header in headers(self.file, self.path, first.position, self.size):
+            if header.max_timestamp >= timestamp_ms:
+                return Extent(position, header.size, header.base_offset, header.last_offset)
+        return None
+
     # --- indexes
 
     @property
     def offsets(self) -> OffsetIndex:
         """The offset index."""
-        return self._offsets or self._open_offsets()
+        offsets = self._offsets
+        return self._open_offsets() if offsets is None else offsets
 
     @property
     def times(self) -> TimeIndex:
         """The time index."""
-        return self._times or self._open_times()
+        times = self._times
+        return self._open_times() if times is None else times
 
     def _open_offsets(self) -> OffsetIndex:
         path = self.path_of(INDEX)
-        size = self._index_size(path, OFFSET_ENTRY_BYTES)
-        if size is None:
+        count = self._entries_in(path, OFFSET_ENTRY_BYTES)
+        if count is None:
             self.rebuild_indexes()
-            assert self._offsets is not None
-            return self._offsets
+            return self.offsets
         self._offsets = OffsetIndex(
-            self._disk.fs,
-            self._disk.indexes,
-            path,
-            self.base_offset,
-            size // OFFSET_ENTRY_BYTES,
+            self._disk.fs, self._disk.indexes, path, self.base_offset, count
         )
         return self._offsets
 
     def _open_times(self) -> TimeIndex:
         path = self.path_of(TIME_INDEX)
-        size = self._index_size(path, TIME_ENTRY_BYTES)
-        times = None
-        if size is not None:
-            times = TimeIndex(self._disk.fs, path, self.base_offset, size // TIME_ENTRY_BYTES)
+        count = self._entries_in(path, TIME_ENTRY_BYTES)
+        if count is not None:
+            times = TimeIndex(self._disk.fs, path, self.base_offset, count)
             timestamp, offset = times.last()
-            if size and (timestamp < times.entry(0)[0] or offset < self.base_offset):
-                times = None
-        if times is None:
-            self.rebuild_indexes()
-            assert self._times is not None
-            return self._times
-        self._times = times
-        return times
+            if not count or (timestamp >= times.entry(0)[0] and offset >= self.base_offset):
+                self._times = times
+                return times
+        self.rebuild_indexes()
+        return self.times
 
-    def _index_size(self, path: str, entry_bytes: int) -> int | None:
+    def _entries_in(self, path: str, entry_bytes: int) -> int | None:
         try:
             size = self._disk.fs.size(path)
         except FileNotFoundError:
             return None
-        return size if size % entry_bytes == 0 else None
+        return None if size % entry_bytes else size // entry_bytes
+
+    def _create_indexes(self) -> None:
+        fs = self._disk.fs
+        if self._offsets is not None:
+            self._disk.indexes.forget(self._offsets)
+        for suffix in (INDEX, TIME_INDEX):
+            fs.create(self.path_of(suffix))
+        base = self.base_offset
+        self._offsets = OffsetIndex(fs, self._disk.indexes, self.path_of(INDEX), base, 0)
+        self._times = TimeIndex(fs, self.path_of(TIME_INDEX), base, 0)
+        self._since_entry = 0
+        self._first_timestamp = self._max_timestamp = -1
+        self._max_timestamp_offset = base
 
     def rebuild_indexes(self) -> None:
         """Write both indexes anew from the batches' headers; CRCs are not looked at.
 
-        For indexes that are missing or wrong in a segment that can be relied on otherwise.
+        For indexes that are missing or wrong where the batches can be relied on.
+        CorruptLogError when they can't.
         """
-        raise NotImplementedError
+        end = self.size
+        self.start_over()
+        try:
+            for position, header in headers(self.file, self.path, 0, end):
+                self.index(position, header.size, header.last_offset, header.max_timestamp)
+        finally:
+            self.size = end
+        self.seal()
+
+    def start_over(self) -> None:
+        """Forget size and indexes; `index` is going to be called for each batch that is good."""
+        self._create_indexes()
+        self.size = 0
+
+
+class _WrongIndexError(Exception):
+    """An index entry does not fit the batches."""

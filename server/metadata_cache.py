@@ -86,11 +86,13 @@ class MetadataCache:
         names_by_id = dict(self.image.names_by_id)
         deleted: list[TopicPartition] = []
         for state in update.topic_states:
-            before = topics.pop(state.topic_name, None)
+            before = topics.get(state.topic_name)
             if before is not None:
                 names_by_id.pop(before.topic_id, None)
             topic = _topic(before, state)
-            if topic.partitions:
+            if not topic.partitions:
+                topics.pop(topic.name, None)
+            else:
                 topics[topic.name] = topic
                 if topic.topic_id != NO_TOPIC_ID:
                     names_by_id[topic.topic_id] = topic.name

@@ -7,16 +7,25 @@ import socket
 from collections.abc import Callable
 
 
-class _SocketListening:
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
+class SocketListening:
+    """`kavka.seams.Listening` on one bound TCP socket."""
 
-    @property
-    def port(self) -> int:
-        return int(self._server.sockets[0].getsockname()[1])
+    def __init__(self, loop: asyncio.AbstractEventLoop, bound: socket.socket, backlog: int) -> None:
+        self._loop = loop
+        self._socket = bound
+        self._backlog = backlog
+        self._server: asyncio.AbstractServer | None = None
+        self.port: int = bound.getsockname()[1]
 
-    async def close(self) -> None:
-        self._server.close()
+    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        self._server = await self._loop.create_server(
+            factory, sock=self._socket, backlog=self._backlog
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._socket.close()
 
 
 class SocketNetwork:
@@ -34,27 +43,35 @@ class SocketNetwork:
         self._receive_bytes = receive_bytes
         self._send_bytes = send_bytes
 
-    async def listen(
-        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
-    ) -> _SocketListening:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+    async def bind(self, host: str, port: int) -> SocketListening:
+        family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM)
         try:
-            self._prepare(sock)
-            sock.bind((host, port))
-            server = await self._loop.create_server(factory, sock=sock, backlog=self._backlog)
+            self._prepare(bound)
+            bound.bind((await self._resolve(host, family), port))
         except BaseException:
-            sock.close()
+            bound.close()
             raise
-        return _SocketListening(server)
+        return SocketListening(self._loop, bound, self._backlog)
 
-    def _prepare(self, sock: socket.socket) -> None:
+    def host_name(self) -> str:
+        return socket.getfqdn()
+
+    async def _resolve(self, host: str, family: int) -> str:
+        if not host:
+            return "::"  # every interface, of both families
+        found = await self._loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
+        return str(found[0][4][0])
+
+    def _prepare(self, unbound: socket.socket) -> None:
         """Options that accepted sockets inherit. Buffers are set before listening: the window
         scale is agreed on in the handshake."""
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        unbound.setblocking(False)
+        unbound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        unbound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if unbound.family == socket.AF_INET6:
+            unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if self._receive_bytes != -1:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
+            unbound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
         if self._send_bytes != -1:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
-        sock.setblocking(False)
+            unbound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)

@@ -18,6 +18,9 @@ ROOM_BYTES_MIN: Final = 16 * 1024
 
 POOL_BYTES_MAX: Final = 32 * 1024 * 1024
 
+FIRST_ARENA_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A connection that once sent a bigger frame doesn't begin each read with as big an arena."""
+
 
 class FrameError(Exception):
     """The stream can't be a Kafka client's; the message says why. The connection is closed."""
@@ -96,7 +99,7 @@ class Framer:
             bigger.view[:held] = arena.view[start:end]
             self._pool.give(arena)
             self._arena = arena = bigger
-            self._usual = bigger.size
+            self._usual = min(bigger.size, FIRST_ARENA_BYTES_MAX)
         elif start:
             arena.buffer[:held] = arena.view[start:end].tobytes()
         self._start, self._end = 0, held

@@ -28,6 +28,7 @@ def mend(
     write_varint = types.UnsignedVarInt32.emit_encode_into
     types.String.emit_decode_from = _string_reader(read_varint)
     types.Bytes.emit_decode_from = classmethod(_bytes_reader(read_varint, copies=True))
+    array.ArrayField._calculate_default = _fixed_default(array.ArrayField._calculate_default)
     simple.SimpleField.emit_decode_from = _null_checked(simple.SimpleField.emit_decode_from)
     array.ArrayField.emit_decode_from = _array_reader(read_varint)
     struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
@@ -101,6 +102,18 @@ def _bytes_reader(read_varint: Any, *, copies: bool) -> Any:
         _emit_slice(ctx, var_name, indent, length, made)
 
     return emit
+
+
+def _fixed_default(original: Any) -> Any:
+    """A list that a version lacks reads as one list shared by all messages; what one request's
+    handler appended stood in the next request. It is a tuple now.
+    """
+
+    def calculate(self: Any, default: Any) -> Any:
+        made = original(self, default)
+        return () if made == [] else made
+
+    return calculate
 
 
 def _null_checked(original: Any) -> Any:
@@ -216,20 +229,19 @@ def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:
 def read_tags(target: Any, data: memoryview, pos: int, known: dict[int, Any], version: int) -> int:
     """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. The end position.
 
-    Tags must rise, as Apache Kafka's reader demands of a well-formed message.
+    Unknown tags within a tagged struct, which the library refused, are skipped too. Nobody
+    insists on rising tags, as little as Apache Kafka's reader does.
     """
     count, pos = _read_varint(data, pos)
-    last_tag = -1
     for _ in range(count):
         tag, pos = _read_varint(data, pos)
         size, pos = _read_varint(data, pos)
-        if tag <= last_tag or size > len(data) - pos:
-            raise ValueError("malformed tagged section")
-        last_tag = tag
+        if size > len(data) - pos:
+            raise ValueError("tagged field past the end")
         field = known.get(tag)
         if field is not None:
             body = BytesIO(data[pos : pos + size])
-            value = field.decode(body, version=version, compact=True, tagged=None)
+            value = field.decode(body, version=version, compact=True, tagged=True)
             setattr(target, field.name, value)
         pos += size
     return pos
@@ -260,6 +272,11 @@ def _tag_skipping(original: Any) -> Any:
         ctx.emit(inner, f"if {absent}:")
         _emit_zero(ctx, inner + "    ")
         ctx.emit(inner, "else:")
+        present = ctx.next_var("tags")
+        ctx.globs["present_tags"] = present_tags
+        ctx.globs[present + "_fields"] = fields
+        ctx.emit(inner, f"    {present} = present_tags({item_expr}, {present}_fields)")
+        call[1] = call[1].replace(f"({item_expr}, out", f"({present}, out")
         ctx.lines.extend("    " + line for line in call)
 
     return emit
@@ -278,7 +295,25 @@ def _emit_zero(ctx: Any, indent: str) -> None:
 def _absent(field: Any, item_expr: str) -> str:
     """An expression: this tagged field has its default and is left out (KIP-482)."""
     value = f"{item_expr}.{field.name}"
-    return f"{value} == {field.default!r}" if field.default else f"not {value}"
+    if field.is_struct():
+        return f"{value} is None"
+    return f"not {value}" if field.default == () else f"{value} == {field.default!r}"
+
+
+def present_tags(item: Any, fields: list[Any]) -> dict[str, Any]:
+    """The tagged fields of `item` that are written, as the library takes them.
+
+    A struct whose fields all have their defaults is none of them, as in Apache Kafka; the
+    library would write it.
+    """
+    values = ((field, getattr(item, field.name)) for field in fields)
+    return {field.name: value for field, value in values if not _is_default(field, value)}
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    if value is None or not field.is_struct():
+        return bool(value == field.default or (value == [] and field.default == ()))
+    return all(_is_default(inner, getattr(value, inner.name)) for inner in field._fields)
 
 
 _record_views: Final[dict[str, Any]] = {}

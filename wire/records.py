@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -30,6 +31,7 @@ COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+LZ4: Final = 3
 ZSTD: Final = 4
 
 NO_PRODUCER_ID: Final = -1
@@ -288,20 +290,45 @@ def read_varint(payload: Bytes, position: int, bits: int = _VARINT_BITS) -> tupl
     return (value >> 1) ^ -(value & 1), position
 
 
+class FirstAtOrAfter:
+    """A search for the first record, from `from_offset` on, that is not older than a time.
+
+    With the header's `max_timestamp` it finds the record that has it. `found` is then its
+    (offset, timestamp in ms). Made in steps, since a batch may hold more records than the loop
+    can be held for.
+    """
+
+    def __init__(
+        self, header: BatchHeader, payload: Bytes, timestamp_ms: int, from_offset: int = 0
+    ) -> None:
+        self.found: tuple[int, int] | None = None
+        self._header = header
+        self._timestamp_ms = timestamp_ms
+        self._from_offset = from_offset
+        self._deltas = _iter_deltas(header, payload)
+
+    def step(self, records_max: int) -> bool:
+        """Look at so many more records; whether the search is over."""
+        header = self._header
+        appended = header.attributes & LOG_APPEND_TIME
+        looked_at = 0
+        for offset_delta, timestamp_delta in islice(self._deltas, records_max):
+            looked_at += 1
+            timestamp = header.max_timestamp if appended else header.base_timestamp + timestamp_delta
+            offset = header.base_offset + offset_delta
+            if timestamp >= self._timestamp_ms and offset >= self._from_offset:
+                self.found = (offset, timestamp)
+                return True
+        return looked_at < records_max
+
+
 def first_at_or_after(
     header: BatchHeader, payload: Bytes, timestamp_ms: int, from_offset: int = 0
 ) -> tuple[int, int] | None:
-    """(offset, timestamp in ms) of the first record from `from_offset` on that is not older.
-
-    With the header's `max_timestamp` it finds the record that has it. None when there is none.
-    """
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    appended = header.attributes & LOG_APPEND_TIME
-    for offset_delta, timestamp_delta in _iter_deltas(header, payload):
-        timestamp = header.max_timestamp if appended else base_timestamp + timestamp_delta
-        if timestamp >= timestamp_ms and base_offset + offset_delta >= from_offset:
-            return base_offset + offset_delta, timestamp
-    return None
+    """The whole of that search at once."""
+    search = FirstAtOrAfter(header, payload, timestamp_ms, from_offset)
+    search.step(header.record_count + 1)
+    return search.found
 
 
 def _iter_deltas(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int]]:

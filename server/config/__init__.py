@@ -1,0 +1,21 @@
+"""The one table of settings, and what it gives: the broker's settings, those of topics, documents.
+
+    settings = BrokerSettings.load(content, path=..., environ=..., overrides=["log.dirs=data"])
+
+Adding a setting: one row in `broker_rows` or `topic_rows`, and a field with the row's name in
+`BrokerSettings` or `kavka.log.settings.LogSettings`. `docs/configuration.md` is made from the rows.
+"""
+
+from kavka.server.config.listeners import Listener
+from kavka.server.config.settings import BrokerSettings
+from kavka.server.config.sources import ConfigError
+from kavka.server.config.topics import log_settings, topic_warnings, validate_topic_configs
+
+__all__ = [
+    "BrokerSettings",
+    "ConfigError",
+    "Listener",
+    "log_settings",
+    "topic_warnings",
+    "validate_topic_configs",
+]

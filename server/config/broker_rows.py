@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items, Limit
-from kavka.server.config.rows import Config, Importance, Mode, Status
-from kavka.server.config.topic_rows import HOUR_MS, MINUTE_MS, TOPIC_ROWS
+from kavka.server.config.rows import Config, Importance, Mode
+from kavka.server.config.topic_rows import TOPIC_ROWS
 from kavka.server.config.values import LONG_MAX, Type, Value
 
 HIGH: Final = Importance.HIGH
@@ -82,6 +82,16 @@ _NETWORK_ROWS: Final = (
         MEDIUM,
         "The listener that brokers use among themselves: one of advertised.listeners, PLAINTEXT "
         "when not set.",
+        field="",
+    ),
+    _row(
+        "controller.listener.names",
+        Type.LIST,
+        None,
+        Items(may_be_empty=False),
+        HIGH,
+        "Listeners for the controllers of a KRaft quorum. Kavka has none and leaves them closed.",
+        field="",
     ),
     _row(
         "socket.listen.backlog.size",
@@ -121,7 +131,7 @@ _NETWORK_ROWS: Final = (
         600_000,
         None,
         MEDIUM,
-        "A connection without a request for this long is closed.",
+        "A connection without a request for this long is closed. Below 0: never.",
     ),
     _row(
         "queued.max.requests",
@@ -304,7 +314,7 @@ def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> C
         topic.check,
         importance,
         Mode.CLUSTER_WIDE,
-        status=Status.WARNED if topic.status is Status.WARNED else topic.status,
+        status=topic.status,
         note=topic.note,
     )
 

@@ -7,7 +7,7 @@ range in words, for error messages and the documentation. The ranges are those o
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kavka.server.config.values import BadValue, Value, invalid, to_text
 
@@ -132,13 +132,10 @@ class ThrottledReplicas(NamedTuple):
     def validate(self, name: str, value: Value) -> None:
         if not isinstance(value, tuple) or value == ("*",):
             return
-        if not all(_REPLICA.fullmatch(item) for item in value):
+        if not all(re.fullmatch(r"\d+:\d+", item) for item in value):
             raise invalid(
                 name,
                 f"[{', '.join(value)}]",
                 f"{name} must be the literal '*' or a list of replicas in the following format: "
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
-
-
-_REPLICA: Final = re.compile(r"\d+:\d+")

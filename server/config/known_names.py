@@ -413,9 +413,15 @@ REST: Final = """\
 cordoned.log.dirs list "" items MB
 log.dir.failure.timeout.ms long 30000 >=1 L
 log.initial.task.delay.ms long 30000 >=0 Li
-log.message.downconversion.enable boolean true - Lo
+log.message.downconversion.enable boolean true - LCo
 log.message.format.version string 3.0-IV1 - Mo
-log.message.timestamp.difference.max.ms long 9223372036854775807 >=0 Mo
-log.retention.check.interval.ms long 300000 >=1 M
 max.request.partition.size.limit int 2000 >=1 M
+"""
+
+DELETION: Final = """\
+log.retention.check.interval.ms long 300000 >=1 M
+"""
+
+TIMES: Final = """\
+log.message.timestamp.difference.max.ms long 9223372036854775807 >=0 MCo
 """

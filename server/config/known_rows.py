@@ -12,7 +12,13 @@ from typing import Final
 from kavka.server.config import known_names as names
 from kavka.server.config.checks import AtLeast, Between, Check, Items, NotEmpty, OneOf
 from kavka.server.config.rows import Config, Importance, Mode, Status
-from kavka.server.config.topic_rows import NO_COMPACTION, NO_TIERS, ONE_REPLICA
+from kavka.server.config.topic_rows import (
+    NO_COMPACTION,
+    NO_RETENTION,
+    NO_TIERS,
+    NO_TIME_CHECK,
+    ONE_REPLICA,
+)
 from kavka.server.config.values import Type, parse
 
 _WARNED: Final = Status.WARNED
@@ -33,6 +39,8 @@ _GROUPS: Final = (
     (names.TRANSACTIONS, _WARNED, "transactions are not served yet"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
     (names.CLEANER, _WARNED, NO_COMPACTION),
+    (names.DELETION, _WARNED, NO_RETENTION),
+    (names.TIMES, _WARNED, NO_TIME_CHECK),
     (names.CONNECTIONS, _WARNED, "connections and their queued bytes are not limited yet"),
     (names.METRICS, _WARNED, "metrics are not served yet"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),

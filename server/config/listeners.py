@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_LISTENER: Final = re.compile(r"([^:/]+)://(\[[0-9a-zA-Z.%:]*\]|[0-9a-zA-Z\-%._:]*):(\d+)")
-_IPV4: Final = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_HOST_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "-%._:")
 _PORT_MAX: Final = 65535
 
 
@@ -47,13 +46,7 @@ def parse_listeners(items: Sequence[str], protocols: Mapping[str, str]) -> tuple
     """
     found: dict[str, Listener] = {}
     for item in items:
-        match = _LISTENER.fullmatch(item)
-        if match is None or int(match[3]) > _PORT_MAX:
-            raise ValueError(
-                f"{item or 'an empty item'} is not of the form NAME://host:port "
-                f"with a port from 0 to {_PORT_MAX}"
-            )
-        listener = Listener(match[1].upper(), match[2].strip("[]"), int(match[3]))
+        listener = _parse_listener(item)
         if listener.name in found:
             raise ValueError(f"two listeners are named {listener.name}")
         _check_protocol(listener.name, protocols)
@@ -61,6 +54,19 @@ def parse_listeners(items: Sequence[str], protocols: Mapping[str, str]) -> tuple
     if not found:
         raise ValueError("at least one listener is needed")
     return tuple(found.values())
+
+
+def _parse_listener(item: str) -> Listener:
+    name, _, address = item.partition("://")
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    numbered = port.isascii() and port.isdecimal() and int(port) <= _PORT_MAX
+    if not name or not colon or not numbered or not _HOST_LETTERS.issuperset(host):
+        raise ValueError(
+            f"{item} is not of the form NAME://host:port with a port from 0 to {_PORT_MAX}"
+        )
+    return Listener(name.upper(), host, int(port))
 
 
 def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:
@@ -91,7 +97,8 @@ def check_ports(listeners: Sequence[Listener]) -> None:
 
 
 def _is_pair(first: str, second: str) -> bool:
-    return bool(_IPV4.fullmatch(first)) and ":" in second
+    numbers = first.split(".")
+    return len(numbers) == 4 and all(map(str.isdecimal, numbers)) and ":" in second
 
 
 def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listener]) -> None:

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+# Compiled when a file is read, which not every start does.
+_LINE_END: Final = r"\r\n|\r|\n"
 _BLANK: Final = " \t\f"
-_KEY: Final = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY: Final = r"(?s:((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*)"
+_ESCAPE: Final = r"(?s:\\(u[0-9a-fA-F]{4}|.))"
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -42,7 +43,7 @@ def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
     """Lines with their continuations, without comments and blank lines."""
     gathered = ""
     first = 0
-    for number, line in enumerate(_LINE_END.split(text), start=1):
+    for number, line in enumerate(re.split(_LINE_END, text), start=1):
         line = line.lstrip(_BLANK)
         if not gathered:
             if not line or line[0] in "#!":
@@ -59,7 +60,7 @@ def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _entry(line: str, number: int) -> Property:
-    split = _KEY.match(line)
+    split = re.match(_KEY, line)
     assert split is not None  # the pattern matches the empty text too
     try:
         return Property(_unescape(split[1]), _unescape(line[split.end() :]), number)
@@ -70,7 +71,7 @@ def _entry(line: str, number: int) -> Property:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    text = _ESCAPE.sub(_unescaped, text)
+    text = re.sub(_ESCAPE, _unescaped, text)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         # \uXXXX writes UTF-16, so a letter beyond 16 bits stands there as a pair.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -8,10 +8,19 @@ them.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kavka.server.config.checks import Check
-from kavka.server.config.values import Type, Value, parse
+from kavka.server.config.checks import AtLeast, Between, Check
+from kavka.server.config.values import LARGEST, Type, Value, parse
+
+_KINDS: Final = {
+    Type.BOOLEAN: "true or false",
+    Type.STRING: "a text",
+    Type.DOUBLE: "a number",
+    Type.LIST: "a list separated by commas",
+    Type.CLASS: "the name of a Java class",
+    Type.PASSWORD: "a password",
+}
 
 
 class Importance(Enum):
@@ -41,8 +50,8 @@ class Status(Enum):
     """What Kavka does with a value other than the default."""
 
     HONOURED = "honoured"
-    WARNED = "accepted with a warning, has no effect"
-    REFUSED = "refused"
+    WARNED = "no effect"
+    REFUSED = "not supported"
 
 
 class Config(NamedTuple):
@@ -72,14 +81,30 @@ class Config(NamedTuple):
         return self.type is Type.PASSWORD
 
     @property
+    def explanation(self) -> str:
+        """What it does, and what Kavka makes of it if that is less."""
+        doc = self.doc or "A setting of Apache Kafka."
+        if self.status is Status.HONOURED:
+            return doc
+        return f"{doc} {self.status.value.capitalize()}: {self.note}."
+
+    @property
     def allowed(self) -> str:
         """Type and range in words."""
-        kind = self.type.name.lower()
-        return f"{kind}, {self.check}" if self.check else kind
+        largest = LARGEST.get(self.type)
+        if largest is None:
+            kind = _KINDS[self.type]
+            return kind if self.check is None else f"{kind}, {self.check}"
+        if isinstance(self.check, AtLeast):
+            return f"a whole number from {self.check.least} to {largest}"
+        if isinstance(self.check, Between):
+            return f"a whole number from {self.check}"
+        rest = "" if self.check is None else f", {self.check}"
+        return f"a whole number from {-largest - 1} to {largest}{rest}"
 
     def parse(self, text: str) -> Value:
         """The value of `text`. Raises BadValue if type or range forbid it."""
         value = parse(self.name, self.type, text)
-        if self.check:
+        if self.check is not None:
             self.check.validate(self.name, value)
         return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -11,10 +10,10 @@ from kavka.server.config.broker_rows import BROKER_ROWS
 from kavka.server.config.rows import Config
 from kavka.server.config.topic_rows import TOPIC_ROWS
 
-_BROKER: Final = {row.name: row for row in BROKER_ROWS}
+BROKER: Final[Mapping[str, Config]] = {row.name: row for row in BROKER_ROWS}
 TOPIC: Final[Mapping[str, Config]] = {row.name: row for row in TOPIC_ROWS}
 
-_OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENER_PREFIX: Final = "listener.name."
 _OF_MECHANISM: Final = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -39,21 +38,21 @@ def _known() -> dict[str, Config]:
 
 def broker_row(name: str) -> Config | None:
     """The row of broker setting `name`; None if Kafka has no such setting."""
-    return _BROKER.get(name) or _known().get(name)
+    return BROKER.get(name) or _known().get(name)
 
 
 def broker_rows() -> list[Config]:
     """All rows of broker settings, by name."""
-    return sorted([*_BROKER.values(), *_known().values()])
+    return sorted([*BROKER.values(), *_known().values()], key=lambda row: row.name)
 
 
 def base_name(name: str) -> str:
     """`ssl.key.password` for `listener.name.internal.ssl.key.password`; else `name` itself."""
-    match = _OF_LISTENER.fullmatch(name)
-    if match is None:
+    if not name.startswith(_LISTENER_PREFIX):
         return name
+    _, dot, base = name.removeprefix(_LISTENER_PREFIX).partition(".")
     # SASL settings may have the mechanism before their own name: plain.sasl.jaas.config.
-    return next((own for own in _OF_MECHANISM if match[1].endswith(own)), match[1])
+    return next((own for own in _OF_MECHANISM if base.endswith(own)), base) if dot else name
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:

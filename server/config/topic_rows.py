@@ -20,6 +20,7 @@ NO_RETENTION: Final = "old records are not deleted yet"
 NO_COMPACTION: Final = "topics are not compacted yet"
 AS_SENT: Final = "batches are stored as their producer compressed them"
 ONE_REPLICA: Final = "partitions have one replica so far"
+NO_TIME_CHECK: Final = "record times are not checked yet"
 NO_TIERS: Final = "there is no tiered storage"
 
 CODECS: Final = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
@@ -73,9 +74,7 @@ def _warned(
     doc: str,
     *broker_keys: str | tuple[str, int],
 ) -> Config:
-    return _row(
-        name, type_, default, check, doc, *broker_keys, status=Status.WARNED, note=note
-    )
+    return _row(name, type_, default, check, doc, *broker_keys, status=Status.WARNED, note=note)
 
 
 _HONOURED_ROWS: Final = (
@@ -289,7 +288,7 @@ _RECORD_ROWS: Final = (
         Type.LONG,
         HOUR_MS,
         AtLeast(0),
-        "record times are not checked yet",
+        NO_TIME_CHECK,
         "A record whose time is further ahead of the broker's clock than this is refused.",
         "log.message.timestamp.after.max.ms",
     ),
@@ -298,7 +297,7 @@ _RECORD_ROWS: Final = (
         Type.LONG,
         LONG_MAX,
         AtLeast(0),
-        "record times are not checked yet",
+        NO_TIME_CHECK,
         "A record whose time is further behind the broker's clock than this is refused.",
         "log.message.timestamp.before.max.ms",
     ),

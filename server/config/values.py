@@ -33,13 +33,14 @@ class BadValue(ValueError):
     """A value that its setting does not allow; the message is the one Kafka's clients know."""
 
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
-_WHOLE_NUMBER_BITS: Final = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
-_DECIMAL: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|Infinity)")
-_COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
+LARGEST: Final = {Type.SHORT: 2**15 - 1, Type.INT: 2**31 - 1, Type.LONG: LONG_MAX}
+"""The largest value of each type of whole numbers."""
+
+# Not compiled here: that would take longer than all else at start-up, and few settings need it.
+_DECIMAL: Final = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|Infinity)"
 _TRIMMED: Final = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
+_SPACE: Final = " \t\n\v\f\r"  # what surrounds the commas of a list
 
 
 def invalid(name: str, shown: object, reason: str) -> BadValue:
@@ -50,24 +51,25 @@ def invalid(name: str, shown: object, reason: str) -> BadValue:
 def parse(name: str, type_: Type, text: str) -> Value:
     """The value that `text` means for setting `name`. Raises BadValue; ranges are not looked at."""
     text = text.strip(_TRIMMED)
-    if type_ in _WHOLE_NUMBER_BITS:
+    if type_ in LARGEST:
         return _whole_number(name, type_, text)
     if type_ is Type.BOOLEAN:
         if (lower := text.lower()) not in ("true", "false"):
             raise invalid(name, text, "Expected value to be either true or false")
         return lower == "true"
     if type_ is Type.DOUBLE:
-        if not _DECIMAL.fullmatch(text):
+        if not re.fullmatch(_DECIMAL, text):
             raise invalid(name, text, "Not a number of type DOUBLE")
         return float(text.rstrip("fFdD"))
     if type_ is Type.LIST:
-        return tuple(_COMMA.split(text)) if text else ()
+        return tuple(item.strip(_SPACE) for item in text.split(",")) if text else ()
     return text
 
 
 def _whole_number(name: str, type_: Type, text: str) -> int:
-    limit = 1 << (_WHOLE_NUMBER_BITS[type_] - 1)
-    if not _WHOLE_NUMBER.fullmatch(text) or not -limit <= (number := int(text)) < limit:
+    largest = LARGEST[type_]
+    digits = text[1:] if text.startswith(("+", "-")) else text
+    if not digits.isdecimal() or not -largest - 1 <= (number := int(text)) <= largest:
         raise invalid(name, text, f"Not a number of type {type_.name}")
     return number
 

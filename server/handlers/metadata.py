@@ -13,10 +13,10 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.controller.messages import NewTopic
+from kavka.server.controller.new_topics import NewTopic, check_topic_name
 from kavka.server.metadata_cache import PartitionImage, TopicImage
 from kavka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
-from kavka.server.topics import INTERNAL_TOPICS, why_invalid
+from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.metadata import (
     OPERATIONS_NOT_ASKED,
     BrokerResponse,
@@ -128,9 +128,17 @@ def _by_name(
 def _why_missing(name: str, refused: dict[str, ErrorCode]) -> ErrorCode:
     if name in refused:
         return refused[name]
-    if why_invalid(name):
+    if not _is_valid(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except ApiError:
+        return False
+    return True
 
 
 def _may_describe(broker: Broker, context: RequestContext, name: str) -> bool:
@@ -196,7 +204,7 @@ def _to_create(broker: Broker, context: RequestContext, request: Any) -> list[st
     return [
         name
         for name in {topic.name: None for topic in request.topics}
-        if name not in topics and not why_invalid(name) and not _internal(name)
+        if name not in topics and _is_valid(name) and not _internal(name)
     ]
 
 

@@ -24,12 +24,13 @@ from kavka.wire.apis.produce import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import check_batch
+from kavka.wire.records import LZ4, TRANSACTIONAL, ZSTD, check_batch
 
 ALL: Final = -1
 NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
 
+_ZSTD_SINCE: Final = 7
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
 
@@ -83,8 +84,11 @@ def _append(
     try:
         replica = broker.replicas.leader(name, data.index)
         records = data.records
-        header = check_batch(records, context.version)
-        if header.attributes & _TRANSACTIONAL:
+        if records is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "there must be a record batch")
+        codec_max = ZSTD if context.version >= _ZSTD_SINCE else LZ4
+        header = check_batch(records, codec_max)
+        if header.attributes & TRANSACTIONAL:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
         settings = replica.log.settings
         if len(records) > settings.max_message_bytes:
@@ -104,9 +108,6 @@ def _append(
     if acks == ALL and replica.partition.high_watermark <= appended.last_offset:
         uncommitted.append((replica, appended.last_offset, response))
     return response
-
-
-_TRANSACTIONAL: Final = 0x10
 
 
 def _refused(

@@ -1,20 +1,164 @@
 """The controller's requests, applied to this broker: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-They come in process from this broker's own controller, and over the wire from another's.
+They come in process from this broker's own controller, and later over the wire from another's.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
-from kavka.log.partition_log import PartitionLog
 from kavka.seams import Tasks
 from kavka.server.config import BrokerSettings, log_settings
-from kavka.server.controller import messages
+from kavka.server.controller.messages import (
+    EPOCH_DURING_DELETE,
+    LeaderAndIsr,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    StopReplicaPartitionState,
+    StopReplicaResponse,
+    TopicPartition,
+    UpdateMetadata,
+)
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
-from kavka.server.replica.partition import AssignEpoch, Leadership, Partition
+from kavka.server.replica.partition import Leadership, Partition
 from kavka.server.topic_configs import TopicConfigs
 from kavka.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
+
+PARTITIONS_PER_TURN: Final = 8
+"""Partitions settled before the loop gets a turn; making a log takes up to half a millisecond."""
+
+
+class ControllerRequests:
+    """`BrokerPort` of this broker. A request of an older controller is refused whole."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        topic_configs: TopicConfigs,
+        high_watermarks: dict[tuple[str, int], int],
+        tasks: Tasks,
+    ) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._metadata = metadata
+        self._topic_configs = topic_configs
+        self._high_watermarks = high_watermarks
+        self._tasks = tasks
+        self._controller_epoch = -1
+
+    def _is_stale(self, controller_epoch: int) -> bool:
+        if controller_epoch < self._controller_epoch:
+            return True
+        self._controller_epoch = controller_epoch
+        return False
+
+    async def update_metadata(self, request: UpdateMetadata) -> None:
+        """What clients are told from now on."""
+        if not self._is_stale(request.controller_epoch):
+            self._metadata.apply(request)
+
+    async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
+        """Lead or follow, making logs that are missing."""
+        if self._is_stale(request.controller_epoch):
+            return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
+        errors: dict[TopicPartition, ErrorCode] = {}
+        settled = 0
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                code = self._settle(topic, state)
+                if code != ErrorCode.NONE:
+                    errors[TopicPartition(topic.topic_name, state.partition_index)] = code
+                settled += 1
+                if settled % PARTITIONS_PER_TURN == 0:
+                    await self._tasks.sleep(0)
+        return LeaderAndIsrResponse(ErrorCode.NONE, errors)
+
+    def _settle(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
+    ) -> ErrorCode:
+        replica = self._replicas.find(topic.topic_name, state.partition_index)
+        if replica is not None and replica.topic_id != topic.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        try:
+            if replica is None:
+                replica = self._host(topic, state.partition_index)
+            self._apply(replica, state)
+        except OSError as failure:
+            name = f"{topic.topic_name}-{state.partition_index}"
+            logger.error("%s can't be served, its log failed: %s", name, failure)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _host(self, topic: LeaderAndIsrTopicState, index: int) -> Replica:
+        """Take over the log that the start-up found, or make one."""
+        logs = self._replicas.logs
+        overrides = self._topic_configs.get(topic.topic_name)
+        settings = log_settings(self._settings, overrides)
+        log = logs.get(topic.topic_name, index)
+        if log is None:
+            log = logs.create(topic.topic_name, index, topic.topic_id, settings)
+        else:
+            log.configure(settings)
+        partition = Partition(
+            self._settings.broker_id,
+            high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
+            log_end=log.end_offset,
+        )
+        replica = Replica(self._replicas, topic.topic_id, log, partition)
+        self._replicas.add(replica)
+        return replica
+
+    def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
+        decision = Leadership(
+            state.controller_epoch,
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+            state.partition_epoch,
+            state.replicas,
+        )
+        if state.leader == self._settings.broker_id:
+            for command in replica.partition.lead(decision):
+                replica.log.assign_epoch(command.epoch, command.start_offset)
+        else:
+            replica.partition.follow(decision)
+        self._replicas.purgatory.changed(replica.key)
+
+    async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
+        """Serve partitions no longer; delete their logs where the topic is deleted."""
+        if self._is_stale(request.controller_epoch):
+            return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                code = self._stop(topic.topic_name, state)
+                if code != ErrorCode.NONE:
+                    errors[TopicPartition(topic.topic_name, state.partition_index)] = code
+            await self._tasks.sleep(0)
+        return StopReplicaResponse(ErrorCode.NONE, errors)
+
+    def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
+        replica = self._replicas.find(topic, state.partition_index)
+        if replica is not None:
+            epoch = state.leader_epoch
+            if epoch != EPOCH_DURING_DELETE and epoch < replica.partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            self._replicas.remove(topic, state.partition_index)
+        if state.delete_partition:
+            try:
+                self._replicas.delete_log(topic, state.partition_index)
+            except OSError as failure:
+                logger.error("%s-%d can't be deleted: %s", topic, state.partition_index, failure)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE

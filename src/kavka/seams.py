@@ -78,14 +78,18 @@ class Jobs(Protocol):
 
 
 class Listening(Protocol):
-    """An open listening socket."""
+    """A bound socket that accepts connections once it is told to."""
 
     @property
     def port(self) -> int:
         """The port in use; the kernel's choice when 0 was asked for."""
         ...
 
-    async def close(self) -> None:
+    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Accept connections from now on; each gets a protocol from `factory`."""
+        ...
+
+    def close(self) -> None:
         """Accept nobody any more; open connections stay."""
         ...
 
@@ -93,8 +97,10 @@ class Listening(Protocol):
 class Network(Protocol):
     """Opens sockets, or something that behaves like them."""
 
-    async def listen(
-        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
-    ) -> Listening:
-        """Accept connections; each gets a protocol from `factory`. OSError when it can't."""
+    async def bind(self, host: str, port: int) -> Listening:
+        """Take an address; peers are refused until `accept`. OSError when it can't be had."""
+        ...
+
+    def host_name(self) -> str:
+        """The name of this machine, for clients elsewhere."""
         ...

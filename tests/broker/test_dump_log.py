@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
-
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
+from dataclasses import replace
+from pathlib import Path
 
 from support.broker import Kavka, StartBroker
 from support.clients import corpus
 from support.clients.every import CONFLUENT
-from support.dump_log import Dumped, assert_sound, files
+from support.clients.kafka_python import create_topic
+from support.dump_log import Dumped, assert_sound, dump, files
 from support.process import BrokerProcess
 
 SEGMENT_BYTES = 1_048_576
@@ -36,13 +35,37 @@ def test_dump_log_reads_every_file(start_broker: StartBroker) -> None:
     assert dumped.producers > 0
 
 
+def test_the_judge_finds_planted_faults(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    create_topic(broker.bootstrap, "faults", 1, {"index.interval.bytes": "2048"})
+    records = [
+        replace(record, partition=0)
+        for record in corpus.make(CONFLUENT.shapes, time.time_ns() // 1_000_000, count=2_000)
+    ]
+    CONFLUENT.write(broker.bootstrap, "faults", records, "none")
+    broker.stop()
+    assert assert_sound(broker.data_dir).records == len(records)
+    first = broker.data_dir / "faults-0" / f"{0:020}.log"
+    plant(first, -3)
+    assert "isvalid: false" in " ".join(dump([first], "--deep-iteration").complaints)
+    plant(first.with_suffix(".index"), 7)
+    assert "Index offset" in " ".join(dump([first.with_suffix(".index")]).complaints)
+    plant(first.with_suffix(".timeindex"), 7)
+    assert "timestamp mismatch" in " ".join(dump([first.with_suffix(".timeindex")]).complaints)
+
+
+def plant(path: Path, position: int) -> None:
+    """Turn one bit of a file around."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
 def create_topics(broker: BrokerProcess) -> None:
     """A topic a codec, with small segments and dense indexes."""
     configs = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "2048"}
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
-        admin.create_topics(
-            [NewTopic(f"dump.{codec}", 2, 1, topic_configs=configs) for codec in corpus.CODECS]
-        )
+    for codec in corpus.CODECS:
+        create_topic(broker.bootstrap, f"dump.{codec}", 2, configs)
 
 
 def write_every_codec(broker: BrokerProcess) -> int:

@@ -31,6 +31,13 @@ SOUND = re.compile(
 )
 
 
+# 4.3.1 counts the first record of each segment as following one at -1, and so finds a gap in every
+# segment but the first. Only that is let through: a real gap adds a line of its own.
+FIRST_OFFSET = re.compile(
+    r"^Non-consecutive offsets in \S*/0*(\d+)\.log\n  -1 is followed by \1\n(?!  )", re.MULTILINE
+)
+
+
 class Dumped(NamedTuple):
     """What DumpLogSegments made of some files."""
 
@@ -51,7 +58,7 @@ def dump(paths: Sequence[Path], *options: str) -> Dumped:
     done = java.run(java.DUMP_LOG, *options, "--files", ",".join(map(str, paths)))
     lines = done.text.splitlines()
     complaints = [line for line in lines if line and not SOUND.fullmatch(line)]
-    complaints += done.stderr.splitlines()
+    complaints += FIRST_OFFSET.sub("", done.stderr).splitlines()
     if done.exit_code:
         complaints.append(f"exit code {done.exit_code}")
     return Dumped(

@@ -82,6 +82,17 @@ class BrokerProcess(ABC):
 
     def start(self) -> Self:
         """Start it and wait until it serves. Started again, it keeps port and data."""
+        self.launch()
+        self.port = eventually(
+            self._poll_ready,
+            within_s=self.ready_within_s,
+            what=f"{self.kind} serves",
+            detail=self.tail,
+        )
+        return self
+
+    def launch(self) -> None:
+        """Start it, and don't wait."""
         assert self.process is None, f"{self.kind} runs already"
         if self.starts == 0:
             self.prepare()
@@ -96,13 +107,6 @@ class BrokerProcess(ABC):
                 cwd=self.home,
                 start_new_session=True,  # a Ctrl-C at the tests is not one for the broker
             )
-        self.port = eventually(
-            self._poll_ready,
-            within_s=self.ready_within_s,
-            what=f"{self.kind} serves",
-            detail=self.tail,
-        )
-        return self
 
     def _poll_ready(self) -> int | None:
         assert self.process is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +13,7 @@ POLL_S = 0.01
 
 
 def eventually(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     *,
     within_s: float,
     what: str,
@@ -32,3 +33,8 @@ def eventually(
             more = f"\n{detail()}" if detail else ""
             raise AssertionError(f"not within {within_s} s: {what}{more}")
         time.sleep(POLL_S)
+
+
+def random_moment(chance: random.Random, up_to_s: float) -> None:
+    """Let a random time pass: for faults that should strike anywhere, never for a condition."""
+    time.sleep(chance.uniform(0, up_to_s))

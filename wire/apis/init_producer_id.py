@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class InitProducerIdResponse:
-    """-1 for id and epoch where none is given. The ongoing transaction belongs to version 6."""
+    """-1 for id and epoch where none is given."""
 
     error_code: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
     throttle_time_ms: int = 0
-    ongoing_txn_producer_id: int = -1
-    ongoing_txn_producer_epoch: int = -1
 
 
 def error_response(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from types import MappingProxyType
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
 
 from support.clients.client import CLIENT_TIMEOUT_S, Ack, Found
 from support.clients.corpus import Record, Shapes
@@ -23,8 +23,7 @@ class KafkaPython:
     shapes = Shapes(null_pair=False, null_headers=False)
 
     def create_topic(self, bootstrap: str, topic: str, partitions: int) -> None:
-        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-            admin.create_topics([NewTopic(topic, partitions, 1)])
+        create_topic(bootstrap, topic, partitions)
 
     def write(self, bootstrap: str, topic: str, records: Sequence[Record], codec: str) -> list[Ack]:
         producer = KafkaProducer(
@@ -78,6 +77,22 @@ def _found(message) -> Found:  # type: ignore[no-untyped-def]  # the library's n
             message.timestamp,
         ),
     )
+
+
+def create_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Create a topic with one replica; -1 partitions for the broker's default."""
+    wanted = {
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "configs": dict(configs),
+    }
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.create_topics({topic: wanted})
 
 
 def offsets(bootstrap: str, topic: str, partitions: int) -> tuple[dict[int, int], dict[int, int]]:

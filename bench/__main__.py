@@ -1,0 +1,192 @@
+"""`python -m bench`: measure Kavka and Apache Kafka one after the other and print the table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench import machine, profiling, report, stages
+from bench.helper import Helper
+from bench.peers import ApacheKafka, Kavka, Peer, free_port
+from bench.run import Options, Results, Run, quantile
+
+PEERS: dict[str, type[Peer]] = {"kavka": Kavka, "apache": ApacheKafka}
+OPEN_FILES = 8192
+ECHO_S = 2.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0; 1 when a stage failed. Aims that are missed are for the reader to judge."""
+    arguments = _parser().parse_args(argv)
+    _allow_open_files()
+    options = Options(arguments.rounds, not arguments.cold_pages, arguments.quiet_wait)
+    with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=arguments.dir) as scratch:
+        with Helper() as helper:
+            if arguments.profile:
+                print(_profile(Path(scratch) / "kavka", helper, options, arguments.profile))
+                return 0
+            facts = _look_at_machine(helper, Path(scratch))
+            found = {
+                name: _measure(PEERS[name], Path(scratch) / name, helper, options, arguments.only)
+                for name in (PEERS if arguments.peer == "both" else [arguments.peer])
+            }
+    print()
+    print(report.table(found.get("kavka"), found.get("apache")))
+    print()
+    for results in found.values():
+        print(*report.summary(results), sep="\n")
+    if "kavka" in found and (misses := report.missed(found["kavka"])):
+        print("Aims missed:", *misses, sep="\n  ")
+    if arguments.out:
+        document = report.as_json(facts, list(found.values()))
+        arguments.out.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(results.failures for results in found.values()))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--peer", choices=[*PEERS, "both"], default="both")
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        metavar="STAGE,..",
+        help="stages whose name begins with one of these (warm-up always runs); of "
+        + ", ".join(stage.name for stage in stages.STAGES),
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="runs of the main rows (default 3)")
+    parser.add_argument("--out", type=Path, help="also write everything as JSON to this file")
+    parser.add_argument("--dir", type=Path, help="directory for the data (default: the system's)")
+    parser.add_argument(
+        "--cold-pages",
+        action="store_true",
+        help="don't touch the memory for the page cache before a bulk run",
+    )
+    parser.add_argument(
+        "--quiet-wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="wait so long in all, for each broker, while others use the machine (default 60)",
+    )
+    parser.add_argument(
+        "--profile",
+        choices=[stage.name for stage in stages.STAGES],
+        help="instead: run Kavka alone through one stage and print where its time goes",
+    )
+    return parser
+
+
+def _allow_open_files() -> None:
+    """Room for a thousand idle connections, here and (inherited) in the brokers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _look_at_machine(helper: Helper, scratch: Path) -> dict[str, object]:
+    port = free_port()
+    echo = helper.start(machine.echo_once, port)
+    latencies = machine.echo_latencies(port, ECHO_S)
+    echo.result(machine.ECHO_TIMEOUT_S)
+    pages = machine.page_cost(scratch)
+    facts = {
+        **machine.facts(),
+        "echo_p50_ms": quantile(latencies, 0.5) / 1e6,
+        "echo_p99_ms": quantile(latencies, 0.99) / 1e6,
+        "page_cache_cold_cpu_s_per_gb": round(pages.cold, 2),
+        "page_cache_warm_cpu_s_per_gb": round(pages.warm, 2),
+    }
+    for name, value in facts.items():
+        print(f"{name}: {value}", flush=True)
+    return facts
+
+
+def _profile(home: Path, helper: Helper, options: Options, name: str) -> str:
+    (stage,) = (stage for stage in stages.STAGES if stage.name == name)
+    with profiling.profiled(home) as peer:
+        peer.prepare()
+        results = Results(peer.name)
+        stages.start(peer, results)
+        run = Run(peer, helper, options, results)
+        stages.warm_up(run)
+        return profiling.profile(run, stage.act)
+
+
+def _measure(
+    peer_type: type[Peer],
+    home: Path,
+    helper: Helper,
+    options: Options,
+    only: Sequence[str] | None,
+) -> Results:
+    results = Results(peer_type.name)
+    home.mkdir()
+    rounds = options.rounds if only is None or "start" in only else 1
+    try:
+        for number in range(rounds):
+            with peer_type(home / str(number)) as peer:
+                last = number == rounds - 1
+                _one_life(
+                    peer, results, Run(peer, helper, options, results) if last else None, only
+                )
+    except (RuntimeError, OSError) as error:
+        results.failures["start"] = str(error)
+    except (pytest.skip.Exception, pytest.fail.Exception) as error:  # no Java, no jars
+        results.failures["start"] = str(error)
+    return results
+
+
+def _one_life(peer: Peer, results: Results, run: Run | None, only: Sequence[str] | None) -> None:
+    """Start the broker on an empty directory, and again; with `run`, all the other stages too."""
+    _say(results, "start")
+    try:
+        peer.prepare()
+        stages.start(peer, results)
+        if run:
+            _run_stages(run, only)
+    except (RuntimeError, OSError) as error:
+        raise RuntimeError(f"{error}\n{peer.output_tail()}") from error
+
+
+def _run_stages(run: Run, only: Sequence[str] | None) -> None:
+    chosen = [stage for stage in stages.STAGES if _is_chosen(stage, only)]
+    repeated = [stage for stage in chosen if stage.repeat]
+    first = chosen.index(repeated[0]) if repeated else len(chosen)
+    _run_in_turn(run, chosen[:first])
+    for _ in range(run.options.rounds):
+        run.wait_quiet()
+        _run_in_turn(run, repeated)
+    _run_in_turn(run, [stage for stage in chosen[first:] if not stage.repeat])
+
+
+def _run_in_turn(run: Run, wanted: Sequence[stages.Stage]) -> None:
+    for stage in wanted:
+        _say(run.results, stage.name)
+        try:
+            stage.act(run)
+        except (RuntimeError, OSError, TimeoutError) as error:
+            run.results.failures[stage.name] = f"{type(error).__name__}: {error}"
+        run.peer.check_alive()
+
+
+def _is_chosen(stage: stages.Stage, only: Sequence[str] | None) -> bool:
+    if only is None or stage.name in ("warm-up", "end"):
+        return True
+    return stage.name.startswith(tuple(only))
+
+
+def _say(results: Results, stage: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {results.peer}: {stage}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The outcome as a table, one row a measure, and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from bench.measures import SECTIONS, Measure
+from bench.run import Results
+
+NOTHING: Final = "–"
+HEADINGS: Final = ("measure", "Kavka", "Apache Kafka", "ratio", "aim", "met")
+
+
+def table(kavka: Results | None, apache: Results | None) -> str:
+    """Markdown. A cell is the median of the rounds, with the range where there were several."""
+    rows: list[Sequence[str]] = [HEADINGS]
+    for section in SECTIONS:
+        lines = [
+            _row(measure, _values(kavka, measure), _values(apache, measure))
+            for measure in section.measures
+            if _values(kavka, measure) or _values(apache, measure)
+        ]
+        if lines:
+            rows += [(f"**{section.title}**", *[""] * (len(HEADINGS) - 1)), *lines]
+    return "\n".join(_aligned(rows))
+
+
+def summary(results: Results) -> list[str]:
+    """How undisturbed a run was, and what failed in it."""
+    busiest = sorted(results.loads, key=lambda load: load.others, reverse=True)[:3]
+    named = ", ".join(f"{load.stage} {load.others:.2f}" for load in busiest)
+    lines = [f"{results.peer}: cores that everything else used, at most: {named or NOTHING}"]
+    lines += [f"{results.peer}: {stage} FAILED: {why}" for stage, why in results.failures.items()]
+    return lines
+
+
+def missed(results: Results) -> list[str]:
+    """The rows whose aim this broker did not meet."""
+    lines = []
+    for section in SECTIONS:
+        for measure in section.measures:
+            values = _values(results, measure)
+            if values and measure.aim is not None:
+                median = statistics.median(values)
+                if not measure.meets(median, measure.aim):
+                    lines.append(f"{measure.label}: {_number(median)}, aim {_bound(measure)}")
+    return lines
+
+
+def _values(results: Results | None, measure: Measure) -> Sequence[float]:
+    return results.values.get(measure.key, ()) if results else ()
+
+
+def _row(measure: Measure, kavka: Sequence[float], apache: Sequence[float]) -> tuple[str, ...]:
+    ratio = met = NOTHING
+    if kavka and apache and (theirs := statistics.median(apache)):
+        ratio = f"{statistics.median(kavka) / theirs:.2f}"
+    if kavka and measure.aim is not None:
+        met = _verdict(measure, statistics.median(kavka))
+    return (measure.label, _cell(kavka), _cell(apache), ratio, _bound(measure), met)
+
+
+def _verdict(measure: Measure, median: float) -> str:
+    assert measure.aim is not None
+    if not measure.meets(median, measure.aim):
+        return "NO"
+    if measure.stretch is not None and measure.meets(median, measure.stretch):
+        return "yes, and stretch"
+    return "yes"
+
+
+def _bound(measure: Measure) -> str:
+    if measure.aim is None:
+        return NOTHING
+    sign = "≤" if measure.better == "less" else "≥"
+    stretch = "" if measure.stretch is None else f" {{{_number(measure.stretch)}}}"
+    return f"{sign} {_number(measure.aim)}{stretch}"
+
+
+def _cell(values: Sequence[float]) -> str:
+    if not values:
+        return NOTHING
+    median = _number(statistics.median(values))
+    if len(values) == 1:
+        return median
+    return f"{median} ({_number(min(values))}–{_number(max(values))})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+
+
+def as_json(facts: Mapping[str, object], peers: Sequence[Results]) -> dict[str, object]:
+    """Everything that was read, for comparing runs of different days."""
+    return {"machine": dict(facts), "peers": {each.peer: each.as_json() for each in peers}}

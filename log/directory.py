@@ -1,0 +1,116 @@
+"""Names and small files in a log directory, as Apache Kafka 3.9 writes them.
+
+`<topic>-<partition>` holds a log, `<topic>-<partition>.<id>-delete` one that is to go.
+`meta.properties` says whose directory it is, `partition.metadata` whose log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from kavka.log.checkpoint import TopicPartition
+from kavka.log.errors import CorruptFileError, StorageError
+
+LOCK_FILE: Final = ".lock"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+META_FILE: Final = "meta.properties"
+PARTITION_FILE: Final = "partition.metadata"
+RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
+START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
+
+CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+NAME_BYTES_MAX: Final = 255
+"""What file systems allow."""
+
+_DELETE: Final = "-delete"
+_OTHERS: Final = ("-future", "-stray")
+"""Of moves between directories and of partitions nobody claims: not served, not touched."""
+
+_NOT_LOGS: Final = ("__cluster_metadata-0", "remote-log-index-cache")
+_LOG_NAME: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Whose log directory it is."""
+
+    cluster_id: str
+    broker_id: int
+
+
+def log_name(topic: str, partition: int) -> str:
+    """The directory of a log."""
+    return f"{topic}-{partition}"
+
+
+def delete_name(topic: str, partition: int, unique: str) -> str:
+    """The directory of a deleted log; a topic's name is cut where it would be too long."""
+    suffix = f"-{partition}.{unique}{_DELETE}"
+    return topic[: NAME_BYTES_MAX - len(suffix)] + suffix
+
+
+def is_deleted(name: str) -> bool:
+    """Whether a directory holds a deleted log."""
+    return name.endswith(_DELETE) and "." in name
+
+
+def parse_log_name(name: str, parent: str) -> TopicPartition | None:
+    """The partition of a directory; None when it is none of ours.
+
+    StorageError for a name that should not be in a log directory at all: it may be the wrong one.
+    """
+    if name.startswith(".") or name.endswith(_OTHERS) or name in _NOT_LOGS:
+        return None
+    match = _LOG_NAME.fullmatch(name)
+    if match is None:
+        raise StorageError(
+            f"{parent}/{name} is not named <topic>-<partition>: a log directory may hold nothing "
+            "else, so it is the wrong directory or the name has to go"
+        )
+    return match["topic"], int(match["partition"])
+
+
+def encode_meta(meta: Meta) -> bytes:
+    """The content of `meta.properties`."""
+    lines = [f"cluster.id={meta.cluster_id}", "version=0", f"broker.id={meta.broker_id}", ""]
+    return "\n".join(lines).encode()
+
+
+def decode_meta(data: bytes, path: str) -> Meta:
+    """What `meta.properties` says; CorruptFileError when something is missing from it."""
+    lines = data.decode(errors="replace").splitlines()
+    pairs = [line.partition("=") for line in lines if not line.lstrip().startswith(("#", "!"))]
+    values = {key.strip(): value.strip() for key, _, value in pairs}
+    cluster_id = values.get("cluster.id")
+    broker_id = values.get("broker.id", values.get("node.id", ""))
+    if not cluster_id or not broker_id.isdecimal():
+        raise CorruptFileError(path, "it names no cluster.id or no broker.id")
+    return Meta(cluster_id.replace("\\", ""), int(broker_id))
+
+
+def encode_partition(topic_id: UUID) -> bytes:
+    """The content of `partition.metadata`."""
+    text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return f"version: 0\ntopic_id: {text}".encode()
+
+
+def decode_partition(data: bytes, path: str) -> UUID:
+    """The topic id in `partition.metadata`."""
+    lines = data.decode(errors="replace").splitlines()
+    if len(lines) != 2 or not lines[0].startswith("version: "):
+        raise CorruptFileError(path, "it is not made of a version and a topic_id")
+    key, _, text = lines[1].partition(": ")
+    try:
+        topic_id = UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    except (ValueError, binascii.Error) as error:
+        raise CorruptFileError(path, f"its {key or 'topic_id'} {text[:40]!r} is no id") from error
+    if key != "topic_id" or not topic_id.int:
+        raise CorruptFileError(path, "it has no topic_id")
+    return topic_id

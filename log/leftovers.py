@@ -1,0 +1,73 @@
+"""Files of work that was interrupted: which are finished, and which thrown away.
+
+A compaction writes `.cleaned` files, renames them to `.swap` when they are whole, removes the
+segments that they replace, and takes the suffix off. So `.cleaned` is worthless, and a whole
+`.swap` takes the place of what it covers. `.deleted` was on its way out, `.tmp` never got in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.log.fs import FileSystem
+from kavka.log.scan import headers
+from kavka.log.segment import LOG
+
+logger = logging.getLogger(__name__)
+
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+GARBAGE: Final = (".deleted", CLEANED, ".tmp")
+
+
+def settle(fs: FileSystem, directory: str) -> list[str]:
+    """Leave only finished files in a partition's directory; their names, sorted."""
+    names = fs.list_dir(directory)
+    if any(name.endswith((SWAP, *GARBAGE)) for name in names):
+        _remove_garbage(fs, directory, names)
+        _finish_swaps(fs, directory)
+        names = fs.list_dir(directory)
+    return names
+
+
+def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> None:
+    cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
+    for name in names:
+        # swap files from the first .cleaned on belong to a split that did not get to its end
+        half_split = name.endswith(SWAP) and cleaned and base_of(name) >= min(cleaned)
+        if half_split or name.endswith(GARBAGE):
+            logger.info("removing %s/%s, left behind by an interrupted run", directory, name)
+            fs.remove(f"{directory}/{name}")
+
+
+def _finish_swaps(fs: FileSystem, directory: str) -> None:
+    names = fs.list_dir(directory)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+    if logs:
+        covered = range(
+            min(base_of(name) for name in logs),
+            max(_next_offset(fs, f"{directory}/{name}", base_of(name)) for name in logs),
+        )
+        for name in names:
+            if not name.endswith(SWAP) and name[:1].isdigit() and base_of(name) in covered:
+                logger.info("removing %s/%s, replaced by compaction", directory, name)
+                fs.remove(f"{directory}/{name}")
+    for name in swaps:
+        logger.info("finishing the swap of %s/%s", directory, name)
+        fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+
+
+def _next_offset(fs: FileSystem, path: str, base: int) -> int:
+    end = base
+    for _, header in headers(fs.open(path), path, 0, fs.size(path)):
+        end = header.last_offset + 1
+    return end
+
+
+def base_of(name: str) -> int:
+    """The offset in the name of a segment's or snapshot's file; -1 when there is none."""
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else -1

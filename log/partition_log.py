@@ -1,0 +1,565 @@
+"""The log of one partition: segments in a row, appended to at the end and read from anywhere.
+
+It owns the offsets (start, end, recovery point), and drives segments, leader epochs and producer
+state. High watermark, replicas and who may read what are the caller's. Synchronous, for one
+thread; the only thing meant for another thread is `FlushPlan.run`.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.log.checkpoint import encode_epochs
+from kavka.log.disk import Disk
+from kavka.log.epochs import LeaderEpochs
+from kavka.log.flush import FlushPlan
+from kavka.log.fs import File
+from kavka.log.producer_state import AppendedBatch, ProducerEntry, ProducerStates
+from kavka.log.replay import replay_producers
+from kavka.log.scan import Extent
+from kavka.log.segment import DELETED, FILES, INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
+from kavka.log.settings import LogSettings
+from kavka.log.snapshots import Snapshots
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import BatchHeader, stamp
+
+logger = logging.getLogger(__name__)
+
+EPOCH_FILE: Final = "leader-epoch-checkpoint"
+
+_LOOK: Final = -(1 << 63)
+"""A time after which to roll that makes `append` look more closely."""
+
+PLACES_MAX: Final = 64
+"""Offsets whose file position is remembered: where readers are likely to go on."""
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log. `log_append_time_ms` is -1 for the producer's own times."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+
+
+class Slice(NamedTuple):
+    """Batches in one file: `length` bytes from `position` on. The last may be cut off."""
+
+    file: File
+    position: int
+    length: int
+    base_offset: int
+    """Of the first batch."""
+
+
+class PartitionLog:
+    """One partition on disk. `kavka.log.recovery` makes it from what is there."""
+
+    __slots__ = (
+        "_active",
+        "_active_base",
+        "_bases",
+        "_created_ms",
+        "_disk",
+        "_epochs",
+        "_flushed_ms",
+        "_garbage",
+        "_last_offset_max",
+        "_loose_dirs",
+        "_loose_paths",
+        "_places",
+        "_producers",
+        "_roll_after",
+        "_segment_bytes",
+        "_segments",
+        "_snapshots",
+        "_torn",
+        "_truncations",
+        "directory",
+        "end_offset",
+        "partition",
+        "recovery_point",
+        "settings",
+        "start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic: str,
+        partition: int,
+        settings: LogSettings,
+        *,
+        segments: Sequence[Segment],
+        epochs: LeaderEpochs,
+        producers: ProducerStates,
+        snapshots: Snapshots,
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        now_ms: int,
+    ) -> None:
+        """A log with at least one segment and all state as of `end_offset`."""
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self._disk = disk
+        self.settings = settings
+        self.topic_id: UUID | None = None
+        self._segment_bytes = settings.segment_bytes
+        self._segments = list(segments)
+        self._bases = [segment.base_offset for segment in segments]
+        self._epochs = epochs
+        self._producers = producers
+        self._snapshots = snapshots
+        self._places: dict[int, int] = {}
+        self._garbage: list[str] = []
+        self._loose_paths: dict[str, None] = {}  # written, not fsynced; in order
+        self._loose_dirs: dict[str, None] = {}
+        self._truncations = 0
+        self._created_ms = self._flushed_ms = now_ms
+        self._torn = False
+        self._activate(self._segments[-1])
+
+    def _activate(self, segment: Segment) -> None:
+        segment.activate()
+        self._active = segment
+        self._active_base = segment.base_offset
+        self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
+        self._roll_after = _LOOK
+        self._places.clear()
+
+    def configure(self, settings: LogSettings) -> None:
+        """Take over other settings; they count from the next batch on."""
+        self.settings = settings
+        self._segment_bytes = settings.segment_bytes
+        self._roll_after = _LOOK
+        for segment in self._segments:
+            segment.configure(settings)
+
+    @property
+    def first_base_offset(self) -> int:
+        """Where the first segment begins, at or before the start offset."""
+        return self._bases[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments, the active one included."""
+        return len(self._segments)
+
+    # --- append
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """Append one batch, which the caller has checked (size, magic, CRC, count), as leader.
+
+        Base offset and leader epoch are written into `batch`, which then goes to the file as it
+        is, in one write. A copy of a batch that is here already is answered with its offsets.
+        Nothing is fsynced.
+
+        ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, RECORD_LIST_TOO_LARGE.
+        After it, and after an OSError, the log is as it was.
+        """
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            earlier = self._producers.check(header)
+            if earlier is not None:
+                return _duplicate(earlier)
+        base = self.end_offset
+        last = base + header.last_offset_delta
+        size = len(batch)
+        max_timestamp = header.max_timestamp
+        segment = self._active
+        if (
+            segment.size + size > self._segment_bytes
+            or max_timestamp > self._roll_after
+            or last > self._last_offset_max
+            or segment.full
+        ):
+            segment = self._make_room(size, last, max_timestamp, now_ms)
+        if leader_epoch != self._epochs.latest:
+            self.assign_epoch(leader_epoch, base)
+        stamp(batch, base, leader_epoch)
+        try:
+            segment.append(batch, size, last, max_timestamp)
+        except OSError:
+            self._torn = True
+            self._roll_after = _LOOK
+            raise
+        self.end_offset = last + 1
+        if producer_id >= 0:
+            self._producers.update(header, last)
+        return Appended(base, last, -1, False)
+
+    def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
+        """The active segment, rolled if it has to be for a batch like this."""
+        if size > self._segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {size} bytes does not fit into a segment of {self._segment_bytes}",
+            )
+        segment = self._active
+        if self._torn:
+            segment.repair()
+            self._torn = False
+        first = segment.first_timestamp
+        waited_ms = max_timestamp - first if first >= 0 else now_ms - self._created_ms
+        if segment.size and (
+            segment.size + size > self._segment_bytes
+            or waited_ms > self.settings.segment_ms
+            or last > self._last_offset_max
+            or segment.full
+        ):
+            self.roll(now_ms)
+            segment = self._active
+        if not segment.size:
+            first = max_timestamp
+        self._roll_after = first + self.settings.segment_ms if first >= 0 else _LOOK
+        return segment
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin a new one at the end offset.
+
+        The closed one is fsynced with the next flush plan. OSError: nothing has changed.
+        """
+        if not self._active.size:
+            return
+        end = self.end_offset
+        self._active.seal()
+        self._save_snapshot()
+        segment = Segment.create(self._disk, self.directory, end, self.settings)
+        self._loose_dirs[self.directory] = None
+        self._segments.append(segment)
+        self._bases.append(end)
+        self._created_ms = now_ms
+        self._activate(segment)
+
+    def _save_snapshot(self) -> None:
+        if self.end_offset > max(self._snapshots.newest, self.start_offset):
+            self.unsynced(self._snapshots.save(self.end_offset, self._producers))
+
+    # --- read
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
+        """Where the batches from the one with `offset` on are, up to the offset `upto`.
+
+        At most `max_bytes`, which may cut the last batch, and from one segment; with
+        `at_least_one` the first batch is whole even if it is larger. None: nothing to read.
+        ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
+        """
+        if offset >= upto or offset < self.start_offset:
+            self._check_range(offset)
+            return None
+        segment = self._active
+        if offset < self._active_base:
+            segment = self._segments[bisect_right(self._bases, offset) - 1]
+        position = self._places.get(offset)
+        base = offset
+        if position is None:
+            found = self._locate(segment, offset)
+            if found is None:
+                return None
+            segment, extent = found
+            position = extent.position
+            base = extent.base_offset
+        end = segment.size
+        if upto != self.end_offset:
+            end = self._end_of(segment, upto)
+        length = end - position
+        if length <= max_bytes:
+            if length <= 0:
+                return None
+            if segment is self._active:
+                self._remember(upto, end)
+        else:
+            length = self._cut(segment, position, max_bytes, at_least_one)
+            if not length:
+                return None
+        return Slice(segment.open_file or segment.file, position, length, base)
+
+    def _check_range(self, offset: int) -> None:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} of {self.topic}-{self.partition} is not within "
+                f"{self.start_offset} to {self.end_offset}",
+            )
+
+    def _locate(self, segment: Segment, offset: int) -> tuple[Segment, Extent] | None:
+        """The first batch that ends at `offset` or later, in `segment` or one behind it."""
+        extent = segment.find(offset)
+        if extent is not None:
+            return segment, extent
+        for later in self._segments[bisect_right(self._bases, segment.base_offset) :]:
+            extent = later.find(offset)
+            if extent is not None:
+                return later, extent
+        return None
+
+    def _end_of(self, segment: Segment, upto: int) -> int:
+        """The position up to which a reader who is let see offsets below `upto` may read."""
+        position = self._places.get(upto)
+        if position is not None and upto >= self._active_base:
+            return position if segment is self._active else segment.size
+        slot = bisect_right(self._bases, segment.base_offset)
+        if slot < len(self._bases) and self._bases[slot] <= upto:
+            return segment.size
+        extent = segment.find(upto)
+        return segment.size if extent is None else extent.position
+
+    def _remember(self, offset: int, position: int) -> None:
+        places = self._places
+        if offset not in places:
+            if len(places) >= PLACES_MAX:
+                del places[next(iter(places))]
+            places[offset] = position
+
+    @staticmethod
+    def _cut(segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
+        """How many of the bytes at `position`, more than `max_bytes`, to give.
+
+        Rather up to a batch that is in the index, which the reader asks for next: it is then
+        found without a search, and no part of a batch is sent for nothing.
+        """
+        cut = segment.offsets.floor_position(position + max_bytes) - position
+        if cut > 0:
+            return cut
+        first = segment.extent_at(position).size
+        if first <= max_bytes:
+            return max_bytes
+        return first if at_least_one else 0
+
+    def batch_for_timestamp(
+        self, timestamp_ms: int, from_offset: int | None = None
+    ) -> Slice | None:
+        """The first batch with a record at `timestamp_ms` or later, whole; None: there is none.
+
+        Batches that end before `from_offset` (the log's start) are passed over: whoever finds
+        no such record at or above that offset in the batch goes on behind it.
+        """
+        start = self.start_offset if from_offset is None else from_offset
+        for segment in self._segments[max(0, bisect_right(self._bases, start) - 1) :]:
+            if segment.max_timestamp >= timestamp_ms:
+                extent = segment.find_timestamp(timestamp_ms, start)
+                if extent is not None:
+                    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+        return None
+
+    def batch_of_max_timestamp(self) -> Slice | None:
+        """The first batch that holds the log's greatest timestamp, whole; None: none has one."""
+        segment = max(self._segments, key=lambda candidate: candidate.max_timestamp)
+        if segment.max_timestamp < 0:
+            return None
+        extent = segment.find(segment.max_timestamp_offset)
+        assert extent is not None
+        return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+
+    # --- epochs and producers
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch; None when none is known."""
+        latest = self._epochs.latest
+        return None if latest < 0 else latest
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note that leader epoch `epoch` begins at `start_offset`, and save it without fsync."""
+        epochs = LeaderEpochs(self._epochs.entries())
+        if epochs.assign(epoch, start_offset):
+            self._save_epochs(epochs)
+
+    def save_epochs(self) -> None:
+        """Write the leader epochs to their file as they are."""
+        self._save_epochs(self._epochs)
+
+    def _save_epochs(self, epochs: LeaderEpochs) -> None:
+        path = f"{self.directory}/{EPOCH_FILE}"
+        self._disk.fs.write_atomic(path, encode_epochs(epochs.entries()), sync=False)
+        self._epochs = epochs
+        self.unsynced(path)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The greatest known epoch up to `epoch` and its end offset; (-1, -1) unknown (KIP-320)."""
+        return self._epochs.end_offset(epoch, self.end_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch of the record at `offset`; -1 unknown."""
+        return self._epochs.epoch_of(offset)
+
+    def epoch_entries(self) -> list[tuple[int, int]]:
+        """All leader epochs with their start offsets."""
+        return self._epochs.entries()
+
+    def producer_states(self) -> list[ProducerEntry]:
+        """The active producers; the entries are live and not to be changed."""
+        return list(self._producers)
+
+    # --- cut
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the records at `offset` and above; the end offset becomes `offset`.
+
+        The recovery point goes back too and has to reach its checkpoint before the next append
+        (`LogManager.truncate` sees to it), else new records would pass for flushed ones.
+        """
+        if offset >= self.end_offset:
+            self._truncate_epochs(self.end_offset)
+            return
+        self._truncations += 1
+        self._places.clear()
+        if offset < self._bases[0]:
+            self._start_anew(offset)
+        else:
+            self._discard(bisect_right(self._bases, offset))
+            self._segments[-1].truncate(offset)
+            self._activate(self._segments[-1])
+        self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self._truncate_epochs(offset)
+        self._snapshots.remove_above(offset)
+        replay_producers(
+            self._segments, self._snapshots, self._producers, self.start_offset, offset
+        )
+
+    def _truncate_epochs(self, end: int) -> None:
+        epochs = LeaderEpochs(self._epochs.entries())
+        if epochs.truncate_end(end):
+            self._save_epochs(epochs)
+
+    def _start_anew(self, offset: int) -> None:
+        self._discard(0)
+        segment = Segment.create(self._disk, self.directory, offset, self.settings)
+        self._segments.append(segment)
+        self._bases.append(offset)
+        self._activate(segment)
+
+    def _discard(self, slot: int) -> None:
+        """Take the segments from `slot` on out of the log; `take_garbage` names their files."""
+        if slot >= len(self._segments):
+            return
+        fs = self._disk.fs
+        for segment in reversed(self._segments[slot:]):
+            segment.release()
+            for suffix in FILES:
+                path = segment.path_of(suffix)
+                if fs.exists(path):
+                    fs.rename(path, path + DELETED)
+                    self._garbage.append(path + DELETED)
+        # a power cut may not bring them back behind an end that lies before them
+        fs.sync_dir(self.directory)
+        del self._segments[slot:]
+        del self._bases[slot:]
+
+    def take_garbage(self) -> list[str]:
+        """Files that nobody needs any more, for the caller to remove."""
+        garbage, self._garbage = self._garbage, []
+        return garbage
+
+    # --- flush and close
+
+    def unsynced(self, path: str) -> None:
+        """Have the next flush plan fsync the file at `path`, and the directory that names it."""
+        self._loose_paths[path] = None
+        self._loose_dirs[path.rpartition("/")[0]] = None
+
+    @property
+    def flush_wanted(self) -> bool:
+        """Whether a closed segment is to be fsynced, or flush.messages have come together."""
+        recovery_point = self.recovery_point
+        return (
+            recovery_point < self._active_base
+            or self.end_offset - recovery_point >= self.settings.flush_messages
+        )
+
+    def flush_needed(self, now_ms: int) -> bool:
+        """`flush_wanted`, or flush.ms have passed since the last flush."""
+        return self.flush_wanted or self._waited_for_flush(now_ms)
+
+    def _waited_for_flush(self, now_ms: int) -> bool:
+        return (
+            self.end_offset > self.recovery_point
+            and now_ms - self._flushed_ms >= self.settings.flush_ms
+        )
+
+    def flush_plan(
+        self, now_ms: int | None = None, *, everything: bool = False
+    ) -> FlushPlan | None:
+        """What is due for fsync: closed segments and, when flush.messages or (given the time)
+        flush.ms say so, the active one; or simply everything. None: nothing.
+
+        One plan at a time; `run` it in a thread and hand it to `flushed`. If it fails, nobody
+        knows what is on the disk: the log is not to be used any more.
+        """
+        everything = (
+            everything
+            or self.end_offset - self.recovery_point >= self.settings.flush_messages
+            or (now_ms is not None and self._waited_for_flush(now_ms))
+        )
+        offset = self.end_offset if everything else self._active_base
+        if offset <= self.recovery_point and not (everything and self._loose_dirs):
+            return None
+        segments = self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]
+        if not everything:
+            segments = segments[:-1]
+        paths = []
+        for segment in segments:
+            segment.write_indexes()
+            paths += [segment.path_of(INDEX), segment.path_of(TIME_INDEX)]
+        plan = FlushPlan(
+            fs=self._disk.fs,
+            files=tuple(segment.file for segment in segments),
+            paths=(*paths, *self._loose_paths),
+            directories=tuple(self._loose_dirs),
+            offset=offset,
+            truncations=self._truncations,
+            made_ms=self._flushed_ms if now_ms is None else now_ms,
+        )
+        self._loose_paths.clear()
+        self._loose_dirs.clear()
+        return plan
+
+    def flushed(self, plan: FlushPlan) -> None:
+        """Take note that `plan` has been run."""
+        if plan.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, plan.offset)
+            self._flushed_ms = plan.made_ms
+
+    def close(self) -> None:
+        """Flush everything, save the producer state, complete the indexes, close the files."""
+        if self._torn:
+            self._active.repair()
+        self._active.seal()
+        self._save_snapshot()
+        plan = self.flush_plan(everything=True)
+        if plan is not None:
+            plan.run()
+            self.flushed(plan)
+        self.release()
+
+    def release(self) -> None:
+        """Close the files as they are; the log is going to be removed, or its disk has failed."""
+        for segment in self._segments:
+            segment.release()
+
+
+def _duplicate(earlier: AppendedBatch) -> Appended:
+    # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
+    return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)

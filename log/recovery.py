@@ -1,0 +1,290 @@
+"""From the files in a partition's directory to its log: after a clean stop, or after a crash.
+
+After a crash everything from the recovery point on is read: each batch with its CRC, up to the
+first that is not whole, where the log is cut. Indexes, producer state and leader epochs follow
+from the headers and are made anew. Memory is bounded whatever the size of the log.
+
+What Apache Kafka and interrupted work leave behind (`.deleted`, `.cleaned`, `.swap`, `.tmp`) is
+settled first.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.log.checkpoint import decode_epochs
+from kavka.log.disk import Disk
+from kavka.log.epochs import LeaderEpochs
+from kavka.log.errors import CorruptFileError, CorruptLogError
+from kavka.log.leftovers import base_of, settle
+from kavka.log.partition_log import EPOCH_FILE, PartitionLog
+from kavka.log.producer_state import ProducerStates
+from kavka.log.replay import replay_producers
+from kavka.log.scan import BatchScanner, headers
+from kavka.log.segment import (
+    FILES,
+    INDEX,
+    LOG,
+    RELATIVE_OFFSET_MAX,
+    TIME_INDEX,
+    TXN_INDEX,
+    Segment,
+    file_name,
+)
+from kavka.log.settings import LogSettings
+from kavka.log.snapshots import SUFFIX as SNAPSHOT
+from kavka.log.snapshots import Snapshots
+from kavka.wire.records import BatchHeader
+
+logger = logging.getLogger(__name__)
+
+_INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Which log, and what it needs to work."""
+
+    disk: Disk
+    directory: str
+    topic: str
+    partition: int
+    settings: LogSettings
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """What was known of a log when the broker stopped."""
+
+    clean: bool
+    """Whether it stopped in order: nothing has to be recovered."""
+
+    recovery_point: int
+    start_offset: int
+
+
+def create_log(place: LogPlace) -> PartitionLog:
+    """A new, empty log in an existing, empty directory. Nothing is fsynced."""
+    return PartitionLog(
+        place.disk,
+        place.directory,
+        place.topic,
+        place.partition,
+        place.settings,
+        segments=[Segment.create(place.disk, place.directory, 0, place.settings)],
+        epochs=LeaderEpochs(),
+        producers=ProducerStates(),
+        snapshots=Snapshots(place.disk.fs, place.directory, ()),
+        start_offset=0,
+        end_offset=0,
+        recovery_point=0,
+        now_ms=place.now_ms,
+    )
+
+
+def load_log(place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> PartitionLog:
+    """The log that is in the directory, recovered if it has to be.
+
+    ApiError or StorageError, naming the file, when a part that should be good is not.
+    """
+    return _Loader(place, checkpointed, scanner).load()
+
+
+class _Loader:
+    """One load; its fields are what has been found out so far."""
+
+    def __init__(self, place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> None:
+        self._place = place
+        self._checkpointed = checkpointed
+        self._scanner = scanner
+        self._fs = place.disk.fs
+        names = settle(self._fs, place.directory)
+        self._segments = self._find_segments(names)
+        self._snapshots = self._find_snapshots(names)
+        self._producers = ProducerStates()
+        self._saved_epochs = self._read_epochs(names)
+        self._epochs = LeaderEpochs(self._saved_epochs)
+
+    def load(self) -> PartitionLog:
+        clean = self._checkpointed.clean
+        end = self._end_of_clean() if clean else None
+        if end is None:
+            clean = False
+            end = self._recover()
+        start, end = self._settle_bounds(end)
+        if clean:
+            self._follow(self._segments)
+            if self._snapshots.newest >= 0:
+                replay_producers(self._segments, self._snapshots, self._producers, start, end)
+        self._epochs.truncate_end(end)
+        self._epochs.truncate_start(start)
+        log = PartitionLog(
+            self._place.disk,
+            self._place.directory,
+            self._place.topic,
+            self._place.partition,
+            self._place.settings,
+            segments=self._segments,
+            epochs=self._epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+            start_offset=start,
+            end_offset=end,
+            recovery_point=end if clean else min(self._checkpointed.recovery_point, end),
+            now_ms=self._place.now_ms,
+        )
+        if self._epochs.entries() != self._saved_epochs:
+            log.save_epochs()
+        return log
+
+    # --- what is there
+
+    def _find_segments(self, names: Sequence[str]) -> list[Segment]:
+        place = self._place
+        bases = [base_of(name) for name in names if name.endswith(LOG) and base_of(name) >= 0]
+        known = frozenset(bases)
+        for name in names:
+            if name.endswith(_INDEXES) and base_of(name) not in known:
+                logger.warning("removing %s/%s, an index without its log", place.directory, name)
+                self._fs.remove(f"{place.directory}/{name}")
+        sizes = [self._fs.size(f"{place.directory}/{file_name(base, LOG)}") for base in bases]
+        return [
+            Segment(place.disk, place.directory, base, size, place.settings)
+            for base, size in zip(bases, sizes, strict=True)
+        ]
+
+    def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
+        offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
+        return Snapshots(self._fs, self._place.directory, [base for base in offsets if base >= 0])
+
+    def _read_epochs(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        if EPOCH_FILE not in names:
+            return []
+        path = f"{self._place.directory}/{EPOCH_FILE}"
+        try:
+            return decode_epochs(self._fs.read_bytes(path), path)
+        except CorruptFileError as error:
+            logger.warning("%s; it is made anew from the log", error)
+            return []
+
+    def _settle_bounds(self, end: int) -> tuple[int, int]:
+        """Start and end offset, with at least one segment and no snapshot beyond the end."""
+        start = self._checkpointed.start_offset
+        if self._segments and start > end:
+            logger.warning(
+                "%s ends at %d, before its start offset %d: segments are missing; it begins anew",
+                self._place.directory,
+                end,
+                start,
+            )
+            self._drop(0)
+        if not self._segments:
+            place = self._place
+            self._producers.clear()
+            self._epochs.clear()
+            self._segments = [Segment.create(place.disk, place.directory, start, place.settings)]
+            end = start
+        self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
+        self._snapshots.remove_above(end)
+        return max(start, self._segments[0].base_offset), end
+
+    # --- after a clean stop
+
+    def _end_of_clean(self) -> int | None:
+        """The end offset; None when the last segment is not as a clean stop leaves it."""
+        if not self._segments:
+            return self._checkpointed.start_offset
+        try:
+            return self._segments[-1].next_offset()
+        except CorruptLogError as error:
+            logger.warning("%s although the broker was stopped in order; recovering", error)
+            return None
+
+    def _follow(self, segments: Sequence[Segment]) -> None:
+        """Learn the leader epochs from the headers, if there is no file that tells them."""
+        if not self._saved_epochs:
+            for segment in segments:
+                for _, header in headers(segment.file, segment.path, 0, segment.size):
+                    self._note_epoch(header)
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        if header.leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+
+    # --- after a crash
+
+    def _recover(self) -> int:
+        """Check the batches from the recovery point's segment on; the end offset."""
+        if not self._segments:
+            return self._checkpointed.start_offset
+        point = self._checkpointed.recovery_point
+        bases = [segment.base_offset for segment in self._segments]
+        first = max(0, bisect_right(bases, point) - 1)
+        begin = bases[first]
+        self._follow(self._segments[:first])
+        self._epochs.truncate_end(begin)
+        self._snapshots.remove_above(begin)
+        replay_producers(
+            self._segments[:first],
+            self._snapshots,
+            self._producers,
+            self._checkpointed.start_offset,
+            begin,
+        )
+        end = begin
+        for slot in range(first, len(bases)):
+            if end < bases[slot] and slot > first:
+                # nothing was fsynced here: a power cut has taken the end of the segment before
+                self._drop(slot)
+                break
+            if slot > first:
+                self._snapshots.save(end, self._producers)
+            limit = bases[slot + 1] if slot + 1 < len(bases) else 1 << 63
+            whole, end = self._recover_segment(self._segments[slot], limit)
+            if not whole:
+                self._drop(slot + 1)
+                break
+        return end
+
+    def _recover_segment(self, segment: Segment, limit: int) -> tuple[bool, int]:
+        """Whether all of a segment was good, and where it ends now; batches end below `limit`."""
+        size = segment.size
+        end = segment.base_offset
+        furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
+        segment.start_over()
+        for position, header in self._scanner.batches(segment.file, segment.path, size):
+            last = header.base_offset + header.last_offset_delta
+            if header.base_offset < end or last > furthest:
+                break
+            segment.index(position, header.size, last, header.max_timestamp)
+            self._note_epoch(header)
+            self._producers.update(header, last)
+            end = last + 1
+        segment.seal()
+        if segment.size == size:
+            return True, end
+        logger.warning(
+            "%s is cut to %d of its %d bytes, ending at offset %d: what follows is no whole batch",
+            segment.path,
+            segment.size,
+            size,
+            end,
+        )
+        segment.repair()
+        return False, end
+
+    def _drop(self, slot: int) -> None:
+        """Remove the segments from `slot` on."""
+        for segment in reversed(self._segments[slot:]):
+            logger.warning("removing %s, which follows a damaged part", segment.path)
+            segment.release()
+            for suffix in FILES:
+                path = segment.path_of(suffix)
+                if self._fs.exists(path):
+                    self._fs.remove(path)
+        del self._segments[slot:]

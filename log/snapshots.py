@@ -1,0 +1,87 @@
+"""The producer-state snapshots in a partition's directory: which there are, save, load, remove."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from typing import Final
+
+from kavka.log.errors import CorruptFileError
+from kavka.log.fs import FileSystem
+from kavka.log.producer_state import ProducerStates
+
+logger = logging.getLogger(__name__)
+
+SUFFIX: Final = ".snapshot"
+
+
+class Snapshots:
+    """Snapshots by the offset they were taken at: the state just before it."""
+
+    __slots__ = ("_directory", "_fs", "_offsets")
+
+    def __init__(self, fs: FileSystem, directory: str, offsets: Iterable[int]) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._offsets = sorted(offsets)
+
+    @property
+    def newest(self) -> int:
+        """Offset of the last snapshot; -1 when there is none."""
+        return self._offsets[-1] if self._offsets else -1
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offsets of all snapshots, rising."""
+        return list(self._offsets)
+
+    def save(self, offset: int, states: ProducerStates) -> str:
+        """Write the state as it was before `offset`, without fsync; the file's path."""
+        path = self._path(offset)
+        self._fs.write_atomic(path, states.encode(), sync=False)
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
+        return path
+
+    def load(self, upto: int, states: ProducerStates) -> int:
+        """Load the newest good snapshot at `upto` or before; its offset, -1 when there is none.
+
+        Bad ones are removed with a line in the log: an older one and the batches since tell
+        the same.
+        """
+        states.clear()
+        for offset in reversed(self._offsets[: bisect_right(self._offsets, upto)]):
+            path = self._path(offset)
+            try:
+                states.load(self._fs.read_bytes(path), path)
+                return offset
+            except CorruptFileError as error:
+                logger.warning("%s; it is removed and an older one is used", error)
+                self.remove(offset)
+        return -1
+
+    def remove(self, offset: int) -> None:
+        """Remove one snapshot, if there is one at `offset`."""
+        if offset in self._offsets:
+            self._offsets.remove(offset)
+            self._fs.remove(self._path(offset))
+
+    def remove_above(self, offset: int) -> None:
+        """Remove the snapshots taken after `offset`."""
+        for snapshot in self._offsets[bisect_right(self._offsets, offset) :]:
+            self.remove(snapshot)
+
+    def remove_strays(self, bases: Iterable[int]) -> None:
+        """Remove those that belong to no segment, but for a last one behind all segments.
+
+        That one was written by a clean shutdown.
+        """
+        known = frozenset(bases)
+        last_base = max(known, default=-1)
+        for offset in self.offsets:
+            if offset not in known and (offset != self.newest or offset < last_base):
+                self.remove(offset)
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SUFFIX}"

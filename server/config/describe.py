@@ -1,0 +1,220 @@
+"""What DescribeConfigs answers about topics and brokers, from the table of settings.
+
+Values, sources and synonyms follow Apache Kafka's rules (its `ConfigHelper`), peculiar ones
+included: a setting that is known by several names lists those that could set it only from the
+point where its own name is set. Judged by recorded answers of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import dropwhile
+
+from kavka.server.config.rows import Config, Mode
+from kavka.server.config.settings import BrokerSettings
+from kavka.server.config.table import (
+    TOPIC,
+    base_name,
+    broker_row,
+    broker_rows,
+    broker_synonyms,
+)
+from kavka.server.config.topics import topic_default
+from kavka.server.config.values import Type, Value, to_text
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as on the wire (`config_source`)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A place that sets the value, or would if those before it did not. No value: null."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting of a resource. The value is None for null and where it is sensitive."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: Source
+    is_sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    """The strongest first."""
+    type: Type
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """What was set while the cluster ran: for this broker, and as default of all brokers."""
+
+    broker: Mapping[str, str] = field(default_factory=dict)
+    default: Mapping[str, str] = field(default_factory=dict)
+
+
+_NOTHING_DYNAMIC = Dynamic()
+
+
+def topic_entries(
+    settings: BrokerSettings,
+    configs: Mapping[str, str],
+    *,
+    dynamic: Dynamic = _NOTHING_DYNAMIC,
+    names: Collection[str] | None = None,
+) -> list[Entry]:
+    """Settings of a topic with `configs` of its own, by name; only those of `names` if given."""
+    values = _parsed(_effective(settings, dynamic))
+    shown = {row.name for row in TOPIC.values() if not row.internal}.union(configs)
+    return [
+        _topic_entry(name, configs, values, settings, dynamic) for name in _chosen(shown, names)
+    ]
+
+
+def broker_entries(
+    settings: BrokerSettings,
+    *,
+    dynamic: Dynamic = _NOTHING_DYNAMIC,
+    names: Collection[str] | None = None,
+) -> list[Entry]:
+    """Settings of this broker, by name; only those of `names` if given."""
+    texts = _effective(settings, dynamic)
+    shown = {row.name for row in broker_rows() if not row.internal}.union(texts)
+    return [
+        _broker_entry(name, texts.get(name), _layers(name, settings, dynamic))
+        for name in _chosen(shown, names)
+    ]
+
+
+def broker_default_entries(
+    dynamic: Dynamic = _NOTHING_DYNAMIC, *, names: Collection[str] | None = None
+) -> list[Entry]:
+    """What was set as default of all brokers while the cluster ran, by name."""
+    return [
+        _broker_entry(
+            name,
+            dynamic.default[name],
+            [(Source.DYNAMIC_DEFAULT_BROKER, {name: dynamic.default[name]})],
+        )
+        for name in _chosen(dynamic.default, names)
+    ]
+
+
+def _chosen(shown: Iterable[str], names: Collection[str] | None) -> list[str]:
+    # No names at all means every name, as an older client's null does.
+    return sorted(name for name in shown if not names or name in names)
+
+
+def _effective(settings: BrokerSettings, dynamic: Dynamic) -> dict[str, str]:
+    """Texts by key as the broker lives by them now: what was set last takes its synonyms away."""
+    texts = {key: given.value for key, given in settings.given.items()}
+    for layer in (dynamic.default, dynamic.broker):
+        for key, text in layer.items():
+            if base_name(key) == key:  # the value for one listener leaves that for all alone
+                for synonym in broker_synonyms(key):
+                    texts.pop(synonym, None)
+            texts[key] = text
+    return texts
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
+    rows = ((broker_row(key), text) for key, text in texts.items())
+    return {row.name: row.parse(text) for row, text in rows if row is not None}
+
+
+def _layers(
+    name: str, settings: BrokerSettings, dynamic: Dynamic
+) -> list[tuple[Source, Mapping[str, str]]]:
+    """What can set `name`, by the keys that can; the strongest first."""
+    static: dict[str, str] = {}
+    default: dict[str, str] = {}
+    for key in broker_synonyms(name):
+        row = broker_row(key)
+        if key in settings.given:
+            static[key] = settings.given[key].value
+        if row is not None and (text := to_text(row.default)) is not None:
+            default[key] = text
+    return [
+        (Source.DYNAMIC_BROKER, dynamic.broker),
+        (Source.DYNAMIC_DEFAULT_BROKER, dynamic.default),
+        (Source.STATIC_BROKER, static),
+        (Source.DEFAULT, default),
+    ]
+
+
+def _synonyms(
+    name: str, layers: Iterable[tuple[Source, Mapping[str, str]]], sensitive: bool
+) -> list[Synonym]:
+    found = [
+        Synonym(key, None if sensitive else layer[key], source)
+        for source, layer in layers
+        for key in broker_synonyms(name)
+        if key in layer
+    ]
+    return list(dropwhile(lambda synonym: synonym.name != name, found))
+
+
+def _broker_entry(
+    name: str, text: str | None, layers: list[tuple[Source, Mapping[str, str]]]
+) -> Entry:
+    row = broker_row(base_name(name))
+    if row is not None and row.name == name and not row.sensitive:
+        text = to_text(row.default if text is None else row.parse(text))
+    read_only = row is None or row.name != name or row.dynamic is Mode.READ_ONLY
+    synonyms = _synonyms(name, layers, _sensitive(row))
+    return _entry(name, row, text, read_only, synonyms)
+
+
+def _topic_entry(
+    name: str,
+    configs: Mapping[str, str],
+    values: Mapping[str, Value],
+    settings: BrokerSettings,
+    dynamic: Dynamic,
+) -> Entry:
+    row = TOPIC.get(name)
+    text = configs.get(name)
+    synonyms: list[Synonym] = []
+    if row is not None:
+        text = to_text(topic_default(row, values) if text is None else row.parse(text))
+        if row.fallback:
+            key = row.fallback[0][0]
+            synonyms = _synonyms(key, _layers(key, settings, dynamic), row.sensitive)
+    if name in configs:
+        own = Synonym(name, None if _sensitive(row) else text, Source.TOPIC)
+        synonyms = [own, *synonyms]
+    return _entry(name, row, text, False, synonyms)
+
+
+def _sensitive(row: Config | None) -> bool:
+    """What is not known is not shown: it may be a password."""
+    return row is None or row.sensitive
+
+
+def _entry(
+    name: str, row: Config | None, text: str | None, read_only: bool, synonyms: list[Synonym]
+) -> Entry:
+    return Entry(
+        name,
+        None if _sensitive(row) else text,
+        read_only,
+        synonyms[0].source if synonyms else Source.DEFAULT,
+        _sensitive(row),
+        tuple(synonyms),
+        row.type if row is not None else Type.UNKNOWN,
+        row.explanation if row is not None else "",
+    )

@@ -1,0 +1,103 @@
+"""Prints `docs/configuration.md` from the table of settings.
+
+python -m kavka.server.config.docs > docs/configuration.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from kavka.server.config.rows import Config, Scope, Status
+from kavka.server.config.table import TOPIC, broker_rows
+from kavka.server.config.values import to_text
+
+_HEAD: Final = """\
+# Settings
+
+This page is made from the table of settings in `server/config`: change it there, then run
+`python -m kavka.server.config.docs > docs/configuration.md`.
+
+Names, types, defaults and bounds are those of Apache Kafka 4.3.1; names that only Kafka 3.9 has are
+known too. Settings come from four places, the later ones winning:
+
+1. the defaults below,
+2. a file in Java's `.properties` format, in UTF-8: `kavka start --config server.properties`,
+3. environment variables: `KAVKA_LOG_DIRS` sets `log.dirs`,
+4. the command line: `--override log.dirs=/var/lib/kavka`.
+
+A value that a setting does not allow stops the start, with the name, the value, where it was given
+and what is allowed. A setting that Kavka does not honour stops the start or gives a warning, as
+the last two sections say. A name that is not known gives a warning.
+
+"Changes" says whether a running broker takes a new value: not at all (read-only), for one broker,
+or for the whole cluster.
+"""
+_BROKER: Final = "\n## Broker\n"
+_TOPIC: Final = """
+## Topic
+
+Given with the topic; the broker's setting beside it is the default. The times of one setting come
+in several units, of which the first that is set counts.
+"""
+_NO_EFFECT: Final = """
+## Known, without effect so far
+
+Given with a value other than their default, these make a warning: at start-up, or when a topic is
+created with them. Defaults are in brackets.
+"""
+_REFUSED: Final = """
+## Refused
+
+A broker that ignored these would be unsafe or would do other than it was told, so any value but
+the default (in brackets) stops the start, or the creation of the topic.
+"""
+
+
+def _default(row: Config) -> str:
+    text = to_text(row.default)
+    if text is None:
+        return "none"
+    return f"`{text}`" if text else "empty"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def _table(rows: Iterable[Config], last: str) -> Iterator[str]:
+    yield f"| Setting | Default | Allowed | What it does | {last} |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        end = row.dynamic.value
+        if row.scope is Scope.TOPIC:
+            end = ", ".join(f"`{key}`" for key, _ in row.fallback) or "none"
+        yield f"| `{row.name}` | {_default(row)} | {_cell(row.allowed)} | {row.doc} | {end} |"
+
+
+def _groups(rows: Sequence[Config]) -> Iterator[str]:
+    """Names by the reason why they are not honoured, in the order of the reasons' first names."""
+    notes = dict.fromkeys(row.note for row in rows)
+    for note in notes:
+        names = (f"`{row.name}` ({_default(row)})" for row in rows if row.note == note)
+        yield f"- {note[0].upper()}{note[1:]}: {', '.join(names)}."
+
+
+def page() -> str:
+    """The whole page."""
+    broker = broker_rows()
+    topic = sorted(TOPIC.values(), key=lambda row: row.name)
+    lines = [_HEAD, _BROKER, *_table(_honoured(broker), "Changes")]
+    lines += [_TOPIC, *_table(_honoured(topic), "Default from")]
+    for head, status in ((_NO_EFFECT, Status.WARNED), (_REFUSED, Status.REFUSED)):
+        lines += [head, "Topic:\n", *_groups([row for row in topic if row.status is status])]
+        lines += ["\nBroker:\n", *_groups([row for row in broker if row.status is status])]
+    return "\n".join(lines) + "\n"
+
+
+def _honoured(rows: Iterable[Config]) -> list[Config]:
+    return [row for row in rows if row.status is Status.HONOURED and not row.internal]
+
+
+if __name__ == "__main__":
+    print(page(), end="")

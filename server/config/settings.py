@@ -1,0 +1,201 @@
+"""The broker's settings: what its parts read, and how they come from file, variables and overrides.
+
+Hot code reads plain attributes. What was given, and what of it has no effect, stays with them for
+DescribeConfigs and for the start-up's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kavka.log.settings import LogSettings
+from kavka.server.config.listeners import (
+    Listener,
+    check_advertised,
+    check_ports,
+    parse_listeners,
+    parse_protocol_map,
+)
+from kavka.server.config.rows import Config, Status
+from kavka.server.config.sources import ConfigError, Given, gather
+from kavka.server.config.table import BROKER, base_name, broker_row
+from kavka.server.config.topics import default_log_settings
+from kavka.server.config.values import BadValue, Value, to_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What the broker is told; fields are documented by their rows in `broker_rows`.
+
+    Sizes are bytes where the name says so, times are in the unit that ends the name.
+    """
+
+    broker_id: int
+    broker_rack: str | None
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    """As told to clients. A host "" and a port 0 are for the server to fill in."""
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    connections_max_idle_ms: int
+    queued_max_requests: int
+    log_dirs: tuple[str, ...]
+    auto_create_topics_enable: bool
+    default_replication_factor: int
+    delete_topic_enable: bool
+    num_partitions: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    request_timeout_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
+
+    topic_defaults: LogSettings
+    """What a topic without configs of its own gets."""
+    given: Mapping[str, Given] = field(repr=False, compare=False)
+    """What was set, by key."""
+    warnings: tuple[str, ...] = field(repr=False, compare=False)
+    """Sentences for the log of the start: settings that were given and have no effect."""
+
+    @classmethod
+    def load(
+        cls,
+        properties: bytes = b"",
+        *,
+        path: str = "server.properties",
+        environ: Mapping[str, str] | None = None,
+        overrides: Sequence[str] = (),
+    ) -> BrokerSettings:
+        """Defaults, then the file's content, then `KAVKA_...` variables, then `key=value`.
+
+        `path` is the file's name for error messages. Raises ConfigError.
+        """
+        given = gather(properties, path, environ or {}, overrides)
+        _set_broker_id(given)
+        values, warnings = _checked(given)
+        _check_roles(values, given)
+        listeners, advertised = _listeners(values, given)
+        fields: dict[str, Any] = {
+            row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
+        }
+        fields["listeners"] = listeners
+        fields["advertised_listeners"] = advertised
+        fields["log_dirs"] = _log_dirs(values)
+        return cls(
+            **fields,
+            topic_defaults=default_log_settings(values),
+            given=given,
+            warnings=tuple(warnings),
+        )
+
+
+_DEFAULT_BROKER_ID = "1"
+
+
+def _error(key: str, given: Given, reason: str) -> ConfigError:
+    row = broker_row(base_name(key))
+    shown = "[hidden]" if row is None or row.sensitive else given.value
+    return ConfigError(f"{key}={shown} ({given.origin}): {reason}", key)
+
+
+def _set_broker_id(given: dict[str, Given]) -> None:
+    """node.id and broker.id are one setting; each gets the value of the other."""
+    node = given.get("node.id")
+    broker = given.get("broker.id")
+    if broker and broker.value.strip() == "-1":  # its default: not set
+        broker = None
+    if node and broker and node.value.strip() != broker.value.strip():
+        raise _error("node.id", node, f"differs from broker.id={broker.value} ({broker.origin})")
+    chosen = node or broker or Given(_DEFAULT_BROKER_ID, "")
+    given["node.id"] = given["broker.id"] = chosen
+
+
+def _checked(given: Mapping[str, Given]) -> tuple[dict[str, Value], list[str]]:
+    """Values by key, and warnings. Raises ConfigError for a bad or refused value."""
+    values: dict[str, Value] = {}
+    idle: dict[str, list[str]] = {}
+    for key, one in given.items():
+        row = broker_row(base_name(key))
+        if row is None:
+            idle.setdefault("not a setting of Apache Kafka 4.3 or of Kavka", []).append(key)
+            continue
+        value = _parsed(key, one, row)
+        if row.name == key:
+            values[key] = value
+        note = row.note
+        if row.name != key and not note:
+            note = "a setting for one listener is not honoured yet"
+        if not note or (row.name == key and value == row.default):
+            continue
+        if row.status is Status.REFUSED:
+            raise _error(key, one, f"not supported: {note}")
+        idle.setdefault(note, []).append(key)
+    return values, [f"no effect: {', '.join(keys)} ({note})" for note, keys in idle.items()]
+
+
+def _parsed(key: str, given: Given, row: Config) -> Value:
+    try:
+        return row.parse(given.value)
+    except BadValue as error:
+        raise _error(key, given, f"the value must be {row.allowed}") from error
+
+
+def _check_roles(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
+    roles = values.get("process.roles")
+    if isinstance(roles, tuple) and "broker" not in roles:
+        raise _error(
+            "process.roles",
+            given["process.roles"],
+            "Kavka is a broker with a controller inside and cannot be a controller alone",
+        )
+
+
+def _items(key: str, values: Mapping[str, Value]) -> tuple[str, ...]:
+    value = values.get(key, BROKER[key].default)
+    return value if isinstance(value, tuple) else ()
+
+
+def _log_dirs(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """Each directory once, as Kafka does with a repeated one."""
+    return tuple(dict.fromkeys(_items("log.dirs", values) or _items("log.dir", values)))
+
+
+def _listeners(
+    values: Mapping[str, Value], given: Mapping[str, Given]
+) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
+    """Listeners and advertised listeners, without those for a KRaft controller."""
+    key = "listener.security.protocol.map"
+    try:
+        protocols = parse_protocol_map(to_text(values.get(key, BROKER[key].default)) or "")
+        closed = {name.upper() for name in _items("controller.listener.names", values)}
+
+        def of_broker(items: Sequence[str]) -> list[str]:
+            return [item for item in items if item.partition(":")[0].upper() not in closed]
+
+        key = "listeners"
+        listeners = parse_listeners(of_broker(_items(key, values)), protocols)
+        check_ports(listeners)
+        advertised = listeners
+        if "advertised.listeners" in values:
+            key = "advertised.listeners"
+            advertised = parse_listeners(of_broker(_items(key, values)), protocols)
+        check_advertised(advertised, listeners)
+        key = "inter.broker.listener.name"
+        _check_between_brokers(to_text(values.get(key)) or "PLAINTEXT", advertised)
+    except ValueError as error:
+        raise _error(key, given.get(key, Given("", "not set")), str(error)) from error
+    return listeners, advertised
+
+
+def _check_between_brokers(name: str, advertised: Sequence[Listener]) -> None:
+    names = [listener.name for listener in advertised]
+    if name.upper() not in names:
+        raise ValueError(f"{name} is none of the advertised listeners {', '.join(names)}")

@@ -1,0 +1,144 @@
+"""From the controller to the brokers: one queue a broker, one request at a time, in order."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kavka.seams import Tasks
+from kavka.server.controller.events import (
+    Event,
+    LeaderAndIsrAnswered,
+    Request,
+    Send,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from kavka.server.controller.messages import (
+    LeaderAndIsr,
+    LeaderAndIsrResponse,
+    StopReplica,
+    StopReplicaResponse,
+    UpdateMetadata,
+)
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+logger = logging.getLogger(__name__)
+
+QUEUED_REQUESTS_MAX: Final = 10_000
+"""Unanswered requests to one broker; at a chunk each that is two and a half million partitions."""
+
+
+class BrokerPort(Protocol):
+    """A broker as its controller sees it; implemented by the broker in this process."""
+
+    async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
+        """Become leader or follower of partitions; answers when that is done."""
+        ...
+
+    async def update_metadata(self, request: UpdateMetadata) -> None:
+        """Tell clients what the cluster looks like, from the answer on."""
+        ...
+
+    async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
+        """Stop, and where asked delete, replicas. One that is not there is deleted already."""
+        ...
+
+
+class Channel:
+    """The queue to one broker. Its answers come out as events, in the order of the requests."""
+
+    def __init__(
+        self, broker_id: int, port: BrokerPort, *, on_event: Callable[[Event], None], tasks: Tasks
+    ) -> None:
+        self._broker_id = broker_id
+        self._port = port
+        self._on_event = on_event
+        self._tasks = tasks
+        self._queue: deque[Request] = deque()
+        self._closed = False
+        self._sender: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything is answered."""
+        return self._sender is None
+
+    def send(self, request: Request) -> None:
+        """Send after what waits already."""
+        if len(self._queue) >= QUEUED_REQUESTS_MAX:
+            raise OverflowError(f"broker {self._broker_id} has not answered {len(self._queue)}")
+        self._queue.append(request)
+        if self._sender is None:
+            name = f"controller channel to broker {self._broker_id}"
+            self._sender = self._tasks.spawn(self._send_all(), name=name)
+
+    def close(self) -> None:
+        """Forget what waits; the answer to what is under way is told to nobody."""
+        self._queue.clear()
+        self._closed = True
+
+    async def _send_all(self) -> None:
+        while self._queue:
+            event = await self._answer(self._queue.popleft())
+            if not self._closed:
+                self._on_event(event)
+        self._sender = None
+
+    async def _answer(self, request: Request) -> Event:
+        broker_id, failed = self._broker_id, ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            match request:
+                case LeaderAndIsr():
+                    return LeaderAndIsrAnswered(broker_id, await self._port.leader_and_isr(request))
+                case UpdateMetadata():
+                    await self._port.update_metadata(request)
+                    return UpdateMetadataAnswered(broker_id, request, ErrorCode.NONE)
+                case StopReplica():
+                    return StopReplicaAnswered(
+                        broker_id, request, await self._port.stop_replica(request)
+                    )
+        except Exception:
+            logger.exception("broker %d failed at %s", broker_id, type(request).__name__)
+        if isinstance(request, LeaderAndIsr):
+            return LeaderAndIsrAnswered(broker_id, LeaderAndIsrResponse(failed, {}))
+        if isinstance(request, StopReplica):
+            return StopReplicaAnswered(broker_id, request, StopReplicaResponse(failed, {}))
+        return UpdateMetadataAnswered(broker_id, request, failed)
+
+
+class Channels:
+    """The channels to all brokers that can be reached."""
+
+    def __init__(self, on_event: Callable[[Event], None], tasks: Tasks) -> None:
+        self._on_event = on_event
+        self._tasks = tasks
+        self._channels: dict[int, Channel] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether every broker has answered everything."""
+        return all(channel.idle for channel in self._channels.values())
+
+    def open(self, broker_id: int, port: BrokerPort) -> None:
+        """Reach a broker through `port`."""
+        self._channels[broker_id] = Channel(
+            broker_id, port, on_event=self._on_event, tasks=self._tasks
+        )
+
+    def send(self, command: Send) -> None:
+        """Send to a broker; one without a channel has gone, and is told when it comes back."""
+        channel = self._channels.get(command.broker_id)
+        if channel is not None:
+            channel.send(command.request)
+
+    def close(self) -> None:
+        """Close all."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()

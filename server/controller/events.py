@@ -1,0 +1,191 @@
+"""What the controller's machine is told, and what it asks for in return."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.server.controller.messages import (
+    LeaderAndIsr,
+    LeaderAndIsrResponse,
+    StopReplica,
+    StopReplicaResponse,
+    TopicPartition,
+    UpdateMetadata,
+)
+from kavka.server.controller.state import LiveBroker
+from kavka.server.coordination.paths import PartitionState
+from kavka.wire.errors import ErrorCode
+
+CHUNK_PARTITIONS: Final = 256
+"""Partitions in one event or one request: what keeps a turn of the loop under 5 ms."""
+
+
+Request: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+class StoredState(NamedTuple):
+    """A partition's state as it is in the coordination tree."""
+
+    state: PartitionState
+    version: int
+    mzxid: int
+
+
+class FoundPartition(NamedTuple):
+    """A partition as it is in the coordination tree."""
+
+    where: TopicPartition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    stored: StoredState | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged:
+    """These brokers are registered now."""
+
+    brokers: Mapping[int, LiveBroker]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsFound:
+    """Topics that were not known, with their ids; their partitions follow."""
+
+    topics: Mapping[str, uuid.UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsFound:
+    """Partitions of known topics, new or read again after a conflict. At most a chunk."""
+
+    partitions: tuple[FoundPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsGone:
+    """The nodes of these topics are removed."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsMarked:
+    """These topics are to be deleted."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examine:
+    """Look again at partitions after a change of brokers. At most a chunk."""
+
+    partitions: tuple[TopicPartition, ...]
+    tell: tuple[int, ...]
+    """Brokers that know nothing yet and are told in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReplicas:
+    """Delete what brokers have of these partitions of topics to be deleted. At most a chunk."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesWritten:
+    """The answer to a `WriteStates`: what is in the tree now."""
+
+    stored: Mapping[TopicPartition, StoredState]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered:
+    broker_id: int
+    response: LeaderAndIsrResponse
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataAnswered:
+    broker_id: int
+    request: UpdateMetadata
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaAnswered:
+    broker_id: int
+    request: StopReplica
+    response: StopReplicaResponse
+
+
+Event: TypeAlias = (
+    BrokersChanged
+    | TopicsFound
+    | PartitionsFound
+    | TopicsGone
+    | TopicsMarked
+    | Examine
+    | DeleteReplicas
+    | StatesWritten
+    | LeaderAndIsrAnswered
+    | UpdateMetadataAnswered
+    | StopReplicaAnswered
+)
+
+
+class StateWrite(NamedTuple):
+    """A state to write; `version` is the one to replace, `NOT_STORED` for the first."""
+
+    where: TopicPartition
+    state: PartitionState
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStates:
+    """Write these, each only if its version still is the expected one."""
+
+    writes: tuple[StateWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request to a broker, after those sent to it before."""
+
+    broker_id: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Handle an event after those that wait already."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopic:
+    """Remove a topic's nodes: no broker has anything of it any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetMarks:
+    """Remove the deletion marks of topics that do not exist."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that an operator should see."""
+
+    text: str
+
+
+Command: TypeAlias = WriteStates | Send | Post | RemoveTopic | ForgetMarks | Report

@@ -1,0 +1,193 @@
+"""What a client may ask for when it creates a topic. Pure: what is asked in, what is refused out.
+
+The order of the checks decides which error a request with several gets; it is Apache Kafka 4.3's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.seams import Random
+from kavka.server.controller.assignment import assign_replicas
+from kavka.server.controller.messages import NO_TOPIC_ID
+from kavka.server.coordination.paths import uuid_text
+from kavka.wire.errors import ApiError, ErrorCode
+
+USE_DEFAULT: Final = -1
+"""Number of partitions or replicas that leaves it to the broker."""
+
+NAME_CHARACTERS_MAX: Final = 249
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+"""As Apache Kafka 4.3, which allows as many records in one operation."""
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+_LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+ValidateConfigs: TypeAlias = Callable[[Mapping[str, str | None]], None]
+"""Raises ApiError INVALID_CONFIG for topic settings that can't be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. Either counts or `assignments`, replicas by partition."""
+
+    name: str
+    num_partitions: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: Mapping[int, tuple[int, ...]] | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class TopicResult(NamedTuple):
+    """What became of one topic. The counts are -1 unless `code` is NONE."""
+
+    code: ErrorCode
+    message: str | None = None
+    topic_id: uuid.UUID = NO_TOPIC_ID
+    num_partitions: int = -1
+    replication_factor: int = -1
+
+
+class Defaults(NamedTuple):
+    """`num.partitions` and `default.replication.factor`."""
+
+    num_partitions: int
+    replication_factor: int
+
+
+def check_topic_name(name: str) -> None:
+    """ApiError INVALID_TOPIC_EXCEPTION for a name that no topic can have."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_CHARACTERS_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed {NAME_CHARACTERS_MAX}"
+    elif not _LEGAL.issuperset(name):
+        reason = f"'{name}' has characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def check_collision(name: str, existing: Iterable[str]) -> None:
+    """ApiError for a name that differs from an existing one only by '.' and '_'.
+
+    Both are the same character in the names of metrics.
+    """
+    if "." not in name and "_" not in name:
+        return
+    unified = name.replace(".", "_")
+    for other in existing:
+        if other != name and other.replace(".", "_") == unified:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+
+def plan_topic(
+    topic: NewTopic,
+    *,
+    existing: Sequence[Collection[str]],
+    racks: Mapping[int, str | None],
+    defaults: Defaults,
+    validate_configs: ValidateConfigs,
+    random: Random,
+) -> dict[int, tuple[int, ...]]:
+    """The replicas of each partition of a topic that may be created; ApiError for one that not.
+
+    `existing`: names of topics, in one collection or more. `racks`: the live brokers, each with its rack.
+    """
+    if topic.name == CLUSTER_METADATA:
+        message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+    check_topic_name(topic.name)
+    if any(topic.name in names for names in existing):
+        message = f"Topic '{topic.name}' already exists."
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+    check_collision(topic.name, chain.from_iterable(existing))
+    nulls = [key for key, value in topic.configs.items() if value is None]
+    if nulls:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, message)
+    validate_configs(topic.configs)
+    if topic.assignments:
+        _check_assignments(topic, racks)
+        return {index: topic.assignments[index] for index in range(len(topic.assignments))}
+    return _assign(topic, racks, defaults, random)
+
+
+def _assign(
+    topic: NewTopic, racks: Mapping[int, str | None], defaults: Defaults, random: Random
+) -> dict[int, tuple[int, ...]]:
+    factor, partitions = topic.replication_factor, topic.num_partitions
+    if factor == USE_DEFAULT:
+        factor = defaults.replication_factor
+    if partitions == USE_DEFAULT:
+        partitions = defaults.num_partitions
+    if factor <= 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if partitions <= 0:
+        message = "Number of partitions must be larger than 0, or -1 to use the default value."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
+    _check_count(partitions)
+    if factor > len(racks):
+        message = f"Replication factor: {factor} larger than available brokers: {len(racks)}."
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    return assign_replicas(racks, partitions, factor, random)
+
+
+def _check_count(partitions: int) -> None:
+    if partitions > PARTITIONS_PER_TOPIC_MAX:
+        message = f"More than {PARTITIONS_PER_TOPIC_MAX} partitions can't be created at once."
+        raise ApiError(ErrorCode.POLICY_VIOLATION, message)
+
+
+def _check_assignments(topic: NewTopic, brokers: Collection[int]) -> None:
+    assert topic.assignments is not None
+    if (topic.num_partitions, topic.replication_factor) != (USE_DEFAULT, USE_DEFAULT):
+        message = (
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time."
+        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+    _check_count(len(topic.assignments))
+    factor: int | None = None
+    for index, replicas in topic.assignments.items():
+        wrong = _wrong_replicas(replicas, brokers)
+        if factor is not None and len(replicas) != factor:
+            wrong = f"it has {len(replicas)} replicas where partitions before it have {factor}"
+        if wrong:
+            message = f"The assignment of partition {index} can't be: {wrong}."
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        factor = len(replicas)
+    if any(index not in topic.assignments for index in range(len(topic.assignments))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _wrong_replicas(replicas: tuple[int, ...], brokers: Collection[int]) -> str | None:
+    if not replicas:
+        return "it has no replicas"
+    if len(set(replicas)) != len(replicas):
+        return f"a broker is named twice in {list(replicas)}"
+    unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
+    return f"no broker {unknown[0]} is registered" if unknown else None
+
+
+def random_uuid(random: Random) -> uuid.UUID:
+    """A fresh id of the kind Apache Kafka draws: version 4, no reserved one, no leading '-'.
+
+    0 and 1 are reserved, and a text that begins with '-' looks like an option to the tools. Bits
+    of version 4 alone keep 0 and 1 out.
+    """
+    while True:
+        drawn = uuid.UUID(int=random.getrandbits(128), version=4)
+        if not uuid_text(drawn).startswith("-"):
+            return drawn

@@ -1,0 +1,329 @@
+"""The controller's machine: an event in, commands out. Decides who leads and who is told what.
+
+Pure. It asks for a partition's state to be written before any broker hears of it, and takes the
+state for true only when the answer says that it was written. Who waits for a topic, what a broker
+does with a request and how the tree is reached are the runner's business.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from kavka.server.controller import requests
+from kavka.server.controller.election import first_state, next_state
+from kavka.server.controller.events import (
+    CHUNK_PARTITIONS,
+    BrokersChanged,
+    Command,
+    DeleteReplicas,
+    Event,
+    Examine,
+    ForgetMarks,
+    LeaderAndIsrAnswered,
+    PartitionsFound,
+    Post,
+    RemoveTopic,
+    Report,
+    Send,
+    StatesWritten,
+    StateWrite,
+    StopReplicaAnswered,
+    StoredState,
+    TopicsFound,
+    TopicsGone,
+    TopicsMarked,
+    UpdateMetadataAnswered,
+    WriteStates,
+)
+from kavka.server.controller.messages import LEADER_DURING_DELETE, TopicPartition
+from kavka.server.controller.state import ClusterState, Partition, Topic
+from kavka.wire.errors import ErrorCode
+
+STORY_EVENTS_MAX: Final = 50
+
+
+def chunks(
+    partitions: Sequence[TopicPartition],
+) -> Iterator[tuple[TopicPartition, ...]]:
+    """`partitions` in parts of at most `CHUNK_PARTITIONS`."""
+    for start in range(0, len(partitions), CHUNK_PARTITIONS):
+        yield tuple(partitions[start : start + CHUNK_PARTITIONS])
+
+
+class PartitionMachine:
+    """Controls the partitions of all topics, in one controller epoch."""
+
+    def __init__(self, controller_id: int, epoch: int, *, listener: str) -> None:
+        self.cluster = ClusterState(controller_id, epoch)
+        self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
+        """The last events in short, for the report of an error."""
+        self._listener = listener
+        """Name of the listener between brokers."""
+
+    def handle(self, event: Event) -> list[Command]:
+        """What has to be done because of `event`, in this order."""
+        self.story.append(f"{event!r:.200}")
+        return list(self._handle(event))
+
+    def _handle(self, event: Event) -> Iterator[Command]:
+        match event:
+            case BrokersChanged():
+                return self._brokers_changed(event)
+            case TopicsFound():
+                return self._topics_found(event)
+            case PartitionsFound():
+                return self._partitions_found(event)
+            case TopicsGone():
+                return self._topics_gone(event)
+            case TopicsMarked():
+                return self._topics_marked(event)
+            case Examine():
+                return self._examine(event)
+            case DeleteReplicas():
+                return self._delete_replicas(event.partitions, list(self.cluster.brokers))
+            case StatesWritten():
+                return self._states_written(event)
+            case LeaderAndIsrAnswered():
+                return self._leader_and_isr_answered(event)
+            case UpdateMetadataAnswered():
+                return self._update_metadata_answered(event)
+            case StopReplicaAnswered():
+                return self._stop_replica_answered(event)
+
+    # Brokers
+
+    def _brokers_changed(self, event: BrokersChanged) -> Iterator[Command]:
+        before, now = self.cluster.brokers, dict(sorted(event.brokers.items()))
+        self.cluster.brokers = now
+        fresh = tuple(
+            broker_id
+            for broker_id, broker in now.items()
+            if broker_id not in before or before[broker_id].epoch != broker.epoch
+        )
+        for broker_id in now:
+            yield self._send_metadata(broker_id, ())
+        if fresh or before.keys() - now.keys():
+            for chunk in chunks(list(self.cluster.all_partitions())):
+                yield Post(Examine(chunk, fresh))
+
+    def _examine(self, event: Examine) -> Iterator[Command]:
+        writes: list[StateWrite] = []
+        known: list[TopicPartition] = []
+        deleting: list[TopicPartition] = []
+        for where in event.partitions:
+            topic, partition = self._find(where)
+            if topic is None or partition is None:
+                continue
+            partition.offline = _without(partition.offline, event.tell)
+            partition.deleted = _without(partition.deleted, event.tell)
+            if topic.deleting:
+                deleting.append(where)
+            elif write := self._decide(where, partition):
+                writes.append(write)
+            elif partition.state is not None:
+                known.append(where)
+        yield from _write(writes)
+        yield from self._tell(known, event.tell)
+        yield from self._delete_replicas(deleting, event.tell)
+
+    # Topics and their partitions
+
+    def _topics_found(self, event: TopicsFound) -> Iterator[Command]:
+        for name, topic_id in event.topics.items():
+            self.cluster.topics.setdefault(name, Topic(name, topic_id))
+        return iter(())
+
+    def _topics_gone(self, event: TopicsGone) -> Iterator[Command]:
+        for name in event.names:
+            self.cluster.topics.pop(name, None)
+        return iter(())
+
+    def _partitions_found(self, event: PartitionsFound) -> Iterator[Command]:
+        writes: list[StateWrite] = []
+        known: list[TopicPartition] = []
+        for found in event.partitions:
+            topic, partition = self._find(found.where)
+            if topic is None:
+                continue
+            if partition is None:
+                partition = topic.partitions[found.where.partition] = Partition(found.replicas)
+            partition.replicas = found.replicas
+            partition.adding, partition.removing = found.adding, found.removing
+            if found.stored is not None:
+                _take(partition, found.stored)
+            if topic.deleting:
+                continue
+            if write := self._decide(found.where, partition):
+                writes.append(write)
+            elif partition.state is not None:
+                known.append(found.where)
+            else:
+                yield Report(f"{found.where}: none of its replicas {found.replicas} is alive")
+        yield from _write(writes)
+        yield from self._tell(known, list(self.cluster.brokers))
+
+    def _states_written(self, event: StatesWritten) -> Iterator[Command]:
+        new: dict[TopicPartition, None] = {}
+        written: list[TopicPartition] = []
+        for where, stored in event.stored.items():
+            topic, partition = self._find(where)
+            if topic is None or partition is None:
+                continue
+            if partition.state is None:
+                new[where] = None
+            _take(partition, stored)
+            if not topic.deleting:
+                written.append(where)
+        return self._tell(written, list(self.cluster.brokers), new=new)
+
+    def _decide(self, where: TopicPartition, partition: Partition) -> StateWrite | None:
+        live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
+        if partition.state is None:
+            state = first_state(live, epoch)
+        else:
+            brokers = self.cluster.brokers
+            away = [replica for replica in live if brokers[replica].epoch > partition.mzxid]
+            state = next_state(partition.state, live=live, away_since=away, controller_epoch=epoch)
+        return None if state is None else StateWrite(where, state, partition.version)
+
+    # Answers
+
+    def _leader_and_isr_answered(self, event: LeaderAndIsrAnswered) -> Iterator[Command]:
+        broker_id, response = event.broker_id, event.response
+        if response.error_code != ErrorCode.NONE:
+            yield Report(f"broker {broker_id} refused LeaderAndIsr: {response.error_code.name}")
+        writes: list[StateWrite] = []
+        for where, code in response.partition_errors.items():
+            if code == ErrorCode.NONE:
+                continue
+            yield Report(f"{where}: broker {broker_id} answered LeaderAndIsr with {code.name}")
+            topic, partition = self._find(where)
+            if code != ErrorCode.KAFKA_STORAGE_ERROR or topic is None or partition is None:
+                continue
+            partition.offline = (*_without(partition.offline, (broker_id,)), broker_id)
+            if not topic.deleting and (write := self._decide(where, partition)):
+                writes.append(write)
+        yield from _write(writes)
+
+    def _update_metadata_answered(self, event: UpdateMetadataAnswered) -> Iterator[Command]:
+        if event.error_code != ErrorCode.NONE:
+            name = event.error_code.name
+            yield Report(f"broker {event.broker_id} refused UpdateMetadata: {name}")
+        elif event.broker_id == self.cluster.controller_id:
+            for topic_state in event.request.topic_states:
+                topic = self.cluster.topics.get(topic_state.topic_name)
+                if topic is None or topic.topic_id != topic_state.topic_id:
+                    continue
+                for state in topic_state.partition_states:
+                    if state.leader != LEADER_DURING_DELETE:
+                        topic.partitions[state.partition_index].announced = state.zk_version
+
+    # Deletion
+
+    def _topics_marked(self, event: TopicsMarked) -> Iterator[Command]:
+        unknown = tuple(name for name in event.names if name not in self.cluster.topics)
+        if unknown:
+            yield ForgetMarks(unknown)
+        for name in event.names:
+            topic = self.cluster.topics.get(name)
+            if topic is None or topic.deleting:
+                continue
+            topic.deleting = True
+            for chunk in chunks([TopicPartition(name, index) for index in topic.partitions]):
+                yield Post(DeleteReplicas(chunk))
+            yield from self._remove_if_deleted(topic)
+
+    def _delete_replicas(
+        self, partitions: Iterable[TopicPartition], tell: Sequence[int]
+    ) -> Iterator[Command]:
+        """Let brokers forget partitions of topics being deleted, and delete their replicas."""
+        here: list[TopicPartition] = []
+        led: list[TopicPartition] = []
+        for where in partitions:
+            _, partition = self._find(where)
+            if partition is not None:
+                here.append(where)
+                if partition.state is not None:
+                    led.append(where)
+        if not here:
+            return
+        for broker_id in tell:
+            yield self._send_metadata(broker_id, led)
+        for broker_id in tell:
+            replicas = [where for where in here if self._has_replica(broker_id, where)]
+            if replicas:
+                yield Send(broker_id, requests.stop_replica(self.cluster, broker_id, replicas))
+
+    def _stop_replica_answered(self, event: StopReplicaAnswered) -> Iterator[Command]:
+        broker_id, response = event.broker_id, event.response
+        for topic_state in event.request.topic_states:
+            name = topic_state.topic_name
+            topic = self.cluster.topics.get(name)
+            if topic is None:
+                continue
+            for state in topic_state.partition_states:
+                where = TopicPartition(name, state.partition_index)
+                code = response.partition_errors.get(where, response.error_code)
+                partition = topic.partitions[state.partition_index]
+                if code == ErrorCode.NONE:
+                    partition.deleted = (*_without(partition.deleted, (broker_id,)), broker_id)
+                else:
+                    yield Report(f"{where}: broker {broker_id} can't delete it: {code.name}")
+            yield from self._remove_if_deleted(topic)
+
+    def _remove_if_deleted(self, topic: Topic) -> Iterator[Command]:
+        if topic.removing or not topic.deleting:
+            return
+        if all(set(part.replicas) <= set(part.deleted) for part in topic.partitions.values()):
+            topic.removing = True
+            yield RemoveTopic(topic.name)
+
+    # Telling
+
+    def _tell(
+        self,
+        partitions: Sequence[TopicPartition],
+        brokers: Sequence[int],
+        *,
+        new: Collection[TopicPartition] = (),
+    ) -> Iterator[Command]:
+        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all."""
+        if not partitions:
+            return
+        for broker_id in brokers:
+            replicas = [where for where in partitions if self._has_replica(broker_id, where)]
+            if replicas:
+                yield Send(
+                    broker_id,
+                    requests.leader_and_isr(
+                        self.cluster, broker_id, replicas, new=new, listener=self._listener
+                    ),
+                )
+        for broker_id in brokers:
+            yield self._send_metadata(broker_id, partitions)
+
+    def _send_metadata(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Send:
+        return Send(broker_id, requests.update_metadata(self.cluster, broker_id, partitions))
+
+    def _has_replica(self, broker_id: int, where: TopicPartition) -> bool:
+        partition = self.cluster.partition(where)
+        return partition is not None and broker_id in partition.replicas
+
+    def _find(self, where: TopicPartition) -> tuple[Topic | None, Partition | None]:
+        topic = self.cluster.topics.get(where.topic)
+        return topic, None if topic is None else topic.partitions.get(where.partition)
+
+
+def _take(partition: Partition, stored: StoredState) -> None:
+    partition.state, partition.version, partition.mzxid = stored
+
+
+def _without(brokers: tuple[int, ...], away: Collection[int]) -> tuple[int, ...]:
+    return tuple(broker_id for broker_id in brokers if broker_id not in away)
+
+
+def _write(writes: Sequence[StateWrite]) -> Iterator[Command]:
+    if writes:
+        yield WriteStates(tuple(writes))

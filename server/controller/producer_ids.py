@@ -1,0 +1,33 @@
+"""Blocks of producer ids, each given out once in the life of the cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import BadVersion, Coordination
+from kavka.server.coordination.paths import ProducerIdBlock
+from kavka.wire.errors import ApiError, ErrorCode
+
+BLOCK_IDS: Final = 1000
+PRODUCER_ID_MAX: Final = 2**63 - 1
+
+
+async def next_block(coordination: Coordination, broker_id: int) -> ProducerIdBlock:
+    """Take the next block for a broker. ApiError when all ids have been given out.
+
+    Whoever writes first has the block, so this needs no other protection.
+    """
+    while True:
+        data, stat = await coordination.get(paths.PRODUCER_ID_BLOCK)
+        first = paths.decode_producer_id_block(data).last + 1 if data else 0
+        if first > PRODUCER_ID_MAX - BLOCK_IDS:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up.")
+        block = ProducerIdBlock(broker_id, first, first + BLOCK_IDS - 1)
+        try:
+            await coordination.set(
+                paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block), stat.version
+            )
+        except BadVersion:
+            continue  # another broker took it
+        return block

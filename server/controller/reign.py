@@ -1,0 +1,244 @@
+"""One term of this broker as controller: a queue of events, the machine, and what it asks for.
+
+All that a controller knows lives and dies with its reign; a broker that is elected again begins
+with an empty one and reads the tree.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kavka.seams import Random, Tasks
+from kavka.server.controller.channels import BrokerPort, Channels
+from kavka.server.controller.events import (
+    BrokersChanged,
+    Command,
+    Event,
+    ForgetMarks,
+    Post,
+    RemoveTopic,
+    Report,
+    Send,
+    TopicsFound,
+    TopicsGone,
+    TopicsMarked,
+    UpdateMetadataAnswered,
+    WriteStates,
+)
+from kavka.server.controller.new_topics import random_uuid
+from kavka.server.controller.partitions import PartitionMachine
+from kavka.server.controller.store import ControllerMoved, Store, Term
+from kavka.server.controller.waiters import Waiters
+from kavka.server.coordination.api import Coordination, WatchEvent
+from kavka.server.coordination.paths import TopicAssignment
+from kavka.wire.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+logger = logging.getLogger(__name__)
+
+QUEUED_EVENTS_MAX: Final = 100_000
+"""Events in the queue. Each stands for a chunk of partitions or an answer, so only a controller
+that runs away from itself gets there."""
+
+Step: TypeAlias = Callable[[], Awaitable[None]]
+"""Something to do in its turn that has to ask the tree first."""
+
+
+class Reign:
+    """The controller while it is one."""
+
+    def __init__(
+        self,
+        term: Term,
+        coordination: Coordination,
+        *,
+        broker_id: int,
+        port: BrokerPort,
+        listener: str,
+        on_moved: Callable[[], None],
+        tasks: Tasks,
+        random: Random,
+    ) -> None:
+        self.store = Store(coordination, term)
+        self.ready = Waiters(tasks)
+        """For topics to have leaders that clients can see."""
+        self.gone = Waiters(tasks)
+        """For topics to be deleted."""
+        self._machine = PartitionMachine(broker_id, term.epoch, listener=listener)
+        self.cluster = self._machine.cluster
+        self._on_moved = on_moved
+        self._tasks = tasks
+        self._random = random
+        self._queue: deque[Event | Step] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self._under_way = 0
+        """Commands that have not given their result yet."""
+        self._settled: list[asyncio.Future[None]] = []
+        self._closed = False
+        self._channels = Channels(self.put, tasks)
+        self._channels.open(broker_id, port)
+        for step in (self._load_brokers, self._load_topics, self._load_marks):
+            self.put(step)
+
+    def put(self, item: Event | Step) -> None:
+        """Handle an event, or take a step, after what waits already."""
+        if self._closed:
+            return
+        if len(self._queue) >= QUEUED_EVENTS_MAX:
+            raise OverflowError("the controller's queue is full")
+        self._queue.append(item)
+        if self._runner is None:
+            self._runner = self._tasks.spawn(self._run(), name="controller")
+
+    async def settled(self) -> None:
+        """Wait until nothing is left to do: every broker has been told everything."""
+        if not self._is_settled():
+            future: asyncio.Future[None] = self._tasks.future()
+            self._settled.append(future)
+            await future
+
+    def close(self, error: ApiError) -> None:
+        """End the reign. Requests that wait fail with `error`."""
+        self._closed = True
+        self._queue.clear()
+        self._channels.close()
+        self.ready.fail(error)
+        self.gone.fail(error)
+        self._report_settled()
+
+    def _is_settled(self) -> bool:
+        busy = self._queue or self._runner is not None or self._under_way
+        return self._closed or not (busy or not self._channels.idle)
+
+    def _report_settled(self) -> None:
+        if self._settled and self._is_settled():
+            for future in self._settled:
+                if not future.done():
+                    future.set_result(None)
+            self._settled.clear()
+
+    # The queue
+
+    async def _run(self) -> None:
+        while self._queue:
+            await self._take(self._queue.popleft())
+            await self._tasks.sleep(0)
+        self._runner = None
+        self._report_settled()
+
+    async def _take(self, item: Event | Step) -> None:
+        try:
+            if callable(item):
+                await item()
+            else:
+                for command in self._machine.handle(item):
+                    self._execute(command)
+                self._tell_waiters(item)
+        except ControllerMoved:
+            self._on_moved()
+        except Exception:
+            logger.exception("controller failed at %.200r after %s", item, self._machine.story)
+            failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
+            self.ready.fail(failure)
+            self.gone.fail(failure)
+
+    def _execute(self, command: Command) -> None:
+        match command:
+            case Send():
+                self._channels.send(command)
+            case WriteStates():
+                self._begin(self._write_states(command), name="write of partition states")
+            case Post():
+                self.put(command.event)
+            case RemoveTopic():
+                self._begin(self._remove_topic(command.name), name="removal of a topic")
+            case ForgetMarks():
+                for name in command.names:
+                    self.gone.done(name)
+                self._begin(self.store.forget_marks(command.names), name="removal of marks")
+            case Report():
+                logger.warning("controller epoch %d: %s", self.cluster.epoch, command.text)
+
+    def _begin(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Do something beside the queue; what comes out of it comes back as an event."""
+
+        async def run() -> None:
+            try:
+                await work
+            except ControllerMoved:
+                self._on_moved()
+            finally:
+                self._under_way -= 1
+                self._report_settled()
+
+        self._under_way += 1
+        self._tasks.spawn(run(), name=f"controller's {name}")
+
+    def _tell_waiters(self, event: Event) -> None:
+        match event:
+            case UpdateMetadataAnswered():
+                for topic in event.request.topic_states:
+                    name = topic.topic_name
+                    if name in self.ready and self.cluster.is_ready(name):
+                        self.ready.done(name)
+            case TopicsGone():
+                for name in event.names:
+                    self.gone.done(name)
+
+    # What commands do
+
+    async def _write_states(self, command: WriteStates) -> None:
+        written, failed = await self.store.write_states(command.writes)
+        self.put(written)
+        if failed:  # someone else wrote them: see what, and decide again
+            logger.warning("partition states changed by others: %s", ", ".join(map(str, failed)))
+            names = dict.fromkeys(where.topic for where in failed)
+            await self._find_partitions(await self.store.assignments(names))
+
+    async def _remove_topic(self, name: str) -> None:
+        await self.store.remove_topic(name)
+        logger.info("topic %s is deleted", name)
+        self.put(TopicsGone((name,)))
+
+    # What the tree says
+
+    async def _load_brokers(self) -> None:
+        brokers = await self.store.brokers(self._watch(self._load_brokers))
+        self.put(BrokersChanged(brokers))
+
+    async def _load_topics(self) -> None:
+        names = await self.store.topic_names(self._watch(self._load_topics))
+        known = self.cluster.topics
+        there = frozenset(names)
+        if gone := tuple(name for name in known if name not in there):
+            self.put(TopicsGone(gone))
+        new = [name for name in names if name not in known]
+        if new:
+            await self._find_partitions(await self.store.assignments(new))
+
+    async def _load_marks(self) -> None:
+        names = await self.store.marked_topics(self._watch(self._load_marks))
+        if names:
+            self.put(TopicsMarked(tuple(names)))
+
+    def _watch(self, step: Step) -> Callable[[WatchEvent], None]:
+        return lambda event: self.put(step)
+
+    async def _find_partitions(self, assignments: dict[str, TopicAssignment]) -> None:
+        ids = {}
+        for name, assignment in assignments.items():
+            topic_id = assignment.topic_id
+            if topic_id is None:  # made by a broker from before KIP-516
+                topic_id = random_uuid(self._random)
+                await self.store.set_topic_id(name, replace(assignment, topic_id=topic_id))
+            ids[name] = topic_id
+        self.put(TopicsFound(ids))
+        async for found in self.store.partitions(assignments):
+            self.put(found)
+            await self._tasks.sleep(0)

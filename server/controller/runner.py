@@ -1,0 +1,190 @@
+"""This broker's part in being the controller: election, and requests that only a controller does.
+
+Topics are created and deleted as in Apache Kafka's ZooKeeper mode: a request writes the topic's
+node or its deletion mark, the watch on it sets the controller to work, and the request is answered
+when the controller's own broker knows the outcome. So topics that others make or mark in the same
+tree are handled alike, and a deletion that a crash cut short goes on after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.seams import Clock, Random, Tasks
+from kavka.server.controller import store
+from kavka.server.controller.channels import BrokerPort
+from kavka.server.controller.new_topics import Defaults, NewTopic, TopicResult, ValidateConfigs
+from kavka.server.controller.producer_ids import BLOCK_IDS, next_block
+from kavka.server.controller.reign import Reign
+from kavka.server.controller.topic_requests import TopicRequests, not_controller
+from kavka.server.coordination.api import Coordination, SessionEvent, WatchEvent
+from kavka.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+NO_CONTROLLER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """What of the broker's settings the controller honours."""
+
+    broker_id: int
+    num_partitions: int
+    default_replication_factor: int
+    inter_broker_listener_name: str
+
+
+class Controller:
+    """The controller of this broker, which may or may not be the cluster's."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        coordination: Coordination,
+        port: BrokerPort,
+        *,
+        validate_configs: ValidateConfigs,
+        clock: Clock,
+        tasks: Tasks,
+        random: Random,
+    ) -> None:
+        self._settings = settings
+        self._defaults = Defaults(settings.num_partitions, settings.default_replication_factor)
+        self._coordination = coordination
+        self._port = port
+        self._validate_configs = validate_configs
+        self._clock = clock
+        self._tasks = tasks
+        self._random = random
+        self._reign: Reign | None = None
+        self._requests: TopicRequests | None = None
+        self._closed = False
+        self.controller_id = NO_CONTROLLER
+        """The cluster's controller as far as is known."""
+        coordination.on_session(self._session_event)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._reign is not None
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch of this broker's reign; 0 while it does not reign."""
+        return 0 if self._reign is None else self._reign.cluster.epoch
+
+    async def start(self) -> None:
+        """Stand for election. If elected: return when this broker has been told everything.
+
+        The broker is registered already and takes what `port` brings.
+        """
+        await self._elect()
+        if self._reign is not None:
+            await self._reign.settled()
+
+    def close(self) -> None:
+        """Be the controller no more; the registration goes with the session."""
+        self._closed = True
+        self._resign()
+
+    async def settled(self) -> None:
+        """Wait until the controller has nothing left to do."""
+        if self._reign is not None:
+            await self._reign.settled()
+
+    # Election
+
+    async def _elect(self) -> None:
+        while not self._closed and self._reign is None:
+            current = await store.current_controller(self._coordination, self._controller_changed)
+            if current is not None:
+                self.controller_id = current
+                return
+            broker_id = self._settings.broker_id
+            term = await store.elect(self._coordination, broker_id, clock=self._clock)
+            if term is not None:
+                logger.info("broker %d is the controller of epoch %d", broker_id, term.epoch)
+                self._begin_reign(term)
+
+    def _begin_reign(self, term: store.Term) -> None:
+        self.controller_id = self._settings.broker_id
+        self._reign = Reign(
+            term,
+            self._coordination,
+            broker_id=self._settings.broker_id,
+            port=self._port,
+            listener=self._settings.inter_broker_listener_name,
+            on_moved=self._moved,
+            tasks=self._tasks,
+            random=self._random,
+        )
+        self._requests = TopicRequests(
+            self._reign,
+            defaults=self._defaults,
+            validate_configs=self._validate_configs,
+            tasks=self._tasks,
+            random=self._random,
+        )
+
+    def _controller_changed(self, event: WatchEvent) -> None:
+        self._tasks.spawn(self._see_controller(), name="controller election")
+
+    async def _see_controller(self) -> None:
+        current = await store.current_controller(self._coordination, self._controller_changed)
+        if current != self._settings.broker_id:
+            self._resign()
+        await self._elect()
+
+    def _moved(self) -> None:
+        """A write was refused: somebody has taken over. Who, says the watch."""
+        logger.warning("controller epoch %d is over: another broker took over", self.epoch)
+        self._resign()
+
+    def _resign(self) -> None:
+        reign, self._reign, self._requests = self._reign, None, None
+        self.controller_id = NO_CONTROLLER
+        if reign is not None:
+            reign.close(not_controller())
+
+    def _session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.EXPIRED:
+            self._resign()
+
+    # Requests
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
+    ) -> Mapping[str, TopicResult]:
+        """Create topics; a result by name.
+
+        One of NONE comes when clients of this broker can produce to the topic at once. One of
+        REQUEST_TIMED_OUT means that the topic is made, but is not ready after `timeout_ms`. A name
+        that comes twice is refused.
+        """
+        if self._requests is None:
+            error = not_controller()
+            return {topic.name: TopicResult(error.code, error.message) for topic in topics}
+        return await self._requests.create(
+            topics, timeout_ms=timeout_ms, validate_only=validate_only
+        )
+
+    async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> Mapping[str, ErrorCode]:
+        """Delete topics; a code by name.
+
+        NONE comes when this broker has deleted its replicas and the topic's nodes are gone, so the
+        name is free. After REQUEST_TIMED_OUT the deletion goes on.
+        """
+        if self._requests is None:
+            return dict.fromkeys(names, ErrorCode.NOT_CONTROLLER)
+        return await self._requests.delete(names, timeout_ms)
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """The first id of a fresh block and how many follow on each other; ApiError."""
+        if self._reign is None:
+            raise not_controller()
+        block = await next_block(self._coordination, self._settings.broker_id)
+        return block.first, BLOCK_IDS

@@ -1,0 +1,114 @@
+"""What the controller knows: brokers, topics, partitions. Data and questions to it, no decisions.
+
+Only the machine in `partitions.py` changes it, so that every change has an event behind it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kavka.server.controller.messages import NO_LEADER, TopicPartition
+from kavka.server.coordination.paths import BrokerInfo, PartitionState
+
+NOT_STORED: Final = -1
+"""Version, and zxid, of a partition state that is not in the coordination tree yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A registered broker. `epoch` is the zxid of its registration (KIP-380)."""
+
+    broker_id: int
+    epoch: int
+    info: BrokerInfo
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition: who should have it, and who leads it."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    state: PartitionState | None = None
+    """As last written; None for a partition that was never led."""
+    version: int = NOT_STORED
+    """Of the node with `state`: the partition epoch."""
+    mzxid: int = NOT_STORED
+    """Transaction that wrote `state`."""
+    announced: int = NOT_STORED
+    """Newest partition epoch that the controller's own broker has in its metadata."""
+    offline: tuple[int, ...] = ()
+    """Live replicas that can't be had: their log directory failed."""
+    deleted: tuple[int, ...] = ()
+    """Replicas that are gone from their broker, in a topic that is being deleted."""
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic and its partitions by number."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    deleting: bool = False
+    removing: bool = False
+    """All its replicas are deleted; now its nodes are being removed."""
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """The cluster as the controller of one epoch sees it."""
+
+    controller_id: int
+    epoch: int
+    brokers: dict[int, LiveBroker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+
+    def partition(self, where: TopicPartition) -> Partition | None:
+        """The partition, or None when it (or its topic) is not known any more."""
+        topic = self.topics.get(where.topic)
+        return None if topic is None else topic.partitions.get(where.partition)
+
+    def all_partitions(self) -> Iterator[TopicPartition]:
+        """Every partition, topic by topic."""
+        for topic in self.topics.values():
+            for index in topic.partitions:
+                yield TopicPartition(topic.name, index)
+
+    def live_replicas(self, partition: Partition) -> list[int]:
+        """Replicas that can serve, in the order of the assignment."""
+        return [
+            broker_id
+            for broker_id in partition.replicas
+            if broker_id in self.brokers and broker_id not in partition.offline
+        ]
+
+    def is_ready(self, name: str) -> bool:
+        """Whether the controller's own broker tells clients a leader for every partition."""
+        topic = self.topics.get(name)
+        return topic is not None and all(
+            partition.state is not None
+            and partition.state.leader != NO_LEADER
+            and partition.announced == partition.version
+            for partition in topic.partitions.values()
+        )
+
+    def check_invariants(self) -> None:
+        """Assert what must hold at any moment; for tests."""
+        for topic in self.topics.values():
+            assert topic.deleting or not topic.removing
+            for index, partition in topic.partitions.items():
+                where = (topic.name, index, partition)
+                assert partition.replicas, where
+                assert len(set(partition.replicas)) == len(partition.replicas), where
+                assert partition.announced <= partition.version, where
+                assert (partition.state is None) == (partition.version == NOT_STORED), where
+                if partition.state is not None:
+                    state = partition.state
+                    assert state.isr, where
+                    assert state.leader in (NO_LEADER, *state.isr), where
+                    assert state.leader_epoch >= 0, where

@@ -1,0 +1,224 @@
+"""One broker from start to stop, on the caller's event loop.
+
+The order of both is on this page. `kavka start` runs one in a process of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from kavka.log.fs import FileSystem
+from kavka.log.manager import LogManager
+from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
+from kavka.server.auth.authorizer import AllowAll
+from kavka.server.broker import Broker
+from kavka.server.config import BrokerSettings, validate_topic_configs
+from kavka.server.config.listeners import Listener
+from kavka.server.connection import Connection, Connections
+from kavka.server.controller.new_topics import random_uuid
+from kavka.server.controller.runner import Controller, ControllerSettings
+from kavka.server.coordination.api import Coordination
+from kavka.server.coordination.broker_registration import (
+    cluster_id,
+    prepare_tree,
+    register_broker,
+)
+from kavka.server.coordination.embedded import open_embedded
+from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
+from kavka.server.delayed import Purgatory
+from kavka.server.dispatch import HANDLERS, Dispatcher
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.producer_ids import ProducerIds
+from kavka.server.quotas import Unlimited
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.requests import ControllerRequests
+from kavka.server.sessions import FetchSessions
+from kavka.server.topic_configs import TopicConfigs
+from kavka.server.upkeep import Upkeep
+from kavka.wire.frame import ArenaPool
+
+logger = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The broker can't start; the message says why and what to do."""
+
+
+class Instance:
+    """A broker. `start` and `stop` are called once each; `stop` also after a failed start."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+        random: Random,
+        fs: FileSystem,
+        network: Network,
+    ) -> None:
+        self.settings = settings
+        self.addresses: Mapping[str, tuple[str, int]] = {}
+        """Where clients are told to connect, by listener; known after the start."""
+        self._clock = clock
+        self._tasks = tasks
+        self._jobs = jobs
+        self._random = random
+        self._fs = fs
+        self._network = network
+        self._connections = Connections()
+        self._listening: list[tuple[Listener, Listening]] = []
+        self._logs: LogManager | None = None
+        self._coordination: Coordination | None = None
+        self._controller: Controller | None = None
+        self._upkeep: Upkeep | None = None
+
+    async def start(self) -> None:
+        """Serve clients. StartError, or StorageError of the log directories, when that can't be."""
+        settings = self.settings
+        logs = self._logs = LogManager(self._fs, settings.log_dirs, clock=self._clock)
+        coordination = self._coordination = await open_embedded(
+            self._fs, settings.log_dirs[0], clock=self._clock, tasks=self._tasks, jobs=self._jobs
+        )
+        await prepare_tree(coordination)
+        cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
+        logs.identify(settings.broker_id, cluster)
+        topic_configs = TopicConfigs(coordination, tasks=self._tasks)
+        await topic_configs.load()
+        logs.load_all(settings.topic_defaults)
+        await self._bind()
+        broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
+        await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
+        await controller.start()
+        self._upkeep = Upkeep(settings, logs, broker.replicas, self._tasks, self._jobs)
+        self._upkeep.start()
+        await self._accept(broker)
+
+    def _assemble(
+        self,
+        logs: LogManager,
+        coordination: Coordination,
+        topic_configs: TopicConfigs,
+        cluster: str,
+    ) -> tuple[Broker, Controller]:
+        settings = self.settings
+        metadata = MetadataCache(cluster)
+        purgatory = Purgatory(self._tasks)
+        replicas = ReplicaManager(
+            logs=logs,
+            metadata=metadata,
+            purgatory=purgatory,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+        )
+        port = ControllerRequests(
+            settings=settings,
+            replicas=replicas,
+            metadata=metadata,
+            topic_configs=topic_configs,
+            high_watermarks=logs.high_watermarks(),
+            tasks=self._tasks,
+        )
+        controller = self._controller = Controller(
+            ControllerSettings(
+                settings.broker_id,
+                settings.num_partitions,
+                settings.default_replication_factor,
+                settings.listeners[0].name,
+            ),
+            coordination,
+            port,
+            validate_configs=validate_topic_configs,
+            clock=self._clock,
+            tasks=self._tasks,
+            random=self._random,
+        )
+        broker = Broker(
+            settings=settings,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+            random=self._random,
+            authorizer=AllowAll(),
+            quotas=Unlimited(),
+            metadata=metadata,
+            topic_configs=topic_configs,
+            controller=controller,
+            replicas=replicas,
+            purgatory=purgatory,
+            sessions=FetchSessions(
+                self._clock,
+                self._random,
+                slots=settings.max_incremental_fetch_session_cache_slots,
+            ),
+            producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
+            arenas=ArenaPool(),
+            apis=tuple(api for api, _ in HANDLERS.values()),
+        )
+        return broker, controller
+
+    # -- listeners ------------------------------------------------------------------------
+
+    async def _bind(self) -> None:
+        """Take the addresses; clients are let in at the end of the start."""
+        for listener in self.settings.listeners:
+            try:
+                bound = await self._network.bind(listener.host, listener.port)
+            except OSError as failure:
+                raise StartError(
+                    f"{listener.name} can't listen on {listener.host}:{listener.port}: "
+                    f"{failure.strerror or failure}; choose another address in 'listeners'"
+                ) from failure
+            self._listening.append((listener, bound))
+        bound_ports = {listener.name: bound.port for listener, bound in self._listening}
+        self.addresses = {
+            told.name: (told.host or self._network.host_name(), told.port or bound_ports[told.name])
+            for told in self.settings.advertised_listeners
+        }
+
+    def _info(self) -> BrokerInfo:
+        return BrokerInfo(
+            tuple(
+                Endpoint(name, "PLAINTEXT", host, port)
+                for name, (host, port) in self.addresses.items()
+            ),
+            self.settings.broker_rack,
+        )
+
+    async def _accept(self, broker: Broker) -> None:
+        dispatcher = Dispatcher(broker)
+        for listener, bound in self._listening:
+
+            def connection(name: str = listener.name) -> Connection:
+                return Connection(
+                    name,
+                    dispatcher,
+                    self._tasks,
+                    broker.arenas,
+                    self._connections,
+                    self.settings.socket_request_max_bytes,
+                )
+
+            await bound.accept(connection)
+
+    # -- the end --------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
+        for _, bound in self._listening:
+            bound.close()
+        self._connections.close_all()
+        await self._tasks.sleep(0)  # what was answered leaves the transports
+        if self._controller is not None:
+            self._controller.close()
+        if self._upkeep is not None:
+            await self._upkeep.stop()
+        if self._coordination is not None:
+            await self._coordination.close()
+        if self._logs is not None:
+            await self._jobs.run(self._logs.close)
+
+

@@ -1,0 +1,118 @@
+"""Offsets for ListOffsets: by the special times below zero, or by time (KIP-79)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple
+
+from kavka.log.partition_log import Slice
+from kavka.seams import Jobs, Tasks
+from kavka.server.replica.manager import Replica
+from kavka.wire import compression, records
+from kavka.wire.apis.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
+
+RECORDS_PER_TURN: Final = 2048
+"""Records opened before other work gets its turn; at 1 us each, 2 ms."""
+
+INFLATED_BYTES_MAX: Final = 128 * 1024 * 1024
+"""A batch that grows beyond this when decompressed is not opened."""
+
+JOB_BYTES_MIN: Final = 64 * 1024
+"""Compressed batches from this size on are inflated in a thread."""
+
+
+class Found(NamedTuple):
+    """Timestamp in ms; -1 where there is none."""
+
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+NOTHING: Final = Found()
+
+
+def find(
+    replica: Replica, timestamp: int, *, committed_only: bool, tasks: Tasks, jobs: Jobs
+) -> Found | Coroutine[Any, Any, Found]:
+    """The offset for `timestamp` (ms, or special). Awaitable when records must be opened."""
+    log = replica.log
+    fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
+    if timestamp == LATEST:
+        return Found(-1, fetchable, replica.partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(-1, log.start_offset, log.epoch_of(log.start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING  # nothing is tiered, and nothing waits to be
+    if timestamp == MAX_TIMESTAMP:
+        newest = log.batch_of_max_timestamp()
+        return NOTHING if newest is None else _find_newest(replica, newest, fetchable, tasks, jobs)
+    first = log.batch_for_timestamp(timestamp)
+    return NOTHING if first is None else _find_by_time(replica, first, timestamp, fetchable, tasks, jobs)
+
+
+async def _find_newest(
+    replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
+) -> Found:
+    opened = await _open(batch, jobs)
+    timestamp = opened.header.max_timestamp
+    return await _search(replica, opened, timestamp, fetchable, tasks) or NOTHING
+
+
+async def _find_by_time(
+    replica: Replica, first: Slice, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+) -> Found:
+    """A batch's greatest timestamp may belong to a record that DeleteRecords took away: then the
+    search goes on behind it."""
+    batch: Slice | None = first
+    while batch is not None:
+        opened = await _open(batch, jobs)
+        found = await _search(replica, opened, timestamp, fetchable, tasks)
+        if found is not None:
+            return found
+        batch = replica.log.batch_for_timestamp(timestamp, opened.header.last_offset + 1)
+    return NOTHING
+
+
+class _Opened(NamedTuple):
+    """A batch with its records inflated."""
+
+    header: records.BatchHeader
+    payload: Any
+
+
+async def _open(batch: Slice, jobs: Jobs) -> _Opened:
+    view = memoryview(bytearray(batch.length))
+    if batch.file.read_cached(view, batch.position) != batch.length:
+        await jobs.run(batch.file.read_into, view, batch.position)
+    header = records.read_header(view)
+    inner = view[records.HEADER_BYTES : header.size]
+    if header.compression == 0 or len(inner) < JOB_BYTES_MIN:
+        payload = compression.decompress(header.compression, inner, INFLATED_BYTES_MAX)
+    else:
+        payload = await jobs.run(
+            compression.decompress, header.compression, inner, INFLATED_BYTES_MAX
+        )
+    return _Opened(header, payload)
+
+
+async def _search(
+    replica: Replica, opened: _Opened, timestamp: int, fetchable: int, tasks: Tasks
+) -> Found | None:
+    """The first record that is not older; nothing, if it is not fetchable yet."""
+    search = records.FirstAtOrAfter(*opened, timestamp, replica.log.start_offset)
+    while not search.step(RECORDS_PER_TURN):
+        await tasks.sleep(0)
+    if search.found is None:
+        return None
+    offset, found_timestamp = search.found
+    if offset >= fetchable:
+        return NOTHING
+    return Found(found_timestamp, offset, replica.log.epoch_of(offset))

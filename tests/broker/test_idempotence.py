@@ -1,0 +1,167 @@
+"""Sequences of idempotent producers: duplicates answered but not appended, gaps refused.
+
+The same requests go to Apache Kafka, which must answer the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from support.broker import Kavka, StartBroker
+from support.clients.every import KAFKA_PYTHON
+from support.process import HOST, BrokerProcess
+from support.raw import Outcome, Producer, RawConnection, batch
+
+NONE = 0
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+INVALID_PRODUCER_EPOCH = 47
+
+RECORDS = 3
+BATCHES = 7
+REMEMBERED = 5
+"""Batches of a producer that a broker knows again, with their offsets."""
+SEQUENCES = 2**31
+
+
+class Writer:
+    """Writes batches with chosen sequences to one partition."""
+
+    def __init__(self, connection: RawConnection, topic: str) -> None:
+        self.connection = connection
+        self.topic = topic
+        self.now_ms = time.time_ns() // 1_000_000
+
+    def new_producer(self) -> Producer:
+        """Another producer id."""
+        return self.connection.init_producer_id()
+
+    def write(self, producer: Producer, sequence: int, count: int = RECORDS) -> Outcome:
+        """One batch; equal arguments give equal bytes."""
+        values = [b"%d" % (sequence + number) for number in range(count)]
+        records = batch(producer, sequence, values, self.now_ms)
+        return self.connection.produce(self.topic, 0, records)
+
+
+@pytest.fixture
+def writer(broker: BrokerProcess, topic: str) -> Iterator[Writer]:
+    """A writer to a new topic of the shared broker."""
+    with connect(broker, topic) as connection:
+        yield Writer(connection, topic)
+
+
+def connect(broker: BrokerProcess, topic: str) -> RawConnection:
+    """A connection, once the topic is there."""
+    KAFKA_PYTHON.create_topic(broker.bootstrap, topic, 1)
+    return RawConnection(HOST, broker.port)
+
+
+def fill(writer: Writer, producer: Producer) -> None:
+    """BATCHES batches, one after the other."""
+    for number in range(BATCHES):
+        offset = number * RECORDS
+        outcome = writer.write(producer, offset)
+        assert outcome == Outcome(NONE, offset, offset + RECORDS)
+
+
+def assert_known(writer: Writer, producer: Producer, batches: int) -> None:
+    """After `fill`: each of the last batches again is a duplicate; nothing is appended."""
+    end = BATCHES * RECORDS
+    for number in range(BATCHES - batches, BATCHES):
+        offset = number * RECORDS
+        assert writer.write(producer, offset) == Outcome(NONE, offset, end)
+
+
+def test_a_duplicate_of_the_last_five_batches_gets_its_old_offset(writer: Writer) -> None:
+    producer = writer.new_producer()
+    fill(writer, producer)
+    assert_known(writer, producer, REMEMBERED)
+
+
+def test_a_gap_is_refused(writer: Writer) -> None:
+    producer = writer.new_producer()
+    fill(writer, producer)
+    end = BATCHES * RECORDS
+    assert writer.write(producer, end + 1) == Outcome(OUT_OF_ORDER_SEQUENCE_NUMBER, -1, end)
+    assert writer.write(producer, end) == Outcome(NONE, end, end + RECORDS)
+
+
+def test_a_producer_without_state_begins_anywhere(writer: Writer) -> None:
+    assert writer.write(writer.new_producer(), 1_000) == Outcome(NONE, 0, RECORDS)
+
+
+def test_sequences_wrap(writer: Writer) -> None:
+    producer = writer.new_producer()
+    assert writer.write(producer, SEQUENCES - RECORDS).error_code == NONE
+    assert writer.write(producer, 0) == Outcome(NONE, RECORDS, 2 * RECORDS)
+
+
+def test_an_older_epoch_is_fenced(writer: Writer) -> None:
+    old = writer.new_producer()
+    new = old._replace(epoch=old.epoch + 1)
+    assert writer.write(old, 0).error_code == NONE
+    assert writer.write(new, RECORDS).error_code == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert writer.write(new, 0) == Outcome(NONE, RECORDS, 2 * RECORDS)
+    assert writer.write(old, RECORDS) == Outcome(INVALID_PRODUCER_EPOCH, -1, 2 * RECORDS)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_duplicates_are_known_after_a_restart(
+    start_broker: StartBroker, topic: str, end: str
+) -> None:
+    broker = start_broker()
+    with connect(broker, topic) as connection:
+        writer = Writer(connection, topic)
+        producer = writer.new_producer()
+        fill(writer, producer)
+    getattr(broker, end)()
+    broker.start()
+    # A snapshot of producers' state has room for one batch each. Kavka replays the log after
+    # SIGKILL, and so knows all of them again; Apache Kafka goes on from a snapshot even then.
+    known = REMEMBERED if end == "kill" and isinstance(broker, Kavka) else 1
+    with RawConnection(HOST, broker.port) as connection:
+        writer.connection = connection
+        assert_known(writer, producer, known)
+        last = BATCHES * RECORDS
+        assert writer.write(producer, last + 1).error_code == OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert writer.write(producer, last) == Outcome(NONE, last, last + RECORDS)
+        assert writer.new_producer().id > producer.id
+
+
+def test_outcomes_are_the_oracles(broker: BrokerProcess, oracle: BrokerProcess, topic: str) -> None:
+    with connect(broker, topic) as ours, connect(oracle, topic) as theirs:
+        assert list(outcomes(Writer(ours, topic))) == list(outcomes(Writer(theirs, topic)))
+
+
+def outcomes(writer: Writer) -> Iterator[tuple[str, Outcome]]:
+    """A long story of one partition: what was written, and what became of it."""
+    one, two, late = (writer.new_producer() for _ in range(3))
+    newer = one._replace(epoch=one.epoch + 1)
+    story = [("in order", one, number * RECORDS, RECORDS) for number in range(BATCHES)]
+    story += [("again", one, number * RECORDS, RECORDS) for number in range(BATCHES)]
+    end = BATCHES * RECORDS
+    story += [
+        ("gap of one", one, end + 1, RECORDS),
+        ("gap of many", one, end + 1_000, RECORDS),
+        ("sequence 0 again", one, 0, RECORDS),
+        ("shorter than the last", one, end - RECORDS, RECORDS - 1),
+        ("longer than the last", one, end - RECORDS, RECORDS + 1),
+        ("two batches as one", one, end - 2 * RECORDS, 2 * RECORDS),
+        ("inside the last", one, end - 1, 1),
+        ("next", one, end, RECORDS),
+        ("another producer", two, 0, RECORDS),
+        ("another producer again", two, 0, RECORDS),
+        ("begins late", late, 500, RECORDS),
+        ("begins late, earlier", late, 400, RECORDS),
+        ("begins late, next", late, 500 + RECORDS, RECORDS),
+        ("newer epoch, not at 0", newer, end + RECORDS, RECORDS),
+        ("newer epoch", newer, 0, RECORDS),
+        ("newer epoch again", newer, 0, RECORDS),
+        ("older epoch, next", one, end + RECORDS, RECORDS),
+        ("older epoch, duplicate", one, end, RECORDS),
+        ("newer epoch, next", newer, RECORDS, RECORDS),
+    ]
+    for what, producer, sequence, count in story:
+        yield what, writer.write(producer, sequence, count)

@@ -1,0 +1,160 @@
+"""Idempotent producers that write on and on, through any death of their broker."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from itertools import count
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+from kafka import KafkaProducer
+
+OUTSTANDING_RECORDS_MAX = 2_000
+PADDING = b"." * 200
+GIVE_UP_S = 120.0
+"""How long a producer tries to deliver a record; far longer than a broker's restart."""
+BACKOFF_MS = 50
+BACKOFF_MAX_MS = 200
+
+
+class History:
+    """What writers were told: records acknowledged, by place, and failures."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.failures: list[str] = []
+
+    def acknowledge(self, value: bytes, partition: int, offset: int) -> None:
+        """A record lies at a place; two at one place are a failure."""
+        if (partition, offset) in self.acknowledged:
+            self.failures.append(f"{partition}@{offset} acknowledged twice, then for {value!r}")
+        self.acknowledged[partition, offset] = value
+
+    def holds(self, count: int) -> bool:
+        """Whether that many are acknowledged."""
+        return len(self.acknowledged) >= count
+
+    def fail(self, value: bytes, error: object) -> None:
+        """A producer has given a record up."""
+        self.failures.append(f"{value[:40]!r}: {error}")
+
+
+class Writer(ABC, threading.Thread):
+    """Writes `name/partition/number/...` to partitions in turn, numbered upwards in each."""
+
+    label: str
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
+        super().__init__(name=self.label, daemon=True)
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.partitions = partitions
+        self.history = history
+        self._stopping = threading.Event()
+
+    def finish(self) -> None:
+        """Write no more; returns when all that was written is acknowledged or failed."""
+        self._stopping.set()
+        self.join(GIVE_UP_S)
+        assert not self.is_alive(), f"{self.label} does not end"
+
+    def run(self) -> None:
+        try:
+            for number in count():
+                for partition in range(self.partitions):
+                    if self._stopping.is_set():
+                        return
+                    value = b"%s/%d/%d/" % (self.label.encode(), partition, number) + PADDING
+                    self.send(partition, value)
+        except Exception as error:
+            self.history.failures.append(f"{self.label} ended: {error!r}")
+        finally:
+            self.flush()
+
+    @abstractmethod
+    def send(self, partition: int, value: bytes) -> None:
+        """Send one record; blocks while too many are unanswered."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait for what is under way, and close."""
+
+
+class ConfluentWriter(Writer):
+    """librdkafka's idempotent producer."""
+
+    label = "confluent-kafka"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
+        super().__init__(bootstrap, topic, partitions, history)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "batch.size": 16_384,
+                "linger.ms": 1,
+                "message.timeout.ms": int(GIVE_UP_S * 1000),
+                "reconnect.backoff.ms": BACKOFF_MS,
+                "reconnect.backoff.max.ms": BACKOFF_MAX_MS,
+                "retry.backoff.ms": BACKOFF_MS,
+                "log_level": 0,  # that its broker goes away is the test
+            }
+        )
+
+    def send(self, partition: int, value: bytes) -> None:
+        while len(self._producer) >= OUTSTANDING_RECORDS_MAX:
+            self._producer.poll(0.1)
+            if self._stopping.is_set():
+                return
+        self._producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        assert isinstance(value, bytes)
+        if error is not None:
+            self.history.fail(value, error)
+        else:
+            self.history.acknowledge(value, message.partition(), message.offset())
+
+    def flush(self) -> None:
+        self._producer.flush(GIVE_UP_S)
+
+
+class KafkaPythonWriter(Writer):
+    """kafka-python's idempotent producer."""
+
+    label = "kafka-python"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
+        super().__init__(bootstrap, topic, partitions, history)
+        self._room = threading.Semaphore(OUTSTANDING_RECORDS_MAX)
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            enable_idempotence=True,
+            linger_ms=1,
+            delivery_timeout_ms=int(GIVE_UP_S * 1000),
+            reconnect_backoff_ms=BACKOFF_MS,
+            reconnect_backoff_max_ms=BACKOFF_MAX_MS,
+            retry_backoff_ms=BACKOFF_MS,
+        )
+
+    def send(self, partition: int, value: bytes) -> None:
+        while not self._room.acquire(timeout=0.1):
+            if self._stopping.is_set():
+                return
+        future = self._producer.send(self.topic, value, partition=partition)
+        future.add_callback(self._delivered, value)
+        future.add_errback(self._failed, value)
+
+    def _delivered(self, value: bytes, metadata: Any) -> None:
+        self._room.release()
+        self.history.acknowledge(value, metadata.partition, metadata.offset)
+
+    def _failed(self, value: bytes, error: BaseException) -> None:
+        self._room.release()
+        self.history.fail(value, error)
+
+    def flush(self) -> None:
+        self._producer.close(timeout=GIVE_UP_S)

@@ -1,0 +1,211 @@
+"""Random messages of every API that Kavka serves, as plain values that follow the schema.
+
+One generator for the property tests, where hypothesis is the source of chance, and for the Java
+check, where it is a seed. `Values` is {field name: value} with structs as `Values` again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from random import Random
+from types import ModuleType, SimpleNamespace
+from typing import Any, TypeAlias, get_args, get_type_hints
+from uuid import UUID
+
+from kavka.wire import apis
+from kavka.wire.api import Api
+from support import stock_codec
+
+Values: TypeAlias = Mapping[str, Any]
+
+ITEMS_MAX = 3
+TEXTS = ("", "a", "topic-1", "Ægir/テスト", "x" * 200)
+BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+@cache
+def api_modules() -> dict[str, ModuleType]:
+    """The modules of `kavka.wire.apis` by name."""
+    return {
+        found.name: importlib.import_module(f"{apis.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(apis.__path__)
+    }
+
+
+def served() -> list[tuple[ModuleType, int]]:
+    """Each (module, version) that is served."""
+    return [
+        (module, version)
+        for module in api_modules().values()
+        for version in range(module.API.lowest_served, module.API.highest + 1)
+    ]
+
+
+def title(module: ModuleType, version: int) -> str:
+    """How a test names one of them."""
+    return f"{module.API.name}-v{version}"
+
+
+def response_name(api: Api) -> str:
+    """`FetchResponse`."""
+    return f"{api.name}Response"
+
+
+def schema(name: str) -> Any:
+    """The library's description of a message."""
+    return stock_codec.message_class(name)._struct
+
+
+# -- values ---------------------------------------------------------------------------------
+
+
+def values(struct: Any, version: int, rnd: Random) -> Values:
+    """Values for the fields of a version; tagged ones are left out half of the time."""
+    return {
+        field.name: _value(field, version, rnd)
+        for field in struct._fields
+        if field.for_version_q(version)
+        and not (field.tagged_field_q(version) and rnd.randint(0, 1))
+    }
+
+
+def _value(field: Any, version: int, rnd: Random) -> Any:
+    tagged = field.tagged_field_q(version)
+    if field.nullable_for_version_q(version) and not tagged and rnd.randint(0, 4) == 0:
+        return None
+    if field.is_array() or field.is_struct_array():
+        count = rnd.randint(1 if tagged else 0, ITEMS_MAX)
+        return [_item(field.array_of, version, rnd) for _ in range(count)]
+    return _item(field, version, rnd)
+
+
+def _item(field: Any, version: int, rnd: Random) -> Any:
+    if field._fields:
+        found = values(field, version, rnd)
+        while field.is_struct() and field.tag is not None and _all_default(field, found):
+            found = values(field, version, rnd)  # Java leaves such a struct out
+        return found
+    return _scalar(field.type_str.removeprefix("[]"), rnd)
+
+
+def _all_default(struct: Any, found: Values) -> bool:
+    return all(found.get(one.name, one.default) == one.default for one in struct._fields)
+
+
+def _scalar(kind: str, rnd: Random) -> Any:
+    if kind in BITS:
+        bound = 1 << (BITS[kind] - 1)
+        return rnd.choice((0, -1, 1, 1 - bound, -bound, bound - 1, rnd.randint(-bound, bound - 1)))
+    if kind == "bool":
+        return bool(rnd.randint(0, 1))
+    if kind == "string":
+        return rnd.choice(TEXTS)
+    if kind == "uuid":
+        return rnd.choice((None, UUID(int=rnd.randint(1, (1 << 128) - 1))))
+    if kind in ("records", "bytes"):
+        return bytes([rnd.randint(0, 255)]) * rnd.choice((0, 1, 61, 300))
+    raise NotImplementedError(kind)
+
+
+# -- values as objects ----------------------------------------------------------------------
+
+
+def as_namespace(struct: Any, found: Values) -> SimpleNamespace:
+    """An object with all the schema's attributes, for the library's writer."""
+    return SimpleNamespace(
+        **{one.name: _convert(one, found, as_namespace) for one in struct._fields}
+    )
+
+
+def _convert(field: Any, found: Values, made: Any) -> Any:
+    if field.name not in found:
+        return field.default
+    value = found[field.name]
+    inner = field.array_of if field.is_struct_array() else field
+    if value is None or not getattr(inner, "_fields", None):
+        return value
+    return [made(inner, one) for one in value] if isinstance(value, list) else made(inner, value)
+
+
+def as_answer(made: type, struct: Any, found: Values) -> Any:
+    """Kavka's own answer object (`made`) of these values."""
+    inner = nested(made)
+
+    def make(one: Any, part: Values) -> Any:
+        return as_answer(inner[field.name], one, part)
+
+    given: dict[str, Any] = {}
+    required = {one.name for one in fields(made) if _is_required(one)}
+    for field in struct._fields:
+        if field.name in found or field.name in required:
+            given[field.name] = _convert(field, found, make)
+    return made(**given)
+
+
+def _is_required(field: Any) -> bool:
+    return "MISSING" in repr(field.default)
+
+
+@cache
+def nested(made: type) -> dict[str, type]:
+    """The answer classes that lie in the fields of `made`, by field name."""
+    hints = get_type_hints(made)
+    found = ((name, _dataclass_in(hint)) for name, hint in hints.items())
+    return {name: inner for name, inner in found if inner is not None}
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return hint
+    inner = (_dataclass_in(part) for part in get_args(hint))
+    return next((one for one in inner if one is not None), None)
+
+
+def for_library(answer: Any) -> Any:
+    """The same answer as the library takes it: what is empty must be a list to it."""
+    if is_dataclass(answer):
+        given = {one.name: for_library(getattr(answer, one.name)) for one in fields(answer)}
+        return SimpleNamespace(**given)
+    if isinstance(answer, list | tuple):
+        return [for_library(one) for one in answer]
+    return answer
+
+
+def differences(struct: Any, found: Values, message: Any, path: str = "") -> Iterator[str]:
+    """Where `message`, as read, is not these values; absent fields must read as the default."""
+    for field in struct._fields:
+        value = getattr(message, field.name)
+        here = f"{path}.{field.name}"
+        inner = field.array_of if field.is_struct_array() else field
+        if field.name not in found:
+            if value != field.default and not (value == () and field.default == []):
+                yield f"{here}: {value!r} instead of the default"
+        elif not getattr(inner, "_fields", None) or found[field.name] is None:
+            if _plain(value) != found[field.name]:
+                yield f"{here}: {value!r} instead of {found[field.name]!r}"
+        else:
+            yield from _inner_differences(inner, found[field.name], value, here)
+
+
+def _inner_differences(struct: Any, found: Any, value: Any, path: str) -> Iterator[str]:
+    wanted: Sequence[Values] = found if isinstance(found, list) else [found]
+    got = value if isinstance(found, list) else [value]
+    if got is None or len(wanted) != len(got):
+        yield f"{path}: {got!r} instead of {len(wanted)} items"
+        return
+    for index, (one, item) in enumerate(zip(wanted, got, strict=True)):
+        yield from differences(struct, one, item, f"{path}[{index}]")
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def is_served(module: ModuleType, field: Any) -> bool:
+    """Whether any served version has this field."""
+    first, last = field._versions
+    return bool(first <= module.API.highest and last >= module.API.lowest_served)

@@ -1,0 +1,97 @@
+"""The partition machine, by example and against a simple model."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.server.replica.partition import AssignEpoch, Leadership, Partition
+
+
+def leadership(*, leader=1, epoch=0, isr=(1,), replicas=(1,)):
+    return Leadership(1, leader, epoch, isr, 0, replicas)
+
+
+def test_the_first_leadership_assigns_its_epoch_at_the_log_end():
+    partition = Partition(1, high_watermark=0, log_end=7)
+    assert partition.lead(leadership(epoch=3)) == (AssignEpoch(3, 7),)
+    assert partition.is_leader
+    assert partition.high_watermark == 7, "an ISR of one commits what it has"
+
+
+def test_the_same_epoch_again_assigns_nothing():
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership(epoch=3))
+    assert partition.lead(leadership(epoch=3)) == ()
+
+
+def test_a_stale_decision_changes_nothing():
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership(epoch=3))
+    assert partition.lead(leadership(epoch=2, isr=(1, 2), replicas=(1, 2))) == ()
+    partition.follow(leadership(leader=2, epoch=2))
+    assert partition.is_leader
+    assert partition.leader_epoch == 3
+    assert partition.isr == (1,)
+
+
+def test_an_append_moves_the_high_watermark_with_an_isr_of_one():
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership())
+    assert partition.appended(10)
+    assert partition.high_watermark == 10
+    assert not partition.appended(10)
+
+
+def test_with_another_replica_in_sync_an_append_alone_commits_nothing():
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership(isr=(1, 2), replicas=(1, 2)))
+    assert not partition.appended(10)
+    assert partition.high_watermark == 0
+
+
+def test_the_checkpointed_high_watermark_never_passes_the_log():
+    assert Partition(1, high_watermark=9, log_end=4).high_watermark == 4
+
+
+def test_following_keeps_the_high_watermark():
+    partition = Partition(1, high_watermark=0, log_end=5)
+    partition.lead(leadership(epoch=1))
+    partition.follow(leadership(leader=2, epoch=2, isr=(2,), replicas=(1, 2)))
+    assert not partition.is_leader
+    assert partition.high_watermark == 5
+
+
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 100)),
+        st.tuples(st.just("lead"), st.integers(0, 20)),
+        st.tuples(st.just("follow"), st.integers(0, 20)),
+        st.tuples(st.just("flush"), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@given(events)
+def test_invariants_hold_and_nothing_committed_is_taken_back(steps):
+    partition = Partition(1, high_watermark=0, log_end=0)
+    end = watermark = 0
+    epoch = -1
+    for step, number in steps:
+        if step == "append" and partition.is_leader:
+            end += number
+            assert partition.appended(end)
+        elif step == "lead":
+            commands = partition.lead(leadership(epoch=number))
+            assert bool(commands) == (number > epoch)
+            epoch = max(epoch, number)
+        elif step == "follow":
+            partition.follow(leadership(leader=2, epoch=number, isr=(2,), replicas=(1, 2)))
+            epoch = max(epoch, number)
+        elif step == "flush":
+            partition.flushed(end)
+        partition.check_invariants()
+        assert partition.high_watermark >= watermark
+        assert partition.leader_epoch == epoch
+        watermark = partition.high_watermark
+        if partition.is_leader:
+            assert watermark == end

@@ -1,0 +1,287 @@
+"""One connection against a transport and a dispatcher that the test plays."""
+
+import asyncio
+import struct
+
+import pytest
+
+from kavka.server.connection import (
+    FRAMES_PER_TURN_MAX,
+    UNANSWERED_MAX,
+    Connection,
+    Connections,
+)
+from kavka.server.context import BadRequest, RequestContext
+from kavka.server.dispatch import Call
+from kavka.wire.frame import ArenaPool
+from support.virtual import VirtualClock, VirtualTasks, settle
+
+
+class Transport(asyncio.Transport):
+    """Takes everything until it is told to be full."""
+
+    def __init__(self):
+        self.sent = []
+        self.reading = True
+        self.closed = False
+        self.full = False
+        self.protocol = None
+
+    def get_extra_info(self, name, default=None):
+        return ("10.0.0.1", 5555) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        assert high == 0
+
+    def write(self, data):
+        self.sent.append(bytes(data))
+        if self.full:
+            self.protocol.pause_writing()
+
+    def pause_reading(self):
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self):
+        assert not self.reading
+        self.reading = True
+
+    def is_closing(self):
+        return self.closed
+
+    def close(self):
+        self.closed = True
+
+    def drained(self):
+        self.full = False
+        self.protocol.resume_writing()
+
+
+class Script:
+    """A dispatcher: a frame's first byte says what becomes of it, the rest is its name."""
+
+    def __init__(self):
+        self.calls = []
+        self.waiting = {}
+        self.throttle = 0
+        self.arena = None
+
+    def call(self, peer, frame):
+        kind, name = bytes(frame[:1]), bytes(frame[1:])
+        self.calls.append(name)
+        context = RequestContext(peer, 0, 0, None)
+        if kind == b"!":
+            raise BadRequest("garbage")
+        if kind == b"0":
+            return Call(self, context, name, None)
+        if kind == b"w":
+            self.waiting[name] = asyncio.get_running_loop().create_future()
+            return Call(self, context, name, self.waiting[name])
+        if kind == b"c":
+            return Call(self, context, name, self.coroutine(name))
+        if kind == b"l":
+            context.lend(self.arena)
+        return Call(self, context, name, name)
+
+    name = "Script"
+
+    async def coroutine(self, name):
+        await asyncio.sleep(0)
+        return name
+
+    def failed(self, api, context, request, failure):
+        return b"failed " + request
+
+    def encode(self, api, context, response):
+        return [response]
+
+    def throttle_ms(self, context, response, request_bytes):
+        return self.throttle
+
+
+class Scene:
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.tasks = VirtualTasks(self.clock)
+        self.script = Script()
+        self.arenas = ArenaPool()
+        self.connections = Connections()
+        self.transport = Transport()
+        self.connection = Connection(
+            "PLAINTEXT", self.script, self.tasks, self.arenas, self.connections, 10_000
+        )
+        self.transport.protocol = self.connection
+        self.connection.connection_made(self.transport)
+
+    def receive(self, *frames):
+        data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+        while data:
+            assert self.transport.reading, "the kernel's buffer keeps what is not read"
+            room = self.connection.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            data = data[size:]
+            del room
+            self.connection.buffer_updated(size)
+
+    @property
+    def sent(self):
+        return b"".join(self.transport.sent)
+
+
+def scene(test):
+    def run():
+        async def main():
+            await test(Scene())
+
+        asyncio.run(main())
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+@scene
+async def test_plain_answers_go_out_at_once(s):
+    s.receive(b"aone", b"atwo")
+    assert s.sent == b"onetwo"
+
+
+@scene
+async def test_answers_leave_in_the_order_of_requests(s):
+    s.receive(b"wfirst", b"asecond", b"wthird", b"afourth")
+    assert s.script.calls == [b"first", b"second", b"third", b"fourth"], "none waits to be handled"
+    assert s.sent == b""
+    s.script.waiting[b"third"].set_result(b"third")
+    await settle()
+    assert s.sent == b""
+    s.script.waiting[b"first"].set_result(b"first")
+    await settle()
+    assert s.sent == b"firstsecondthirdfourth"
+
+
+@scene
+async def test_a_coroutine_is_run_and_a_failure_answered(s):
+    s.receive(b"cone", b"wtwo")
+    s.script.waiting[b"two"].set_exception(RuntimeError("boom"))
+    await settle()
+    assert s.sent == b"onefailed two"
+
+
+@scene
+async def test_no_answer_takes_no_place(s):
+    s.receive(b"0none", b"aone")
+    assert s.sent == b"one"
+
+
+@scene
+async def test_a_bad_request_closes_after_what_was_answered(s):
+    s.receive(b"aone", b"!", b"atwo")
+    assert s.sent == b"one"
+    assert s.transport.closed
+    assert s.script.calls == [b"one", b""]
+
+
+@scene
+async def test_a_frame_over_the_limit_closes(s):
+    room = s.connection.get_buffer(-1)
+    room[:4] = struct.pack(">i", 10_001)
+    s.connection.buffer_updated(4)
+    assert s.transport.closed
+
+
+@scene
+async def test_reading_pauses_while_too_many_wait(s):
+    s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_TURN_MAX)])
+    s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_TURN_MAX + 5)])
+    await settle()
+    assert len(s.script.calls) == UNANSWERED_MAX
+    assert not s.transport.reading
+    s.script.waiting[b"0"].set_result(b"")
+    await settle()
+    assert len(s.script.calls) == UNANSWERED_MAX + 1
+    for name in list(s.script.waiting):
+        if not s.script.waiting[name].done():
+            s.script.waiting[name].set_result(b"")
+            await settle()
+    for future in s.script.waiting.values():
+        if not future.done():
+            future.set_result(b"")
+    await settle()
+    assert s.transport.reading
+    assert len(s.script.calls) == UNANSWERED_MAX + 5
+
+
+@scene
+async def test_a_burst_is_handled_in_turns(s):
+    s.receive(*[b"a%d" % i for i in range(FRAMES_PER_TURN_MAX + 1)])
+    assert len(s.script.calls) == FRAMES_PER_TURN_MAX
+    assert not s.transport.reading
+    await settle()
+    assert len(s.script.calls) == FRAMES_PER_TURN_MAX + 1
+    assert s.transport.reading
+
+
+@scene
+async def test_a_peer_that_does_not_read_its_answers_is_not_read(s):
+    s.transport.full = True
+    s.receive(b"aone")
+    s.receive(b"atwo")
+    assert s.script.calls == [b"one"]
+    assert not s.transport.reading
+    s.transport.drained()
+    assert s.sent == b"onetwo"
+    assert s.transport.reading
+
+
+@scene
+async def test_lent_buffers_come_back_when_the_transport_let_go(s):
+    arena = s.script.arena = s.arenas.take(1)
+    s.receive(b"lone")
+    assert s.arenas.take(1) is arena, "given back at once"
+    s.transport.full = True
+    s.receive(b"ltwo")
+    other = s.arenas.take(1)
+    assert other is not arena
+    s.transport.drained()
+    assert s.arenas.take(1) is arena
+
+
+@scene
+async def test_a_throttled_peer_is_muted_for_that_long(s):
+    s.script.throttle = 100
+    s.receive(b"aone")
+    assert s.sent == b"one", "the answer itself goes out at once (KIP-219)"
+    assert not s.transport.reading
+    s.script.throttle = 0
+    await s.tasks.advance(99)
+    assert not s.transport.reading
+    await s.tasks.advance(1)
+    assert s.transport.reading
+
+
+@scene
+async def test_waits_end_with_the_connection(s):
+    s.receive(b"wone")
+    assert len(s.connections) == 1
+    s.connection.connection_lost(None)
+    assert s.script.waiting[b"one"].cancelled()
+    assert len(s.connections) == 0
+    await settle()
+    assert s.sent == b""
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 7])
+def test_frames_in_pieces(split):
+    async def main():
+        s = Scene()
+        data = b"".join(struct.pack(">i", 4) + b"a%03d" % i for i in range(20))
+        for start in range(0, len(data), split):
+            piece = data[start : start + split]
+            room = s.connection.get_buffer(-1)
+            room[: len(piece)] = piece
+            del room
+            s.connection.buffer_updated(len(piece))
+        assert s.sent == b"".join(b"%03d" % i for i in range(20))
+
+    asyncio.run(main())

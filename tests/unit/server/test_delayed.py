@@ -1,0 +1,82 @@
+"""The purgatory: who waits is woken by a change or by the deadline, once, and leaves nothing."""
+
+import asyncio
+
+from kavka.server.delayed import Purgatory
+from support.virtual import VirtualClock, VirtualTasks, settle
+
+
+def run(scenario):
+    async def main():
+        clock = VirtualClock()
+        tasks = VirtualTasks(clock)
+        await scenario(Purgatory(tasks), tasks)
+
+    asyncio.run(main())
+
+
+def test_a_change_that_makes_it_ready_ends_the_wait():
+    async def scenario(purgatory, tasks):
+        state = {"ready": False}
+        waiting = purgatory.wait(["a", "b"], lambda: state["ready"], 1.0)
+        purgatory.changed("b")
+        await settle()
+        assert not waiting.done()
+        state["ready"] = True
+        purgatory.changed("a")
+        assert not waiting.done(), "waiters are asked in the next turn"
+        await settle()
+        assert waiting.result() is True
+        assert len(purgatory) == 0
+        assert tasks.pending_timers == 0
+
+    run(scenario)
+
+
+def test_the_deadline_ends_it_with_false():
+    async def scenario(purgatory, tasks):
+        waiting = purgatory.wait(["a"], lambda: False, 0.5)
+        await tasks.advance(499)
+        assert not waiting.done()
+        await tasks.advance(1)
+        assert waiting.result() is False
+        await settle()
+        assert len(purgatory) == 0
+
+    run(scenario)
+
+
+def test_cancelling_forgets_it():
+    async def scenario(purgatory, tasks):
+        waiting = purgatory.wait(["a"], lambda: True, 0.5)
+        waiting.cancel()
+        await settle()
+        assert len(purgatory) == 0
+        assert tasks.pending_timers == 0
+        purgatory.changed("a")
+        await tasks.advance(1000)
+
+    run(scenario)
+
+
+def test_many_changes_of_a_turn_ask_once():
+    async def scenario(purgatory, tasks):
+        asked = []
+        purgatory.wait(["a"], lambda: asked.append(1) is not None, 10)
+        for _ in range(5):
+            purgatory.changed("a")
+        await settle()
+        assert len(asked) == 1
+
+    run(scenario)
+
+
+def test_other_keys_do_not_wake():
+    async def scenario(purgatory, tasks):
+        asked = []
+        purgatory.wait(["a"], lambda: asked.append(1) is not None, 10)
+        purgatory.changed("c")
+        await settle()
+        assert not asked
+
+    run(scenario)

@@ -1,0 +1,146 @@
+"""Fetch sessions (KIP-227), asked as the Java client's FetchSessionHandler asks."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from kavka.server.sessions import EVICTION_MS_MIN, FINAL_EPOCH, FetchSessions
+from kavka.wire.apis.fetch import PartitionResponse
+from kavka.wire.errors import ApiError, ErrorCode
+from support.virtual import VirtualClock
+
+
+def asked(partition, offset=0):
+    return SimpleNamespace(
+        partition=partition,
+        fetch_offset=offset,
+        partition_max_bytes=1000,
+        current_leader_epoch=-1,
+        last_fetched_epoch=-1,
+    )
+
+
+def request(session_id=0, epoch=0, partitions=(), forgotten=()):
+    topic = SimpleNamespace(topic="t", topic_id=None, partitions=list(partitions))
+    forget = SimpleNamespace(topic="t", topic_id=None, partitions=list(forgotten))
+    return SimpleNamespace(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[topic] if partitions else [],
+        forgotten_topics_data=[forget] if forgotten else [],
+    )
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+def sessions(clock):
+    return FetchSessions(clock, random.Random(1), slots=2)
+
+
+def refusal(sessions, asked_for, by_id=False):
+    with pytest.raises(ApiError) as caught:
+        sessions.begin(asked_for, by_id)
+    return caught.value.code
+
+
+def test_without_a_session_everything_is_answered(sessions):
+    fetching = sessions.begin(request(epoch=FINAL_EPOCH, partitions=[asked(0)]), False)
+    assert fetching.session_id == 0
+    assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
+    assert len(sessions) == 0
+
+
+def test_a_full_request_begins_a_session_and_incremental_ones_go_on(sessions):
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
+    assert full.session_id > 0
+    for wanted in full.partitions:
+        assert full.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5))
+    again = sessions.begin(request(full.session_id, 1, [asked(1, offset=3)]), False)
+    assert [(w.partition, w.offset) for w in again.partitions] == [(0, 0), (1, 3)]
+    told = [
+        again.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5 + wanted.partition))
+        for wanted in again.partitions
+    ]
+    assert told == [False, True], "only what changed is told"
+
+
+def test_records_are_news_and_move_the_partition_to_the_end(sessions):
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
+    for wanted in full.partitions:
+        full.keep(wanted, PartitionResponse(wanted.partition))
+    second = sessions.begin(request(full.session_id, 1), False)
+    assert second.keep(second.partitions[0], PartitionResponse(0, records=b"x"))
+    third = sessions.begin(request(full.session_id, 2), False)
+    assert [w.partition for w in third.partitions] == [1, 0]
+
+
+def test_an_error_is_told_every_time_and_its_end_too(sessions):
+    full = sessions.begin(request(partitions=[asked(0)]), False)
+    full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
+    broken = PartitionResponse(0, error_code=6)
+    for epoch in (1, 2):
+        fetching = sessions.begin(request(full.session_id, epoch), False)
+        assert fetching.keep(fetching.partitions[0], broken)
+    healed = sessions.begin(request(full.session_id, 3), False)
+    answer = PartitionResponse(0, high_watermark=5, log_start_offset=0)
+    assert healed.keep(healed.partitions[0], answer)
+
+
+def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions):
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
+    rest = sessions.begin(request(full.session_id, 1, forgotten=[0]), False)
+    assert [w.partition for w in rest.partitions] == [1]
+    nothing = sessions.begin(request(full.session_id, 2, forgotten=[1]), False)
+    assert nothing.session_id == 0
+    assert len(sessions) == 0
+
+
+def test_codes_of_requests_that_do_not_fit(sessions):
+    assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    full = sessions.begin(request(partitions=[asked(0)]), False)
+    wrong_epoch = request(full.session_id, 2)
+    assert refusal(sessions, wrong_epoch) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    by_id = request(full.session_id, 1)
+    assert refusal(sessions, by_id, by_id=True) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_second_request_outdates_one_that_waits(sessions):
+    full = sessions.begin(request(partitions=[asked(0)]), False)
+    waiting = sessions.begin(request(full.session_id, 1), False)
+    sessions.begin(request(full.session_id, 2), False)
+    with pytest.raises(ApiError) as caught:
+        waiting.check_current()
+    assert caught.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_closing_a_session_frees_its_slot(sessions):
+    full = sessions.begin(request(partitions=[asked(0)]), False)
+    closing = sessions.begin(request(full.session_id, FINAL_EPOCH, [asked(0)]), False)
+    assert closing.session_id == 0
+    assert len(sessions) == 0
+
+
+def test_slots_are_bounded_and_only_unused_ones_are_taken_away(sessions, clock):
+    first = sessions.begin(request(partitions=[asked(0)]), False)
+    second = sessions.begin(request(partitions=[asked(0)]), False)
+    refused = sessions.begin(request(partitions=[asked(0)]), False)
+    assert refused.session_id == 0 and refused.partitions, "it is served, without a session"
+    clock.elapsed_ms += EVICTION_MS_MIN
+    sessions.begin(request(first.session_id, 1), False)
+    third = sessions.begin(request(partitions=[asked(0)]), False)
+    assert third.session_id > 0
+    assert refusal(sessions, request(second.session_id, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    sessions.begin(request(first.session_id, 2), False)
+
+
+def test_the_epoch_wraps_to_one(sessions):
+    full = sessions.begin(request(partitions=[asked(0)]), False)
+    (session,) = sessions
+    session.epoch = 2**31 - 1
+    fetching = sessions.begin(request(full.session_id, 2**31 - 1), False)
+    assert fetching.epoch == 1

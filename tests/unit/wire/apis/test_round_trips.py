@@ -1,0 +1,105 @@
+"""Every served API and version, both ways, against the library's plain reader and writer."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kavka.wire.codec import encode_response
+from support import messages, stock_codec
+
+SERVED = messages.served()
+CASES = pytest.mark.parametrize(
+    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+)
+FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+CHANCE = st.randoms(use_true_random=False)
+CORRELATION_ID = 7
+
+
+def answer_body(module: ModuleType, version: int, answer: Any) -> bytes:
+    """What Kavka writes, without length and header."""
+    api = module.API
+    frame = b"".join(bytes(part) for part in encode_response(api, version, CORRELATION_ID, answer))
+    assert int.from_bytes(frame[:4]) == len(frame) - 4
+    assert int.from_bytes(frame[4:8]) == CORRELATION_ID
+    header_bytes = 9 if api.is_flexible(version) and api.flexible_response_header else 8
+    return frame[header_bytes:]
+
+
+@CASES
+@FEW
+@given(rnd=CHANCE)
+def test_requests_written_by_the_library_are_read(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    api = module.API
+    struct = messages.schema(api.request_name)
+    found = messages.values(struct, version, rnd)
+    body = stock_codec.encode(api.request_name, version, messages.as_namespace(struct, found))
+    frame = memoryview(b"head" + body)
+    request, end = api.decoder(version)(frame, 4)
+    assert end == len(frame)
+    assert list(messages.differences(struct, found, request)) == []
+
+
+@CASES
+@FEW
+@given(rnd=CHANCE)
+def test_answers_are_written_as_the_library_writes_them(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    name = messages.response_name(module.API)
+    struct = messages.schema(name)
+    found = messages.values(struct, version, rnd)
+    answer = messages.as_answer(getattr(module, name), struct, found)
+    body = answer_body(module, version, answer)
+    assert body == stock_codec.encode(name, version, messages.as_namespace(struct, found))
+    message, end = stock_codec.decode(name, version, body)
+    assert end == len(body)
+    assert list(messages.differences(struct, found, message)) == []
+
+
+@pytest.mark.parametrize("name", messages.api_modules())
+def test_answer_classes_have_the_fields_of_the_schema(name: str) -> None:
+    module = messages.api_modules()[name]
+    response = messages.response_name(module.API)
+    _assert_same_fields(module, getattr(module, response), messages.schema(response))
+
+
+def _assert_same_fields(module: ModuleType, made: type, struct: Any) -> None:
+    served = [one for one in struct._fields if messages.is_served(module, one)]
+    assert {one.name for one in fields(made)} == {one.name for one in served}
+    inner = messages.nested(made)
+    for field in served:
+        below = field.array_of if field.is_struct_array() else field
+        if getattr(below, "_fields", None):
+            _assert_same_fields(module, inner[field.name], below)
+
+
+@pytest.mark.parametrize("name", messages.api_modules())
+def test_defaults_of_answers_cannot_be_changed(name: str) -> None:
+    module = messages.api_modules()[name]
+    waiting = [getattr(module, messages.response_name(module.API))]
+    while waiting:
+        made = waiting.pop()
+        waiting += messages.nested(made).values()
+        hash(tuple(one.default for one in fields(made)))  # TypeError for a list
+
+
+@pytest.mark.parametrize("name", messages.api_modules())
+def test_descriptors_agree_with_the_schemas(name: str) -> None:
+    api = messages.api_modules()[name].API
+    request = stock_codec.message_class(api.request_name)
+    response = stock_codec.message_class(messages.response_name(api))
+    assert api.key == request._json["apiKey"] == response._json["apiKey"]
+    assert api.highest <= request.max_version
+    for version in range(api.highest + 1):
+        assert api.is_flexible(version) == request.flexible_version_q(version)
+        assert api.is_flexible(version) == response.flexible_version_q(version)

@@ -1,0 +1,61 @@
+"""Codes against kafka-python's table; `tests/java/test_wire_java.py` asks Apache Kafka's own."""
+
+from __future__ import annotations
+
+import inspect
+
+import kafka.errors
+import pytest
+
+from kavka.wire.errors import RETRIABLE, ApiError, ErrorCode
+
+LIBRARY_NAMES = {
+    "INVALID_REPLICATION_ASSIGNMENT": "INVALID_REPLICA_ASSIGNMENT",
+    "INVALID_TOPIC": "INVALID_TOPIC_EXCEPTION",
+    "MESSAGE_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE",
+    "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
+}
+"""What the library calls otherwise than Apache Kafka."""
+
+
+def library_codes() -> dict[int, str]:
+    classes = inspect.getmembers(kafka.errors, inspect.isclass)
+    return {
+        made.errno: LIBRARY_NAMES.get(made.message, made.message)
+        for _, made in classes
+        if issubclass(made, kafka.errors.BrokerResponseError) and made.errno is not None
+    }
+
+
+def test_codes_are_the_library_s() -> None:
+    theirs = library_codes()
+    assert len(theirs) > 120
+    assert theirs == {code.value: code.name for code in ErrorCode if code.value in theirs}
+
+
+def test_codes_have_no_gap() -> None:
+    assert [code.value for code in ErrorCode] == list(range(-1, len(ErrorCode) - 1))
+
+
+def test_retriable() -> None:
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert not ErrorCode.INVALID_RECORD.retriable
+    assert ErrorCode.NONE not in RETRIABLE
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ApiError(ErrorCode.INVALID_RECORD), "INVALID_RECORD"),
+        (ApiError(ErrorCode.INVALID_RECORD, "no key"), "INVALID_RECORD: no key"),
+    ],
+)
+def test_the_text_of_an_error(error: ApiError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_an_error_carries_its_code() -> None:
+    with pytest.raises(ApiError) as caught:
+        raise ApiError(ErrorCode.INVALID_CONFIG, "segment.bytes is too small")
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.message == "segment.bytes is too small"

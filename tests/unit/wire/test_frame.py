@@ -1,0 +1,228 @@
+"""Frames out of a stream that arrives in any pieces."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.wire.frame import (
+    ARENA_BYTES,
+    FIRST_ARENA_BYTES_MAX,
+    POOL_BYTES_MAX,
+    ROOM_BYTES_MIN,
+    Arena,
+    ArenaPool,
+    FrameError,
+    Framer,
+)
+
+MIB = 1024 * 1024
+LIMIT_BYTES = 100 * MIB
+
+
+class CountingPool(ArenaPool):
+    """A pool that knows what it has lent and what it had to make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lent: list[Arena] = []
+        self.lent_bytes_max = 0
+        self.sizes: list[int] = []
+
+    def take(self, at_least: int) -> Arena:
+        arena = super().take(at_least)
+        assert arena.size >= at_least
+        assert arena not in self.lent
+        self.lent.append(arena)
+        self.sizes.append(arena.size)
+        self.lent_bytes_max = max(self.lent_bytes_max, sum(one.size for one in self.lent))
+        return arena
+
+    def give(self, arena: Arena) -> None:
+        self.lent.remove(arena)
+        super().give(arena)
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+def feed(framer: Framer, piece: bytes) -> Iterator[bytes]:
+    """As a connection does: fill the room, take the frames, rest."""
+    while piece:
+        room = framer.room()
+        assert len(room) > 0
+        size = min(len(room), len(piece))
+        room[:size] = piece[:size]
+        framer.received(size)
+        piece = piece[size:]
+        while (frame := framer.next()) is not None:
+            yield bytes(frame)
+        framer.rest()
+
+
+def pieces(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
+    ends = sorted({min(cut, len(stream)) for cut in cuts}) + [len(stream)]
+    start = 0
+    for end in ends:
+        yield stream[start:end]
+        start = end
+
+
+SIZES = st.integers(0, 200) | st.sampled_from(
+    [
+        ROOM_BYTES_MIN - 4,
+        ROOM_BYTES_MIN,
+        ARENA_BYTES - ROOM_BYTES_MIN - 4,
+        ARENA_BYTES - ROOM_BYTES_MIN,
+        ARENA_BYTES - 5,
+        ARENA_BYTES - 4,
+        ARENA_BYTES - 3,
+        ARENA_BYTES + 1,
+        3 * ARENA_BYTES,
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=st.lists(SIZES, max_size=6), cuts=st.lists(st.integers(0, 2**20), max_size=12))
+def test_any_split_gives_the_same_frames(sizes: list[int], cuts: list[int]) -> None:
+    bodies = [bytes([65 + index % 26]) * size for index, size in enumerate(sizes)]
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    found = [frame for piece in pieces(framed(*bodies), cuts) for frame in feed(framer, piece)]
+    assert found == bodies
+    assert pool.lent == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(step=st.integers(1, 9), sizes=st.lists(st.integers(0, 30), min_size=1, max_size=8))
+def test_a_stream_in_the_smallest_pieces(step: int, sizes: list[int]) -> None:
+    stream = framed(*(bytes([index]) * size for index, size in enumerate(sizes)))
+    framer = Framer(ArenaPool(), LIMIT_BYTES)
+    parts = [stream[at : at + step] for at in range(0, len(stream), step)]
+    assert [len(frame) for part in parts for frame in feed(framer, part)] == sizes
+
+
+def test_frames_lie_in_the_arena_and_are_not_copied() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    stream = framed(b"first", b"second")
+    framer.room()[: len(stream)] = stream
+    framer.received(len(stream))
+    first, second = framer.next(), framer.next()
+    assert first is not None
+    assert second is not None
+    assert first.obj is second.obj is pool.lent[0].buffer
+    assert (first, second) == (b"first", b"second")
+    first[:5] = b"FIRST"  # offsets are written in place
+    assert bytes(first) == b"FIRST"
+
+
+def test_two_framers_use_one_arena_by_turns() -> None:
+    pool = CountingPool()
+    one, other = Framer(pool, LIMIT_BYTES), Framer(pool, LIMIT_BYTES)
+    for _ in range(10):
+        assert list(feed(one, framed(b"one"))) == [b"one"]
+        assert list(feed(other, framed(b"other"))) == [b"other"]
+    assert pool.lent_bytes_max == ARENA_BYTES
+    assert len(pool._free[ARENA_BYTES]) == 1
+
+
+def test_an_arena_is_kept_while_part_of_a_frame_lies_in_it() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    whole = framed(b"0123456789")
+    assert list(feed(framer, whole[:6])) == []
+    assert len(pool.lent) == 1
+    assert list(feed(framer, whole[6:])) == [b"0123456789"]
+    assert pool.lent == []
+
+
+def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    assert list(feed(framer, struct.pack(">i", LIMIT_BYTES) + b"the beginning")) == []
+    for _ in range(3):
+        framer.room()
+    assert pool.lent_bytes_max == ARENA_BYTES
+
+
+def test_a_big_frame_gets_memory_as_it_arrives() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    body = bytes(3 * MIB)
+    stream = framed(body)
+    sent = 0
+    for at in range(0, len(stream), 64 * 1024):
+        part = stream[at : at + 64 * 1024]
+        found = list(feed(framer, part))
+        sent += len(part)
+        assert sum(arena.size for arena in pool.lent) <= max(ARENA_BYTES, 2 * sent + MIB)
+    assert found == [body]
+
+
+def test_the_next_big_frame_finds_an_arena_of_its_size() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    body = bytes(MIB)
+    assert list(feed(framer, framed(body))) == [body]
+    pool.sizes.clear()
+    assert list(feed(framer, framed(body))) == [body]
+    assert pool.sizes == [2 * MIB]
+
+
+def test_one_huge_frame_does_not_make_all_later_reads_huge() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    body = bytes(40 * MIB)
+    assert list(feed(framer, framed(body))) == [body]
+    pool.sizes.clear()
+    assert list(feed(framer, framed(b"small"))) == [b"small"]
+    assert pool.sizes == [FIRST_ARENA_BYTES_MAX]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])
+def test_a_size_that_cannot_be_is_refused(size: int) -> None:
+    framer = Framer(ArenaPool(), 1000)
+    with pytest.raises(FrameError, match=r"negative request size|socket\.request\.max\.bytes"):
+        list(feed(framer, struct.pack(">i", size)))
+
+
+def test_a_frame_of_the_greatest_size_passes() -> None:
+    for limit in (1000, ARENA_BYTES - 4, ARENA_BYTES - ROOM_BYTES_MIN, ARENA_BYTES):
+        framer = Framer(ArenaPool(), limit)
+        assert [len(frame) for frame in feed(framer, framed(bytes(limit)))] == [limit]
+
+
+def test_frames_before_a_bad_size_are_given_out() -> None:
+    framer = Framer(ArenaPool(), 1000)
+    found: list[bytes] = []
+    with pytest.raises(FrameError):
+        for frame in feed(framer, framed(b"good") + struct.pack(">i", -5)):
+            found.append(frame)
+    assert found == [b"good"]
+
+
+def test_the_pool_has_a_limit() -> None:
+    pool = ArenaPool()
+    arenas = [pool.take(4 * MIB) for _ in range(12)]
+    for arena in arenas:
+        pool.give(arena)
+    assert pool._free_bytes == sum(len(free) * size for size, free in pool._free.items())
+    assert pool._free_bytes == POOL_BYTES_MAX
+    again = [pool.take(4 * MIB) for _ in range(8)]
+    assert pool._free_bytes == 0
+    assert all(arena in arenas for arena in again)
+
+
+def test_sizes_of_arenas_are_powers_of_two() -> None:
+    pool = ArenaPool()
+    assert pool.take(1).size == ARENA_BYTES
+    assert pool.take(ARENA_BYTES).size == ARENA_BYTES
+    assert pool.take(ARENA_BYTES + 1).size == 2 * ARENA_BYTES
+    assert pool.take(MIB).size == MIB

@@ -1,0 +1,90 @@
+"""Kavka's copy of the library and a program's own `kafka` leave each other alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import kafka
+import pytest
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.consumer import FetchResponse
+from kafka.protocol.schemas.fields.codecs.types import Bytes, UnsignedVarInt32
+
+from kavka.wire import library
+from support.paths import SOURCE
+
+# Run in a process of their own, since import order is what they are about.
+CHECK = """
+import sys
+{first}
+{second}
+assert kafka.__file__, "the program has our stub"
+from kafka import KafkaConsumer
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.consumer import FetchResponse
+from kafka.protocol.schemas.fields.codecs.types import Bytes
+from kavka.wire import library
+ours = library.message_class("FetchResponse")
+assert ResponseClassRegistry.get_response_class.__self__ is ResponseClassRegistry
+assert ResponseClassRegistry._response_class_registry[1] is not ours
+assert Bytes.emit_decode_from.__func__.__module__ == "kafka.protocol.schemas.fields.codecs.types"
+assert sys.modules["kafka"] is kafka
+"""
+KAFKA = "import kafka"
+KAVKA = "import kavka.wire.library; kavka.wire.library.message_class('FetchResponse')"
+
+
+@pytest.mark.parametrize(("first", "second"), [(KAFKA, KAVKA), (KAVKA, KAFKA)])
+def test_either_may_be_imported_first(first: str, second: str) -> None:
+    program = CHECK.format(first=first, second=second)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_client_is_imported() -> None:
+    program = (
+        "import sys, kavka.wire.library\n"
+        "found = [n for n in sys.modules if n == 'kafka' or n.startswith('kafka.')]\n"
+        "assert not found, found"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_registries_are_apart() -> None:
+    ours = library.message_class("FetchResponse")
+    assert ours is not FetchResponse
+    registered = ResponseClassRegistry._response_class_registry[FetchResponse.API_KEY]
+    assert registered.__module__ == FetchResponse.__module__
+    assert registered != ours
+
+
+def test_the_mending_is_in_our_copy_only() -> None:
+    ours = library._copy["kafka.protocol.schemas.fields.codecs.types"]
+    assert ours.Bytes.emit_decode_from.__func__.__module__ == "kavka.wire.mending"
+    for theirs in (Bytes, UnsignedVarInt32):
+        assert theirs.emit_decode_from.__func__.__module__ == theirs.__module__
+
+
+def test_message_classes_are_made_once() -> None:
+    assert library.message_class("FetchRequest") is library.message_class("FetchRequest")
+
+
+def test_the_version_is_the_one_that_was_looked_at() -> None:
+    """The names used in `kavka.wire.library` and `mending` are private to the library."""
+    assert version("kafka-python").startswith("3.0.")
+    assert kafka.__version__ == version("kafka-python")

@@ -1,0 +1,378 @@
+"""Each unsafe habit of the library: what it does as published, and what Kavka's copy does."""
+
+from __future__ import annotations
+
+import struct
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.wire import library
+from kavka.wire.apis import delete_topics, describe_configs, fetch, metadata, produce
+from kavka.wire.codec import encode_response
+from support import messages, stock_codec
+
+VARINT_BYTES_MAX = 5
+REFUSALS = (ValueError, IndexError, struct.error)
+"""What a malformed body raises; UnicodeDecodeError is a ValueError."""
+
+
+class Counted(bytes):
+    """Bytes that count how many of them are looked at one by one, or copied out in slices."""
+
+    looks = 0
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if isinstance(key, slice):
+            self.copied += len(found)
+        else:
+            self.looks += 1
+        return found
+
+
+def mended(module: ModuleType, version: int, body: Any) -> Any:
+    """Read by Kavka's copy."""
+    return module.API.decoder(version)(body, 0)[0]
+
+
+def stock(module: ModuleType, version: int, body: Any) -> Any:
+    """Read by the library as it is published."""
+    made = stock_codec.message_class(module.API.request_name)
+    flexible = module.API.is_flexible(version)
+    read = made._struct.compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=made
+    )
+    return read(body, 0)[0]
+
+
+def request_body(module: ModuleType, version: int, found: messages.Values) -> bytes:
+    """A request with these values and otherwise the schema's defaults."""
+    name = module.API.request_name
+    message = messages.as_namespace(messages.schema(name), found)
+    return stock_codec.encode(name, version, message)
+
+
+# -- lengths --------------------------------------------------------------------------------
+
+
+def test_a_varint_ends_after_five_bytes() -> None:
+    endless = b"\xff" * 10_000  # the library: time grows with the square of this
+    looked_at = Counted(endless)
+    with pytest.raises(IndexError):
+        stock(produce, 9, looked_at)
+    assert looked_at.looks >= len(endless)
+
+    looked_at = Counted(endless)
+    with pytest.raises(ValueError, match="varint"):
+        mended(produce, 9, looked_at)
+    assert looked_at.looks <= VARINT_BYTES_MAX
+
+
+def test_a_length_over_two_gigabytes_is_refused() -> None:
+    with pytest.raises(ValueError, match="length"):
+        mended(produce, 9, memoryview(b"\xff\xff\xff\xff\x7f" + bytes(50)))
+
+
+def test_an_array_longer_than_the_frame_is_refused_before_it_is_made() -> None:
+    names = 5_000
+    body = b"\xff\xff\x3f" + b"\x01" * names  # 1,048,574 names, of which 5,000 empty ones follow
+    looked_at = Counted(body)
+    with pytest.raises(IndexError):
+        stock(delete_topics, 4, looked_at)
+    assert looked_at.looks > names
+
+    looked_at = Counted(body)
+    with pytest.raises(ValueError, match="topic_names is longer than the request"):
+        mended(delete_topics, 4, looked_at)
+    assert looked_at.looks <= VARINT_BYTES_MAX
+
+
+def test_fields_past_the_end_are_refused() -> None:
+    records = b"r" * 61
+    body = request_body(
+        produce,
+        3,
+        {
+            "acks": 1,
+            "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}],
+        },
+    )
+    cut = body[:-20]
+    lost = stock(produce, 3, memoryview(cut))
+    assert len(lost.topic_data[0].partition_data[0].records) == len(records) - 20
+
+    with pytest.raises(ValueError, match="past the end"):
+        mended(produce, 3, memoryview(cut))
+
+
+SERVED = messages.served()
+
+
+@pytest.mark.parametrize(
+    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+)
+@settings(max_examples=3, deadline=None)
+@given(rnd=st.randoms(use_true_random=False))
+def test_no_part_of_a_request_passes_for_a_whole_one(
+    module: ModuleType, version: int, rnd: Any
+) -> None:
+    found = messages.values(messages.schema(module.API.request_name), version, rnd)
+    body = memoryview(request_body(module, version, found))
+    for end in range(len(body)):
+        with pytest.raises(REFUSALS):
+            mended(module, version, body[:end])
+
+
+@pytest.mark.parametrize("name", messages.api_modules())
+@settings(max_examples=60, deadline=None)
+@given(rnd=st.randoms(use_true_random=False))
+def test_damaged_requests_are_refused_or_read_and_nothing_else(name: str, rnd: Any) -> None:
+    module = messages.api_modules()[name]
+    version = rnd.randint(module.API.lowest_served, module.API.highest)
+    found = messages.values(messages.schema(module.API.request_name), version, rnd)
+    body = bytearray(request_body(module, version, found))
+    for _ in range(min(rnd.randint(1, 4), len(body))):
+        body[rnd.randrange(len(body))] = rnd.choice((0, 1, 0x7F, 0x80, 0xFF, rnd.randrange(256)))
+    try:
+        module.API.decoder(version)(memoryview(body), 0)
+    except REFUSALS:
+        pass
+
+
+@pytest.mark.parametrize("name", messages.api_modules())
+@settings(max_examples=60, deadline=None)
+@given(body=st.binary(max_size=80), version=st.integers(0, 18))
+def test_garbage_is_refused_or_read_and_nothing_else(name: str, body: bytes, version: int) -> None:
+    api = messages.api_modules()[name].API
+    try:
+        api.decoder(min(max(version, api.lowest_served), api.highest))(memoryview(body), 0)
+    except REFUSALS:
+        pass
+
+
+# -- null -----------------------------------------------------------------------------------
+
+
+def test_null_where_the_schema_has_none_is_refused() -> None:
+    null_array = struct.pack(">hhii", -1, 1, 1000, -1)  # Produce 3: topic_data is null
+    assert stock(produce, 3, memoryview(null_array)).topic_data is None
+    with pytest.raises(ValueError, match="topic_data is null"):
+        mended(produce, 3, memoryview(null_array))
+
+    null_string = struct.pack(">hhiih", -1, 1, 1000, 1, -1) + struct.pack(">i", 0)
+    assert stock(produce, 3, memoryview(null_string)).topic_data[0].name is None
+    with pytest.raises(ValueError, match="name is null"):
+        mended(produce, 3, memoryview(null_string))
+
+
+def test_null_where_the_schema_has_it_is_read() -> None:
+    assert mended(metadata, 1, memoryview(struct.pack(">i", -1))).topics is None
+    body = request_body(metadata, 12, {"topics": [{"name": None, "topic_id": None}]})
+    assert mended(metadata, 12, memoryview(body)).topics[0].name is None
+
+
+# -- defaults -------------------------------------------------------------------------------
+
+
+def test_a_list_that_a_version_lacks_is_not_shared_between_requests() -> None:
+    body = memoryview(request_body(fetch, 4, {}))
+    first = stock(fetch, 4, body)
+    first.forgotten_topics_data.append("of the first")
+    assert stock(fetch, 4, body).forgotten_topics_data == ["of the first"]
+    first.forgotten_topics_data.clear()
+
+    assert mended(fetch, 4, body).forgotten_topics_data == ()
+
+
+def test_fields_that_a_version_lacks_read_as_their_default() -> None:
+    request = mended(fetch, 4, memoryview(request_body(fetch, 4, {})))
+    assert (request.session_id, request.session_epoch, request.rack_id) == (0, -1, "")
+
+
+# -- tagged sections ------------------------------------------------------------------------
+
+
+def fetch_with_tags(partitions: int) -> bytes:
+    """Fetch 12 whose partitions have a tag each that nobody knows."""
+    body = request_body(
+        fetch, 12, {"topics": [{"topic": "t", "partitions": [{"partition": 77}] * partitions}]}
+    )
+    whole = stock(fetch, 12, memoryview(body))
+    assert len(whole.topics[0].partitions) == partitions
+    one = struct.pack(">i", 77) + struct.pack(">i", -1) + bytes(8) + struct.pack(">i", -1)
+    start = body.index(one)
+    size = 4 + 4 + 8 + 4 + 8 + 4 + 1  # fields of a partition, then no tags
+    tag = b"\x01\x63\x02\xab\xcd"  # one tag: number 99, two bytes
+    tagged = b"".join(
+        body[start + index * size : start + (index + 1) * size - 1] + tag
+        for index in range(partitions)
+    )
+    return body[:start] + tagged + body[start + partitions * size :]
+
+
+def test_tags_do_not_copy_the_rest_of_the_frame() -> None:
+    partitions = 200
+    body = Counted(fetch_with_tags(partitions))
+    assert len(stock(fetch, 12, body).topics[0].partitions) == partitions
+    assert body.copied > partitions * len(body) / 3
+
+    body = Counted(fetch_with_tags(partitions))
+    assert len(mended(fetch, 12, body).topics[0].partitions) == partitions
+    assert body.copied < 100
+
+
+def tags(*section: tuple[int, bytes], told_bytes: int | None = None) -> bytes:
+    """A tagged section; `told_bytes` lies about the size of each."""
+    out = bytes([len(section)])
+    for number, content in section:
+        out += bytes([number, len(content) if told_bytes is None else told_bytes]) + content
+    return out
+
+
+def fetch_15(section: bytes) -> memoryview:
+    """Fetch 15 with this tagged section at its end."""
+    return memoryview(request_body(fetch, 15, {})[:-1] + section)
+
+
+CLUSTER_ID = 0
+REPLICA_STATE = 1
+
+
+def test_known_tags_are_read() -> None:
+    state = struct.pack(">iq", 5, 6)
+    request = mended(
+        fetch, 15, fetch_15(tags((CLUSTER_ID, b"\x03me"), (REPLICA_STATE, state + b"\0")))
+    )
+    assert request.cluster_id == "me"
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (5, 6)
+
+
+def test_the_size_of_a_known_tag_is_held_to() -> None:
+    lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), told_bytes=1))
+    assert stock(fetch, 15, lies).cluster_id == "me"
+    with pytest.raises(ValueError, match="underrun"):
+        mended(fetch, 15, lies)
+
+
+def test_a_tag_past_the_end_is_refused() -> None:
+    cut = fetch_15(tags((99, b"ab"), told_bytes=9))
+    assert stock(fetch, 15, cut).unknown_tags == {"_99": b"ab"}
+    with pytest.raises(ValueError, match="tagged field past the end"):
+        mended(fetch, 15, cut)
+
+
+def test_unknown_tags_in_a_tagged_struct_are_skipped() -> None:
+    state = struct.pack(">iq", 5, 6) + tags((42, b"later"))
+    body = fetch_15(tags((REPLICA_STATE, state)))
+    with pytest.raises(AssertionError):
+        stock(fetch, 15, body)
+    assert mended(fetch, 15, body).replica_state.replica_id == 5
+
+
+def test_an_endless_tagged_section_is_refused() -> None:
+    with pytest.raises(IndexError):
+        mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x0f" + b"\x09\x00" * 10))
+
+
+# -- records --------------------------------------------------------------------------------
+
+
+def test_records_are_views_of_the_frame() -> None:
+    records = b"r" * 100
+    found = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]}
+    frame = bytearray(request_body(produce, 9, found))
+    copied = stock(produce, 9, memoryview(frame)).topic_data[0].partition_data[0].records
+    assert isinstance(copied, bytes)
+
+    view = mended(produce, 9, memoryview(frame)).topic_data[0].partition_data[0].records
+    assert isinstance(view, memoryview)
+    assert view.obj is frame
+    assert view == records
+
+
+def test_null_and_empty_records_stay_apart() -> None:
+    for version in (3, 9):
+        parts = [{"index": 0, "records": None}, {"index": 1, "records": b""}]
+        found = {"topic_data": [{"name": "t", "partition_data": parts}]}
+        body = memoryview(request_body(produce, version, found))
+        null, empty = mended(produce, version, body).topic_data[0].partition_data
+        assert null.records is None
+        assert empty.records == b""
+
+
+# -- writers --------------------------------------------------------------------------------
+
+
+def writer_source(made: Any, version: int) -> str:
+    source: str = made._struct.encode_into__optimized_context(version, True, True).source()
+    return source
+
+
+def test_the_code_of_an_array_is_written_once() -> None:
+    ours = writer_source(library.message_class("MetadataResponse"), 12)
+    published = writer_source(stock_codec.message_class("MetadataResponse"), 12)
+    assert ours.count(".is_internal") == 1
+    assert published.count(".is_internal") == 1  # its other copy takes tuples
+    assert len(ours.splitlines()) < len(published.splitlines()) / 2
+
+
+def test_a_struct_without_tags_costs_no_call() -> None:
+    ours = writer_source(library.message_class("MetadataResponse"), 12)
+    published = writer_source(stock_codec.message_class("MetadataResponse"), 12)
+    assert published.count(".encode_into(") > 0
+    assert ours.count(".encode_into(") == 0
+
+
+def test_a_tagged_struct_of_defaults_is_left_out() -> None:
+    """As Apache Kafka does (`test_wire_java.py`); the library writes it."""
+    partition = fetch.PartitionResponse(
+        0,
+        diverging_epoch=fetch.EpochEndOffset(3, 4),
+        current_leader=fetch.LeaderIdAndEpoch(),
+        snapshot_id=fetch.SnapshotId(),
+    )
+    lone = fetch.PartitionResponse(0, current_leader=fetch.LeaderIdAndEpoch())
+    answer = fetch.FetchResponse([fetch.TopicResponse("t", None, [partition, lone])])
+    published = stock_codec.encode("FetchResponse", 12, answer)
+    read, _ = stock_codec.decode("FetchResponse", 12, published)
+    assert read.responses[0].partitions[0].tags == {
+        "diverging_epoch",
+        "current_leader",
+        "snapshot_id",
+    }
+
+    body = b"".join(encode_response(fetch.API, 12, 0, answer))[9:]
+    read, end = stock_codec.decode("FetchResponse", 12, body)
+    assert end == len(body)
+    first, second = read.responses[0].partitions
+    assert first.tags == {"diverging_epoch"}
+    assert first.diverging_epoch.end_offset == 4
+    assert second.tags is None
+
+
+def test_null_arrays_are_written_where_they_are_allowed() -> None:
+    for version in (4, 12):
+        partition = fetch.PartitionResponse(0, aborted_transactions=None, records=None)
+        answer = fetch.FetchResponse([fetch.TopicResponse("t", None, [partition])])
+        body = b"".join(encode_response(fetch.API, version, 0, answer))
+        read, _ = stock_codec.decode("FetchResponse", version, body[9 if version > 11 else 8 :])
+        assert read.responses[0].partitions[0].aborted_transactions is None
+        assert read.responses[0].partitions[0].records is None
+
+
+def test_answers_of_configs_keep_null_and_empty_apart() -> None:
+    configs = [
+        describe_configs.ConfigResponse("a", None),
+        describe_configs.ConfigResponse("b", ""),
+    ]
+    answer = describe_configs.DescribeConfigsResponse(
+        [describe_configs.ResourceResponse(2, "t", configs=configs)]
+    )
+    body = b"".join(encode_response(describe_configs.API, 4, 0, answer))[9:]
+    read, _ = stock_codec.decode("DescribeConfigsResponse", 4, body)
+    assert [one.value for one in read.results[0].configs] == [None, ""]
