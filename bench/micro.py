@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import frames, micro_log, micro_wire
+from bench import micro_log, micro_wire
 
 RUNS: Final = 7
 RUN_S: Final = 0.03

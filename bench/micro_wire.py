@@ -35,9 +35,7 @@ def calls() -> Iterator[Named]:
         yield f"wire: frame a Produce of {label}, one copy included", _framing(request)
         yield f"wire: read a Produce of {label}", _reading(produce.API, PRODUCE_VERSION, request)
         yield f"wire: check a batch of {label}", partial(check_batch, memoryview(encoded))
-    asked = bytes(
-        frames.FetchRequest(TOPIC, 0, max_wait_ms=500, partition_max_bytes=1 << 20).at(1)
-    )
+    asked = bytes(frames.FetchRequest(TOPIC, 0, max_wait_ms=500, partition_max_bytes=1 << 20).at(1))
     yield "wire: read a Fetch", _reading(fetch.API, FETCH_VERSION, asked)
     yield "wire: write a Produce answer", _produced
     yield "wire: write a Fetch answer of 1 MiB", partial(_fetched, memoryview(bytes(1 << 20)))
@@ -50,6 +48,7 @@ def _framing(request: bytes) -> Callable[[], None]:
 
     def frame() -> None:
         start, left = 0, len(source)
+        whole = None
         while left:
             room = framer.room()
             got = min(left, len(room))

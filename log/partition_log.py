@@ -8,7 +8,6 @@ thread; the only thing meant for another thread is `FlushPlan.run`.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -21,7 +20,8 @@ from kavka.log.fs import File
 from kavka.log.producer_state import AppendedBatch, ProducerEntry, ProducerStates
 from kavka.log.replay import replay_producers
 from kavka.log.scan import Extent
-from kavka.log.segment import DELETED, FILES, INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
+from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
+from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
 from kavka.wire.errors import ApiError, ErrorCode
@@ -63,7 +63,6 @@ class PartitionLog:
     __slots__ = (
         "_active",
         "_active_base",
-        "_bases",
         "_created_ms",
         "_disk",
         "_epochs",
@@ -118,8 +117,7 @@ class PartitionLog:
         self.settings = settings
         self.topic_id: UUID | None = None
         self._segment_bytes = settings.segment_bytes
-        self._segments = list(segments)
-        self._bases = [segment.base_offset for segment in segments]
+        self._segments = SegmentList(segments)
         self._epochs = epochs
         self._producers = producers
         self._snapshots = snapshots
@@ -130,7 +128,7 @@ class PartitionLog:
         self._truncations = 0
         self._created_ms = self._flushed_ms = now_ms
         self._torn = False
-        self._activate(self._segments[-1])
+        self._activate(self._segments.active)
 
     def _activate(self, segment: Segment) -> None:
         segment.activate()
@@ -151,7 +149,7 @@ class PartitionLog:
     @property
     def first_base_offset(self) -> int:
         """Where the first segment begins, at or before the start offset."""
-        return self._bases[0]
+        return self._segments.first_base
 
     @property
     def size_bytes(self) -> int:
@@ -247,7 +245,6 @@ class PartitionLog:
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._loose_dirs[self.directory] = None
         self._segments.append(segment)
-        self._bases.append(end)
         self._created_ms = now_ms
         self._activate(segment)
 
@@ -269,14 +266,16 @@ class PartitionLog:
             return None
         segment = self._active
         if offset < self._active_base:
-            segment = self._segments[bisect_right(self._bases, offset) - 1]
+            segment = self._segments.floor(offset)
         position = self._places.get(offset)
         base = offset
         if position is None:
-            found = self._locate(segment, offset)
-            if found is None:
-                return None
-            segment, extent = found
+            extent = segment.find(offset)
+            if extent is None:
+                found = self._segments.locate(offset)
+                if found is None:
+                    return None
+                segment, extent = found
             position = extent.position
             base = extent.base_offset
         end = segment.size
@@ -302,24 +301,12 @@ class PartitionLog:
                 f"{self.start_offset} to {self.end_offset}",
             )
 
-    def _locate(self, segment: Segment, offset: int) -> tuple[Segment, Extent] | None:
-        """The first batch that ends at `offset` or later, in `segment` or one behind it."""
-        extent = segment.find(offset)
-        if extent is not None:
-            return segment, extent
-        for later in self._segments[bisect_right(self._bases, segment.base_offset) :]:
-            extent = later.find(offset)
-            if extent is not None:
-                return later, extent
-        return None
-
     def _end_of(self, segment: Segment, upto: int) -> int:
         """The position up to which a reader who is let see offsets below `upto` may read."""
         position = self._places.get(upto)
         if position is not None and upto >= self._active_base:
             return position if segment is self._active else segment.size
-        slot = bisect_right(self._bases, segment.base_offset)
-        if slot < len(self._bases) and self._bases[slot] <= upto:
+        if self._segments.ends_before(segment, upto):
             return segment.size
         extent = segment.find(upto)
         return segment.size if extent is None else extent.position
@@ -355,21 +342,11 @@ class PartitionLog:
         no such record at or above that offset in the batch goes on behind it.
         """
         start = self.start_offset if from_offset is None else from_offset
-        for segment in self._segments[max(0, bisect_right(self._bases, start) - 1) :]:
-            if segment.max_timestamp >= timestamp_ms:
-                extent = segment.find_timestamp(timestamp_ms, start)
-                if extent is not None:
-                    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
-        return None
+        return _slice(self._segments.locate_timestamp(timestamp_ms, start))
 
     def batch_of_max_timestamp(self) -> Slice | None:
         """The first batch that holds the log's greatest timestamp, whole; None: none has one."""
-        segment = max(self._segments, key=lambda candidate: candidate.max_timestamp)
-        if segment.max_timestamp < 0:
-            return None
-        extent = segment.find(segment.max_timestamp_offset)
-        assert extent is not None
-        return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+        return _slice(self._segments.locate_max_timestamp())
 
     # --- epochs and producers
 
@@ -424,12 +401,19 @@ class PartitionLog:
             return
         self._truncations += 1
         self._places.clear()
-        if offset < self._bases[0]:
-            self._start_anew(offset)
+        anew = offset < self._segments.first_base
+        slot = 0 if anew else self._segments.slot(offset) + 1
+        if slot < len(self._segments):
+            removed = self._segments.remove(slot)
+            self._garbage += mark_deleted(self._disk, removed)
+            # a power cut may not bring them back behind an end that lies before them
+            self._disk.fs.sync_dir(self.directory)
+        if anew:
+            self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
+            self._loose_dirs[self.directory] = None
         else:
-            self._discard(bisect_right(self._bases, offset))
-            self._segments[-1].truncate(offset)
-            self._activate(self._segments[-1])
+            self._segments.active.truncate(offset)
+        self._activate(self._segments.active)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
@@ -443,30 +427,6 @@ class PartitionLog:
         epochs = LeaderEpochs(self._epochs.entries())
         if epochs.truncate_end(end):
             self._save_epochs(epochs)
-
-    def _start_anew(self, offset: int) -> None:
-        self._discard(0)
-        segment = Segment.create(self._disk, self.directory, offset, self.settings)
-        self._segments.append(segment)
-        self._bases.append(offset)
-        self._activate(segment)
-
-    def _discard(self, slot: int) -> None:
-        """Take the segments from `slot` on out of the log; `take_garbage` names their files."""
-        if slot >= len(self._segments):
-            return
-        fs = self._disk.fs
-        for segment in reversed(self._segments[slot:]):
-            segment.release()
-            for suffix in FILES:
-                path = segment.path_of(suffix)
-                if fs.exists(path):
-                    fs.rename(path, path + DELETED)
-                    self._garbage.append(path + DELETED)
-        # a power cut may not bring them back behind an end that lies before them
-        fs.sync_dir(self.directory)
-        del self._segments[slot:]
-        del self._bases[slot:]
 
     def take_garbage(self) -> list[str]:
         """Files that nobody needs any more, for the caller to remove."""
@@ -516,7 +476,7 @@ class PartitionLog:
         offset = self.end_offset if everything else self._active_base
         if offset <= self.recovery_point and not (everything and self._loose_dirs):
             return None
-        segments = self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]
+        segments = self._segments.since(self.recovery_point)
         if not everything:
             segments = segments[:-1]
         paths = []
@@ -558,6 +518,13 @@ class PartitionLog:
         """Close the files as they are; the log is going to be removed, or its disk has failed."""
         for segment in self._segments:
             segment.release()
+
+
+def _slice(found: tuple[Segment, Extent] | None) -> Slice | None:
+    if found is None:
+        return None
+    segment, extent = found
+    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
 
 
 def _duplicate(earlier: AppendedBatch) -> Appended:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from kavka.log.producer_state import ProducerStates
 from kavka.log.scan import headers
 from kavka.log.segment import Segment
+from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
 
 
 def replay_producers(
-    segments: Sequence[Segment],
+    segments: Iterable[Segment],
     snapshots: Snapshots,
     producers: ProducerStates,
     start: int,
@@ -22,11 +23,10 @@ def replay_producers(
     CorruptLogError when a segment that is needed for it is damaged.
     """
     begin = max(start, snapshots.load(end, producers))
-    for slot, segment in enumerate(segments):
+    wanted = SegmentList(segments)
+    for segment in wanted.since(begin) if len(wanted) else ():
         if segment.base_offset >= end:
             break
-        if slot + 1 < len(segments) and segments[slot + 1].base_offset <= begin:
-            continue
         first = segment.find(begin)
         if first is None:
             continue

@@ -52,6 +52,7 @@ class Segment:
         "directory",
         "full",
         "open_file",
+        "path",
         "size",
         "used",
     )
@@ -63,6 +64,7 @@ class Segment:
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
+        self.path = self.path_of(LOG)
         self.size = size
         self.full = False  # whether an index has no room for another entry
         self.open_file: File | None = None
@@ -93,11 +95,6 @@ class Segment:
     def path_of(self, suffix: str) -> str:
         """The path of one of the segment's files."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
-
-    @property
-    def path(self) -> str:
-        """The path of the batches."""
-        return self.path_of(LOG)
 
     @property
     def file(self) -> File:

@@ -163,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         call = self._dispatcher.call(self._peer, frame)
-        answer = call.answer
+        answer: Any = call.answer
         if answer is None:
             return
         kind = answer.__class__

@@ -111,8 +111,9 @@ class Dispatcher:
         that a newer client learns what to ask instead (KIP-511)."""
         if api is not api_versions.API:
             raise BadRequest(f"{api.name} v{version} is not served")
-        context = RequestContext(peer, 0, correlation_id, None)
-        return Call(api, context, None, api_versions.unsupported_version())
+        context = RequestContext(peer, api_versions.FALLBACK_VERSION, correlation_id, None)
+        answer = api.error_response(None, ErrorCode.UNSUPPORTED_VERSION, context.version)
+        return Call(api, context, None, answer)
 
     def failed(
         self, api: Api, context: RequestContext, request: Any, failure: BaseException

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from kavka.log.directory import Meta
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
-from kavka.server.config import BrokerSettings, validate_topic_configs
+from kavka.server.config import BrokerSettings, log_settings, validate_topic_configs
 from kavka.server.config.listeners import Listener
 from kavka.server.connection import Connection, Connections
 from kavka.server.controller.new_topics import random_uuid
@@ -73,28 +74,49 @@ class Instance:
         self._logs: LogManager | None = None
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
+        self._replicas: ReplicaManager | None = None
         self._upkeep: Upkeep | None = None
 
     async def start(self) -> None:
         """Serve clients. StartError, or StorageError of the log directories, when that can't be."""
         settings = self.settings
-        logs = self._logs = LogManager(self._fs, settings.log_dirs, clock=self._clock)
+        logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
+        meta = logs.open()
+        self._logs = logs
         coordination = self._coordination = await open_embedded(
             self._fs, settings.log_dirs[0], clock=self._clock, tasks=self._tasks, jobs=self._jobs
         )
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        logs.identify(settings.broker_id, cluster)
+        logs.claim(self._checked(meta, Meta(cluster, settings.broker_id)))
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
-        logs.load_all(settings.topic_defaults)
+        logs.load_all(lambda topic: log_settings(settings, topic_configs.get(topic)))
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
         await controller.start()
-        self._upkeep = Upkeep(settings, logs, broker.replicas, self._tasks, self._jobs)
+        self._upkeep = Upkeep(
+            settings,
+            fs=self._fs,
+            logs=logs,
+            replicas=broker.replicas,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+        )
         self._upkeep.start()
         await self._accept(broker)
+
+    def _checked(self, found: Meta | None, ours: Meta) -> Meta:
+        """The directories must be this broker's, of this cluster."""
+        if found is None or found == ours:
+            return ours
+        raise StartError(
+            f"{self.settings.log_dirs[0]} belongs to broker {found.broker_id} of cluster "
+            f"{found.cluster_id}, this is broker {ours.broker_id} of cluster {ours.cluster_id}; "
+            "set broker.id, or use another directory in log.dirs"
+        )
 
     def _assemble(
         self,
@@ -106,7 +128,7 @@ class Instance:
         settings = self.settings
         metadata = MetadataCache(cluster)
         purgatory = Purgatory(self._tasks)
-        replicas = ReplicaManager(
+        replicas = self._replicas = ReplicaManager(
             logs=logs,
             metadata=metadata,
             purgatory=purgatory,
@@ -219,6 +241,7 @@ class Instance:
         if self._coordination is not None:
             await self._coordination.close()
         if self._logs is not None:
-            await self._jobs.run(self._logs.close)
+            watermarks = {} if self._replicas is None else self._replicas.high_watermarks()
+            await self._jobs.run(self._logs.close, watermarks)
 
 

@@ -23,9 +23,11 @@ from kavka.server.network import SocketNetwork
 from kavka.server.tasks import LoopTasks
 
 try:
-    from uvloop import new_event_loop
+    import uvloop
 except ImportError:  # not on every platform; asyncio's own loop does the same, slower
     new_event_loop = asyncio.new_event_loop
+else:
+    new_event_loop = uvloop.new_event_loop
 
 logger = logging.getLogger(__name__)
 

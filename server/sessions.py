@@ -75,7 +75,8 @@ def _wanted(topic: TopicKey, asked: Any) -> Wanted:
 
 def _topic_key(topic: Any) -> TopicKey:
     """A topic in a request or in its forgotten list: by id from version 13 on, else by name."""
-    return topic.topic_id if topic.topic_id is not None else topic.topic
+    key: TopicKey = topic.topic if topic.topic_id is None else topic.topic_id
+    return key
 
 
 class Session:

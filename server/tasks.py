@@ -23,7 +23,6 @@ class LoopTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: dict[asyncio.Task[Any], None] = {}
-        self.call_soon = loop.call_soon
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = self._loop.create_task(coroutine, name=name)
@@ -35,6 +34,9 @@ class LoopTasks:
         del self._running[task]
         if not task.cancelled() and (failure := task.exception()) is not None:
             logger.error("task %s failed", task.get_name(), exc_info=failure)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self._loop.call_soon(callback, *args)
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         return self._loop.call_later(delay_s, callback, *args)

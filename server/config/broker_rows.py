@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items, Limit
-from kavka.server.config.rows import Config, Importance, Mode
+from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import TOPIC_ROWS
 from kavka.server.config.values import LONG_MAX, Type, Value
 
 HIGH: Final = Importance.HIGH
 MEDIUM: Final = Importance.MEDIUM
 LOW: Final = Importance.LOW
+_NOT_FORGOTTEN: Final = "silent producers are not forgotten yet"
 
 
 def _row(
@@ -29,8 +30,14 @@ def _row(
     dynamic: Mode = Mode.READ_ONLY,
     field: str | None = None,
     internal: bool = False,
+    note: str = "",
 ) -> Config:
-    """A row that is honoured; its field is named like the setting unless said otherwise."""
+    """A row whose field is named like the setting unless said otherwise.
+
+    With a note on what is missing it is not honoured and has no field.
+    """
+    if note:
+        field = ""
     return Config(
         name,
         type_,
@@ -40,6 +47,8 @@ def _row(
         importance,
         dynamic,
         field=name.replace(".", "_") if field is None else field,
+        status=Status.WARNED if note else Status.HONOURED,
+        note=note,
         internal=internal,
     )
 
@@ -82,7 +91,6 @@ _NETWORK_ROWS: Final = (
         MEDIUM,
         "The listener that brokers use among themselves: one of advertised.listeners, PLAINTEXT "
         "when not set.",
-        field="",
     ),
     _row(
         "controller.listener.names",
@@ -132,6 +140,7 @@ _NETWORK_ROWS: Final = (
         None,
         MEDIUM,
         "A connection without a request for this long is closed. Below 0: never.",
+        note="idle connections stay open",
     ),
     _row(
         "queued.max.requests",
@@ -140,6 +149,7 @@ _NETWORK_ROWS: Final = (
         AtLeast(1),
         HIGH,
         "How many requests may wait for their answer in the whole broker before it stops reading.",
+        note="the number of unanswered requests is limited for each connection, not for all",
     ),
 )
 
@@ -243,6 +253,7 @@ _BROKER_ROWS: Final = (
         None,
         HIGH,
         "How long the broker waits for an answer to a request of its own.",
+        note="the broker sends no requests to others yet",
     ),
 )
 
@@ -288,6 +299,7 @@ _STORAGE_ROWS: Final = (
         LOW,
         "Time between two looks for producers that are due by producer.id.expiration.ms.",
         internal=True,
+        note=_NOT_FORGOTTEN,
     ),
     _row(
         "producer.id.expiration.ms",
@@ -297,6 +309,7 @@ _STORAGE_ROWS: Final = (
         LOW,
         "A partition forgets the sequence numbers of a producer that has been silent this long.",
         dynamic=Mode.CLUSTER_WIDE,
+        note=_NOT_FORGOTTEN,
     ),
 )
 

@@ -74,7 +74,10 @@ def _unescape(text: str) -> str:
     text = re.sub(_ESCAPE, _unescaped, text)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         # \uXXXX writes UTF-16, so a letter beyond 16 bits stands there as a pair.
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        try:
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise ValueError("a \\u escape is one half of a pair, the other is missing") from error
     return text
 
 

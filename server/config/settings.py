@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.listeners import (
@@ -24,6 +24,8 @@ from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.topics import default_log_settings
 from kavka.server.config.values import BadValue, Value, to_text
 
+_DEFAULT_BROKER_ID: Final = "1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
@@ -37,12 +39,11 @@ class BrokerSettings:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     """As told to clients. A host "" and a port 0 are for the server to fill in."""
+    inter_broker_listener_name: str
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
-    connections_max_idle_ms: int
-    queued_max_requests: int
     log_dirs: tuple[str, ...]
     auto_create_topics_enable: bool
     default_replication_factor: int
@@ -50,13 +51,10 @@ class BrokerSettings:
     num_partitions: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
-    request_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
-    producer_id_expiration_check_interval_ms: int
-    producer_id_expiration_ms: int
 
     topic_defaults: LogSettings
     """What a topic without configs of its own gets."""
@@ -82,12 +80,10 @@ class BrokerSettings:
         _set_broker_id(given)
         values, warnings = _checked(given)
         _check_roles(values, given)
-        listeners, advertised = _listeners(values, given)
         fields: dict[str, Any] = {
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
-        fields["listeners"] = listeners
-        fields["advertised_listeners"] = advertised
+        fields.update(_listener_fields(values, given))
         fields["log_dirs"] = _log_dirs(values)
         return cls(
             **fields,
@@ -95,9 +91,6 @@ class BrokerSettings:
             given=given,
             warnings=tuple(warnings),
         )
-
-
-_DEFAULT_BROKER_ID = "1"
 
 
 def _error(key: str, given: Given, reason: str) -> ConfigError:
@@ -168,14 +161,12 @@ def _log_dirs(values: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_items("log.dirs", values) or _items("log.dir", values)))
 
 
-def _listeners(
-    values: Mapping[str, Value], given: Mapping[str, Given]
-) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
+def _listener_fields(values: Mapping[str, Value], given: Mapping[str, Given]) -> dict[str, Any]:
     """Listeners and advertised listeners, without those for a KRaft controller."""
     key = "listener.security.protocol.map"
     try:
         protocols = parse_protocol_map(to_text(values.get(key, BROKER[key].default)) or "")
-        closed = {name.upper() for name in _items("controller.listener.names", values)}
+        closed = [name.upper() for name in _items("controller.listener.names", values)]
 
         def of_broker(items: Sequence[str]) -> list[str]:
             return [item for item in items if item.partition(":")[0].upper() not in closed]
@@ -189,13 +180,14 @@ def _listeners(
             advertised = parse_listeners(of_broker(_items(key, values)), protocols)
         check_advertised(advertised, listeners)
         key = "inter.broker.listener.name"
-        _check_between_brokers(to_text(values.get(key)) or "PLAINTEXT", advertised)
+        own = (to_text(values.get(key)) or "PLAINTEXT").upper()
+        names = [listener.name for listener in advertised]
+        if own not in names:
+            raise ValueError(f"{own} is none of the advertised listeners {', '.join(names)}")
     except ValueError as error:
         raise _error(key, given.get(key, Given("", "not set")), str(error)) from error
-    return listeners, advertised
-
-
-def _check_between_brokers(name: str, advertised: Sequence[Listener]) -> None:
-    names = [listener.name for listener in advertised]
-    if name.upper() not in names:
-        raise ValueError(f"{name} is none of the advertised listeners {', '.join(names)}")
+    return {
+        "listeners": listeners,
+        "advertised_listeners": advertised,
+        "inter_broker_listener_name": own,
+    }

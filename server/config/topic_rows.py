@@ -203,7 +203,7 @@ _DELETION_ROWS: Final = (
         Type.LIST,
         ("delete",),
         POLICIES,
-        f"{NO_COMPACTION}: nothing is lost, old values of a key stay",
+        f"{NO_COMPACTION}, so old values of a key stay",
         "What becomes of old records: delete them by age and size, compact them to the last one "
         "of each key, or both.",
         "log.cleanup.policy",

@@ -101,7 +101,8 @@ def plan_topic(
 ) -> dict[int, tuple[int, ...]]:
     """The replicas of each partition of a topic that may be created; ApiError for one that not.
 
-    `existing`: names of topics, in one collection or more. `racks`: the live brokers, each with its rack.
+    `existing`: names of topics, in one collection or more. `racks`: the live brokers, each with
+    its rack.
     """
     if topic.name == CLUSTER_METADATA:
         message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."

@@ -7,9 +7,11 @@ with an empty one and reads the tree.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kavka.seams import Random, Tasks
@@ -34,7 +36,6 @@ from kavka.server.controller.partitions import PartitionMachine
 from kavka.server.controller.store import ControllerMoved, Store, Term
 from kavka.server.controller.waiters import Waiters
 from kavka.server.coordination.api import Coordination, WatchEvent
-from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -137,9 +138,7 @@ class Reign:
             if callable(item):
                 await item()
             else:
-                for command in self._machine.handle(item):
-                    self._execute(command)
-                self._tell_waiters(item)
+                self._handle(item)
         except ControllerMoved:
             self._on_moved()
         except Exception:
@@ -147,6 +146,11 @@ class Reign:
             failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
             self.ready.fail(failure)
             self.gone.fail(failure)
+
+    def _handle(self, event: Event) -> None:
+        for command in self._machine.handle(event):
+            self._execute(command)
+        self._tell_waiters(event)
 
     def _execute(self, command: Command) -> None:
         match command:
@@ -196,49 +200,50 @@ class Reign:
     async def _write_states(self, command: WriteStates) -> None:
         written, failed = await self.store.write_states(command.writes)
         self.put(written)
-        if failed:  # someone else wrote them: see what, and decide again
-            logger.warning("partition states changed by others: %s", ", ".join(map(str, failed)))
+        if failed:
+            logger.warning("%s and %d more changed meanwhile", failed[0], len(failed) - 1)
             names = dict.fromkeys(where.topic for where in failed)
-            await self._find_partitions(await self.store.assignments(names))
+            self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:
         await self.store.remove_topic(name)
         logger.info("topic %s is deleted", name)
         self.put(TopicsGone((name,)))
 
-    # What the tree says
+    # What the tree says. A step handles what it finds in its own turn, so the next one knows it.
 
     async def _load_brokers(self) -> None:
         brokers = await self.store.brokers(self._watch(self._load_brokers))
-        self.put(BrokersChanged(brokers))
+        self._handle(BrokersChanged(brokers))
 
     async def _load_topics(self) -> None:
         names = await self.store.topic_names(self._watch(self._load_topics))
         known = self.cluster.topics
         there = frozenset(names)
         if gone := tuple(name for name in known if name not in there):
-            self.put(TopicsGone(gone))
-        new = [name for name in names if name not in known]
-        if new:
-            await self._find_partitions(await self.store.assignments(new))
+            self._handle(TopicsGone(gone))
+        if new := [name for name in names if name not in known]:
+            await self._load_partitions(new)
 
-    async def _load_marks(self) -> None:
-        names = await self.store.marked_topics(self._watch(self._load_marks))
-        if names:
-            self.put(TopicsMarked(tuple(names)))
-
-    def _watch(self, step: Step) -> Callable[[WatchEvent], None]:
-        return lambda event: self.put(step)
-
-    async def _find_partitions(self, assignments: dict[str, TopicAssignment]) -> None:
-        ids = {}
+    async def _load_partitions(self, names: Sequence[str]) -> None:
+        """Read topics with their partitions, be they new or changed by others."""
+        ids: dict[str, uuid.UUID] = {}
+        assignments = await self.store.assignments(names)
         for name, assignment in assignments.items():
             topic_id = assignment.topic_id
             if topic_id is None:  # made by a broker from before KIP-516
                 topic_id = random_uuid(self._random)
                 await self.store.set_topic_id(name, replace(assignment, topic_id=topic_id))
             ids[name] = topic_id
-        self.put(TopicsFound(ids))
+        self._handle(TopicsFound(ids))
         async for found in self.store.partitions(assignments):
-            self.put(found)
+            self._handle(found)
             await self._tasks.sleep(0)
+
+    async def _load_marks(self) -> None:
+        names = await self.store.marked_topics(self._watch(self._load_marks))
+        if names:
+            self._handle(TopicsMarked(tuple(names)))
+
+    def _watch(self, step: Step) -> Callable[[WatchEvent], None]:
+        return lambda event: self.put(step)

@@ -20,7 +20,12 @@ from kavka.server.controller.new_topics import Defaults, NewTopic, TopicResult, 
 from kavka.server.controller.producer_ids import BLOCK_IDS, next_block
 from kavka.server.controller.reign import Reign
 from kavka.server.controller.topic_requests import TopicRequests, not_controller
-from kavka.server.coordination.api import Coordination, SessionEvent, WatchEvent
+from kavka.server.coordination.api import (
+    Coordination,
+    SessionEvent,
+    SessionExpired,
+    WatchEvent,
+)
 from kavka.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -131,13 +136,17 @@ class Controller:
         )
 
     def _controller_changed(self, event: WatchEvent) -> None:
-        self._tasks.spawn(self._see_controller(), name="controller election")
+        if not self._closed:
+            self._tasks.spawn(self._see_controller(), name="controller election")
 
     async def _see_controller(self) -> None:
-        current = await store.current_controller(self._coordination, self._controller_changed)
-        if current != self._settings.broker_id:
-            self._resign()
-        await self._elect()
+        try:
+            current = await store.current_controller(self._coordination, self._controller_changed)
+            if current != self._settings.broker_id:
+                self._resign()
+            await self._elect()
+        except SessionExpired:
+            return  # which has its own event
 
     def _moved(self) -> None:
         """A write was refused: somebody has taken over. Who, says the watch."""

@@ -15,10 +15,10 @@ from kavka.server.context import RequestContext
 from kavka.server.operations import CLUSTER_OPERATIONS, allowed_bits
 from kavka.wire.apis.describe_cluster import (
     ENDPOINT_BROKERS,
-    OPERATIONS_NOT_ASKED,
     BrokerResponse,
     DescribeClusterResponse,
 )
+from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
 from kavka.wire.errors import ErrorCode
 
 _ENDPOINT_CONTROLLERS = 2

@@ -140,6 +140,7 @@ class ReplicaManager:
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
         """A partition whose log can't be written is served no more (until a restart)."""
         replica.offline = True
+        self.logs.fail(replica.log)
         logger.error("%s-%d is offline, its log failed: %s", *replica.key, failure)
         self.purgatory.changed(replica.key)
 

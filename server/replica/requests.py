@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from kavka.log.errors import StorageError
 from kavka.seams import Tasks
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.controller.messages import (
@@ -70,6 +71,7 @@ class ControllerRequests:
         """Lead or follow, making logs that are missing."""
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
+        await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
         errors: dict[TopicPartition, ErrorCode] = {}
         settled = 0
         for topic in request.topic_states:
@@ -94,7 +96,7 @@ class ControllerRequests:
             if replica is None:
                 replica = self._host(topic, state.partition_index)
             self._apply(replica, state)
-        except OSError as failure:
+        except (OSError, StorageError) as failure:
             name = f"{topic.topic_name}-{state.partition_index}"
             logger.error("%s can't be served, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -104,12 +106,12 @@ class ControllerRequests:
         """Take over the log that the start-up found, or make one."""
         logs = self._replicas.logs
         overrides = self._topic_configs.get(topic.topic_name)
-        settings = log_settings(self._settings, overrides)
         log = logs.get(topic.topic_name, index)
         if log is None:
+            settings = log_settings(self._settings, overrides)
             log = logs.create(topic.topic_name, index, topic.topic_id, settings)
         else:
-            log.configure(settings)
+            logs.assign_topic_id(log, topic.topic_id)
         partition = Partition(
             self._settings.broker_id,
             high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
@@ -145,6 +147,8 @@ class ControllerRequests:
                 code = self._stop(topic.topic_name, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
+            if any(state.delete_partition for state in topic.partition_states):
+                self._topic_configs.forget(topic.topic_name)
             await self._tasks.sleep(0)
         return StopReplicaResponse(ErrorCode.NONE, errors)
 
@@ -156,8 +160,10 @@ class ControllerRequests:
                 return ErrorCode.FENCED_LEADER_EPOCH
             self._replicas.remove(topic, state.partition_index)
         if state.delete_partition:
+            logs = self._replicas.logs
             try:
-                self._replicas.delete_log(topic, state.partition_index)
+                if logs.get(topic, state.partition_index) is not None:
+                    logs.delete(topic, state.partition_index)
             except OSError as failure:
                 logger.error("%s-%d can't be deleted: %s", topic, state.partition_index, failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,20 +47,26 @@ def test_the_judge_finds_planted_faults(start_broker: StartBroker) -> None:
     CONFLUENT.write(broker.bootstrap, "faults", records, "none")
     broker.stop()
     assert assert_sound(broker.data_dir).records == len(records)
-    first = broker.data_dir / "faults-0" / f"{0:020}.log"
-    plant(first, -3)
-    assert "isvalid: false" in " ".join(dump([first], "--deep-iteration").complaints)
-    plant(first.with_suffix(".index"), 7)
-    assert "Index offset" in " ".join(dump([first.with_suffix(".index")]).complaints)
-    plant(first.with_suffix(".timeindex"), 7)
-    assert "timestamp mismatch" in " ".join(dump([first.with_suffix(".timeindex")]).complaints)
+    log = broker.data_dir / "faults-0" / f"{0:020}.log"
+    for suffix, position, complaint in (
+        (".log", -3, "isvalid: false"),
+        (".index", 3, "Index offset"),
+        (".timeindex", 7, "Index timestamp"),
+    ):
+        path = log.with_suffix(suffix)
+        with planted(path, position):
+            assert complaint in " ".join(dump([path], "--deep-iteration").complaints)
 
 
-def plant(path: Path, position: int) -> None:
-    """Turn one bit of a file around."""
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1
-    path.write_bytes(content)
+@contextmanager
+def planted(path: Path, position: int) -> Iterator[None]:
+    """A file with one bit turned around."""
+    sound = path.read_bytes()
+    broken = bytearray(sound)
+    broken[position] ^= 1
+    path.write_bytes(broken)
+    yield
+    path.write_bytes(sound)
 
 
 def create_topics(broker: BrokerProcess) -> None:

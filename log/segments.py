@@ -1,0 +1,104 @@
+"""The segments of a log in a row: which one holds an offset, and searches across them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from kavka.log.disk import Disk
+from kavka.log.scan import Extent
+from kavka.log.segment import DELETED, FILES, Segment
+
+
+class SegmentList:
+    """Segments with rising base offsets; the last is the active one."""
+
+    __slots__ = ("_bases", "_segments")
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._segments = list(segments)
+        self._bases = [segment.base_offset for segment in self._segments]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def first_base(self) -> int:
+        """Base offset of the first segment."""
+        return self._bases[0]
+
+    @property
+    def active(self) -> Segment:
+        """The last segment."""
+        return self._segments[-1]
+
+    def append(self, segment: Segment) -> None:
+        """Add a segment behind all others."""
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def slot(self, offset: int) -> int:
+        """Where the segment stands that `offset` belongs to; 0 for one before all."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def floor(self, offset: int) -> Segment:
+        """The segment that `offset` belongs to, by base offsets alone."""
+        return self._segments[bisect_right(self._bases, offset) - 1]
+
+    def since(self, offset: int) -> list[Segment]:
+        """The segments from the one that `offset` belongs to on."""
+        return self._segments[self.slot(offset) :]
+
+    def ends_before(self, segment: Segment, offset: int) -> bool:
+        """Whether all of `segment` lies below `offset`, because the next one does not."""
+        slot = bisect_right(self._bases, segment.base_offset)
+        return slot < len(self._bases) and self._bases[slot] <= offset
+
+    def locate(self, offset: int) -> tuple[Segment, Extent] | None:
+        """The first batch that ends at `offset` or later, and its segment; None: none does.
+
+        CorruptLogError when a segment that has to be looked at is damaged.
+        """
+        for slot in range(self.slot(offset), len(self._segments)):
+            extent = self._segments[slot].find(offset)
+            if extent is not None:
+                return self._segments[slot], extent
+        return None
+
+    def locate_timestamp(self, timestamp_ms: int, start: int) -> tuple[Segment, Extent] | None:
+        """The first batch with a timestamp not below, of those that end at `start` or later."""
+        for segment in self.since(start):
+            if segment.max_timestamp >= timestamp_ms:
+                extent = segment.find_timestamp(timestamp_ms, start)
+                if extent is not None:
+                    return segment, extent
+        return None
+
+    def locate_max_timestamp(self) -> tuple[Segment, Extent] | None:
+        """The first batch that holds the greatest timestamp of all."""
+        segment = max(self._segments, key=lambda candidate: candidate.max_timestamp)
+        extent = segment.find(segment.max_timestamp_offset) if segment.max_timestamp >= 0 else None
+        return None if extent is None else (segment, extent)
+
+    def remove(self, slot: int) -> Sequence[Segment]:
+        """Take the segments from `slot` on out of the row."""
+        removed = self._segments[slot:]
+        del self._segments[slot:]
+        del self._bases[slot:]
+        return removed
+
+
+def mark_deleted(disk: Disk, segments: Iterable[Segment]) -> list[str]:
+    """Rename the files of segments that are out of the row, last one first; the new paths."""
+    renamed = []
+    for segment in sorted(segments, key=lambda removed: -removed.base_offset):
+        segment.release()
+        for suffix in FILES:
+            path = segment.path_of(suffix)
+            if disk.fs.exists(path):
+                disk.fs.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
+    return renamed

@@ -1,0 +1,156 @@
+"""Settings made while the cluster runs: a topic's overrides and the brokers' dynamic settings.
+
+They live in `/config/topics` and `/config/brokers`. Whoever changes one also leaves a note under
+`/config/changes`, and every broker then reads that entity again. Nobody leaves a note for a topic
+that is being made, so whoever makes its first log here reads its settings first (`refresh`).
+
+Owns what is in the tree, as text; what the settings mean is `kavka.server.config`'s business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kavka.seams import Tasks
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import (
+    Coordination,
+    NoNode,
+    SessionExpired,
+    WatchEvent,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+
+logger = logging.getLogger(__name__)
+
+NOTE_EXPIRY_MS: Final = 15 * 60 * 1000
+"""Age, next to the newest note, at which a broker that sees a note removes it."""
+
+READS_MAX: Final = 500
+"""Entities read at once when all are loaded, before the loop gets a turn."""
+
+ConfigListener: TypeAlias = Callable[[str, str], object]
+"""Called with the kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`) and name that changed."""
+
+_KINDS: Final = (paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS)
+_NONE: Final[Mapping[str, str]] = {}
+
+
+class TopicConfigs:
+    """The settings as they are in the tree, kept current."""
+
+    def __init__(self, coordination: Coordination, *, tasks: Tasks) -> None:
+        self._coordination = coordination
+        self._tasks = tasks
+        self._settings: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._listeners: list[ConfigListener] = []
+        self._last_note = ""
+        """Name of the newest note that was followed; names rise."""
+        self._reader: asyncio.Task[None] | None = None
+        self._more = False
+        """Whether notes came while others were being followed."""
+
+    def get(self, name: str) -> Mapping[str, str]:
+        """A topic's overrides; never changed in place."""
+        return self._settings.get((paths.TOPIC_CONFIGS, name), _NONE)
+
+    def broker(self, broker_id: int) -> Mapping[str, str]:
+        """The dynamic settings of one broker."""
+        return self._settings.get((paths.BROKER_CONFIGS, str(broker_id)), _NONE)
+
+    def broker_defaults(self) -> Mapping[str, str]:
+        """The dynamic settings that hold for all brokers."""
+        return self._settings.get((paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY), _NONE)
+
+    def on_change(self, listener: ConfigListener) -> None:
+        """Call `listener` after each change, when the new settings are here already."""
+        self._listeners.append(listener)
+
+    async def load(self) -> None:
+        """Read everything, and every change from now on."""
+        notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
+        self._last_note = max(notes, default="")
+        for kind in _KINDS:
+            names = await self._coordination.children(f"/config/{kind}")
+            for start in range(0, len(names), READS_MAX):
+                await self._read([(kind, name) for name in names[start : start + READS_MAX]])
+                await self._tasks.sleep(0)
+
+    async def refresh(self, names: Iterable[str]) -> None:
+        """Read the overrides of these topics, known or not."""
+        await self._read([(paths.TOPIC_CONFIGS, name) for name in names])
+
+    def forget(self, name: str) -> None:
+        """Drop a deleted topic's overrides."""
+        self._settings.pop((paths.TOPIC_CONFIGS, name), None)
+
+    async def _read(self, entities: Sequence[tuple[str, str]]) -> None:
+        answers = [(entity, self._coordination.get(paths.config(*entity))) for entity in entities]
+        for entity, answer in answers:
+            try:
+                self._settings[entity] = paths.decode_config((await answer).data)
+            except NoNode:
+                self._settings[entity] = _NONE
+            except ValueError:
+                logger.exception("settings of %s %s can't be read", *entity)
+                self._settings.setdefault(entity, _NONE)
+
+    def _noted(self, event: WatchEvent) -> None:
+        self._more = True
+        if self._reader is None:
+            self._reader = self._tasks.spawn(self._follow_notes(), name="config changes")
+
+    async def _follow_notes(self) -> None:
+        try:
+            while self._more:
+                self._more = False
+                notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
+                new = [name for name in notes if name > self._last_note]
+                for name in new:
+                    await self._follow(f"{paths.CONFIG_CHANGES}/{name}")
+                self._last_note = max(new, default=self._last_note)
+                await self._remove_old(notes)
+        except SessionExpired:
+            return  # the broker goes down with it
+        finally:
+            self._reader = None
+
+    async def _follow(self, path: str) -> None:
+        """Read again what a note says has changed."""
+        try:
+            kind, name = paths.decode_config_change((await self._coordination.get(path)).data)
+        except NoNode:
+            return  # removed as old: what it said was read at the start
+        except (ValueError, KeyError):
+            logger.exception("config change %s can't be read", path)
+            return
+        if kind not in _KINDS:
+            return
+        await self._read([(kind, name)])
+        logger.info(
+            "settings of %s %s changed: %s", kind, name, ", ".join(self._settings[kind, name])
+        )
+        for listener in self._listeners:
+            listener(kind, name)
+
+    async def _remove_old(self, notes: Sequence[str]) -> None:
+        """Keep the notes few. Their age is told by the clock that stamped them."""
+        if not notes:
+            return
+        newest = await self._coordination.exists(f"{paths.CONFIG_CHANGES}/{notes[-1]}")
+        if newest is None:
+            return  # another broker was quicker
+        for name in notes[:-1]:
+            path = f"{paths.CONFIG_CHANGES}/{name}"
+            stat = await self._coordination.exists(path)
+            if stat is None:
+                continue
+            if newest.ctime - stat.ctime <= NOTE_EXPIRY_MS:
+                return
+            with suppress(NoNode):
+                await self._coordination.delete(path)

@@ -1,0 +1,136 @@
+"""Record batches for tests, built by kafka-python, and the same with one thing wrong."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from crc32c import crc32c
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+BASE_TIMESTAMP_MS = 1_700_000_000_000
+
+# Where the fields of a batch header lie (KIP-98), and how they are packed.
+FIELDS = {
+    "base_offset": (0, ">q"),
+    "batch_length": (8, ">i"),
+    "leader_epoch": (12, ">i"),
+    "magic": (16, ">b"),
+    "crc": (17, ">I"),
+    "attributes": (21, ">h"),
+    "last_offset_delta": (23, ">i"),
+    "base_timestamp": (27, ">q"),
+    "max_timestamp": (35, ">q"),
+    "producer_id": (43, ">q"),
+    "producer_epoch": (51, ">h"),
+    "base_sequence": (53, ">i"),
+    "record_count": (57, ">i"),
+}
+HEADER_BYTES = 61
+CRC_START = 21
+LOG_APPEND_TIME = 0x08
+CONTROL = 0x20
+
+
+class Written(NamedTuple):
+    """A record as a test writes it; the time is relative to BASE_TIMESTAMP_MS."""
+
+    key: bytes | None = None
+    value: bytes | None = b"value"
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    time_ms: int = 0
+
+
+def build(
+    records: Sequence[Written] = (Written(), Written(), Written()),
+    *,
+    codec: str = "none",
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
+) -> bytearray:
+    """A whole batch. `producer` is (id, epoch, first sequence)."""
+    builder = DefaultRecordBatchBuilder(2, CODECS[codec], transactional, *producer, 1 << 30)
+    for offset, one in enumerate(records):
+        added: Any = builder.append(
+            offset, BASE_TIMESTAMP_MS + one.time_ms, one.key, one.value, list(one.headers)
+        )
+        assert added is not None
+    return bytearray(builder.build())
+
+
+def build_legacy(magic: int) -> bytearray:
+    """A message set of magic 0 or 1."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    builder.append(0, BASE_TIMESTAMP_MS if magic else None, b"key", b"value")
+    return bytearray(builder.build())
+
+
+def read(batch: bytes | bytearray | memoryview) -> list[Any]:
+    """Its records as kafka-python reads them."""
+    return list(DefaultRecordBatch(bytearray(batch)))
+
+
+def patch(batch: bytearray, *, keep_crc: bool = False, **values: int) -> bytearray:
+    """A copy with other header fields; the CRC fits again unless it is to be kept."""
+    changed = bytearray(batch)
+    for name, value in values.items():
+        at, form = FIELDS[name]
+        struct.pack_into(form, changed, at, value)
+    if not keep_crc and "crc" not in values:
+        struct.pack_into(">I", changed, FIELDS["crc"][0], crc32c(bytes(changed[CRC_START:])))
+    return changed
+
+
+def around(payload: bytes, *, count: int, **values: int) -> bytearray:
+    """A batch whose records are these bytes, whatever they are."""
+    head = build([Written()])[:HEADER_BYTES]
+    length = HEADER_BYTES - 12 + len(payload)
+    return patch(
+        head + payload,
+        batch_length=length,
+        record_count=count,
+        last_offset_delta=count - 1,
+        **values,
+    )
+
+
+def varint(value: int) -> bytes:
+    """Zigzag, as records have it."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes(out) + bytes([rest])
+
+
+PLAIN = build()
+IDEMPOTENT = build(producer=(1000, 0, 0))
+
+REFUSED: dict[str, tuple[bytearray, str]] = {
+    "nothing": (bytearray(), "INVALID_RECORD"),
+    "less than a length": (PLAIN[:11], "INVALID_RECORD"),
+    "half a header": (PLAIN[:40], "INVALID_RECORD"),
+    "half the records": (PLAIN[:-5], "INVALID_RECORD"),
+    "a negative length": (patch(PLAIN, batch_length=-1), "CORRUPT_MESSAGE"),
+    "a length below any message": (patch(PLAIN, batch_length=13), "CORRUPT_MESSAGE"),
+    "a length of minus the prefix": (patch(PLAIN, batch_length=-12), "CORRUPT_MESSAGE"),
+    "magic 0": (build_legacy(0), "INVALID_RECORD"),
+    "magic 1": (build_legacy(1), "INVALID_RECORD"),
+    "magic 3": (patch(PLAIN, magic=3), "CORRUPT_MESSAGE"),
+    "magic -1": (patch(PLAIN, magic=-1), "CORRUPT_MESSAGE"),
+    "two batches": (PLAIN + PLAIN, "INVALID_RECORD"),
+    "a wrong CRC": (patch(PLAIN, crc=1), "CORRUPT_MESSAGE"),
+    "a flipped bit": (PLAIN[:-1] + bytes([PLAIN[-1] ^ 1]), "CORRUPT_MESSAGE"),
+    "a base offset": (patch(PLAIN, base_offset=5), "INVALID_RECORD"),
+    "no records": (patch(PLAIN, record_count=0, last_offset_delta=-1), "INVALID_RECORD"),
+    "minus one record": (patch(PLAIN, record_count=-1, last_offset_delta=-2), "INVALID_RECORD"),
+    "fewer records than offsets": (patch(PLAIN, record_count=2), "INVALID_RECORD"),
+    "more records than offsets": (patch(PLAIN, record_count=4), "INVALID_RECORD"),
+    "a control batch": (patch(PLAIN, attributes=CONTROL), "INVALID_RECORD"),
+    "no sequence": (patch(IDEMPOTENT, base_sequence=-1), "INVALID_RECORD"),
+}
+"""What a client may not send, and the code that Apache Kafka 4.3.1 gives for it."""

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import kavka.server
+from kavka.server.config import BrokerSettings, ConfigError, Listener
+from kavka.server.config.table import BROKER, TOPIC, broker_row, broker_rows
+from kavka.server.config.topics import topic_default
+from kavka.server.config.values import Type
+
+DAY_MS = 86_400_000
+
+
+def load(*overrides: str) -> BrokerSettings:
+    return BrokerSettings.load(overrides=overrides)
+
+
+def described(listeners: tuple[Listener, ...]) -> str:
+    return " ".join(f"{one.name},{one.host},{one.port}" for one in listeners)
+
+
+def retention_ms(settings: BrokerSettings) -> str:
+    rows = {key: broker_row(key) for key in settings.given}
+    values = {key: row.parse(settings.given[key].value) for key, row in rows.items() if row}
+    return str(topic_default(TOPIC["retention.ms"], values))
+
+
+def test_starts_as_kafka_does(recorded: Callable[[str], list[list[str | None]]]) -> None:
+    base = ["node.id=1", "log.dirs=d", "controller.listener.names=C"]
+    differing = {}
+    for given, *wanted in recorded("starts.tsv"):
+        try:
+            settings = load(*base, *filter(None, str(given).split("|")))
+        except ConfigError as error:
+            ours = ["refused", str(error)]
+        else:
+            ours = [
+                "ok",
+                described(settings.listeners),
+                described(settings.advertised_listeners),
+                " ".join(settings.log_dirs),
+                retention_ms(settings),
+            ]
+        if ours[0] != wanted[0] or (ours[0] == "ok" and ours != wanted):
+            differing[given] = (ours, wanted)
+    # broker.id's own default is what Kafka refuses beside a node.id; to us it says nothing.
+    assert list(differing) == ["broker.id=-1"]
+
+
+def test_defaults() -> None:
+    settings = load()
+    assert settings.broker_id == 1
+    assert settings.listeners == (Listener("PLAINTEXT", "", 9092),)
+    assert settings.advertised_listeners == settings.listeners
+    assert settings.log_dirs == ("/tmp/kafka-logs",)
+    assert settings.num_partitions == 1
+    assert settings.auto_create_topics_enable is True
+    assert settings.warnings == ()
+
+
+def test_each_field_has_one_row() -> None:
+    named = sorted(row.field for row in broker_rows() if row.field)
+    own = {"topic_defaults", "given", "warnings"}
+    assert named == sorted({field.name for field in dataclasses.fields(BrokerSettings)} - own)
+
+
+def test_each_field_is_read_somewhere() -> None:
+    """A setting is honoured, or its row says that it is not; never is it passed over."""
+    server = Path(kavka.server.__file__).parent
+    own = server / "config"
+    code = "".join(
+        path.read_text("utf-8") for path in server.rglob("*.py") if own not in path.parents
+    )
+    unread = [row.name for row in BROKER.values() if f"settings.{row.field}" not in code]
+    assert unread == []
+
+
+def test_rows_with_a_field_are_at_hand_at_start_up() -> None:
+    assert {row.name for row in broker_rows() if row.field} <= set(BROKER)
+
+
+def test_every_plain_field_takes_its_row_s_value() -> None:
+    texts = {Type.BOOLEAN: "false", Type.INT: "77777", Type.LONG: "77777", Type.STRING: "plaintext"}
+    plain = [row for row in BROKER.values() if row.field and row.type in texts]
+    assert len(plain) > 12
+    for row in plain:
+        text = texts[row.type]
+        value = getattr(load(f"{row.name}={text}"), row.field)
+        assert value in (row.parse(text), text.upper()), row.name
+
+
+def test_kafka_s_own_file_starts_a_broker(properties: Callable[[str], bytes]) -> None:
+    settings = BrokerSettings.load(properties("plain.properties"))
+    assert settings.broker_id == 1
+    assert settings.listeners == (Listener("PLAINTEXT", "127.0.0.1", 19092),)
+    assert settings.advertised_listeners == settings.listeners
+    assert settings.log_dirs == ("/tmp/kraft-combined-logs",)
+    assert settings.warnings == (
+        "no effect: process.roles, controller.quorum.bootstrap.servers "
+        "(Kavka's controller is in the broker, there is no KRaft quorum)",
+        "no effect: offsets.topic.replication.factor (consumer groups are not served yet)",
+        "no effect: share.coordinator.state.topic.replication.factor, "
+        "share.coordinator.state.topic.min.isr (share groups and streams groups are not served)",
+        "no effect: transaction.state.log.replication.factor, transaction.state.log.min.isr "
+        "(transactions are not served yet)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ("ssl.keystore.location=x", "ssl.keystore.location"),
+        ("sasl.enabled.mechanisms=PLAIN", "sasl.enabled.mechanisms"),
+        ("authorizer.class.name=x", "authorizer.class.name"),
+        ("zookeeper.connect=localhost:2181", "zookeeper.connect"),
+        ("quota.window.num=3", "quota.window.num"),
+        ("log.message.timestamp.type=LogAppendTime", "log.message.timestamp.type"),
+        ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable"),
+        ("listener.name.in.ssl.client.auth=required", "listener.name.in.ssl.client.auth"),
+        ("listener.name.in.plain.sasl.jaas.config=x", "listener.name.in.plain.sasl.jaas.config"),
+    ],
+)
+def test_refused_because_a_broker_that_ignores_it_would_be_wrong(given: str, key: str) -> None:
+    with pytest.raises(ConfigError, match="not supported: ") as caught:
+        load(given)
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["ssl.client.auth=none", "zookeeper.session.timeout.ms=18000", "log.retention.hours=168"],
+)
+def test_a_setting_at_its_default_says_nothing(given: str) -> None:
+    assert load(given).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [
+        ("log.retention.hours=1", "log.retention.hours (old records are not deleted yet)"),
+        ("log.cleanup.policy=compact", "log.cleanup.policy (topics are not compacted yet"),
+        ("num.io.threads=1", "num.io.threads (Kavka runs on one event loop"),
+        ("my.own=1", "my.own (not a setting of Apache Kafka 4.3 or of Kavka)"),
+        ("listener.name.in.max.connections=5", "listener.name.in.max.connections (connections"),
+        ("listener.name.in.num.partitions=5", "(a setting for one listener is not honoured yet)"),
+    ],
+)
+def test_settings_without_effect_are_told(given: str, warning: str) -> None:
+    (told,) = load(given).warnings
+    assert told.startswith("no effect: ")
+    assert warning in told
+
+
+def test_a_bad_value_is_told_with_place_and_range() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerSettings.load(b"# head\nnum.partitions=none\n", path="a.properties")
+    assert str(caught.value) == (
+        "num.partitions=none (a.properties, line 2): "
+        "the value must be a whole number from 1 to 2147483647"
+    )
+    assert caught.value.key == "num.partitions"
+    with pytest.raises(ConfigError, match=r"^num.partitions=0 \(variable KAVKA_NUM_PARTITIONS\)"):
+        BrokerSettings.load(environ={"KAVKA_NUM_PARTITIONS": "0"})
+    with pytest.raises(ConfigError, match=r"^listeners=x \(--override\): x is not of the form"):
+        load("listeners=x")
+
+
+def test_passwords_are_not_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("ssl.key.password=hush")
+    assert "hush" not in str(caught.value)
+    assert "ssl.key.password=[hidden] (--override)" in str(caught.value)
+
+
+def test_node_id_and_broker_id_are_one() -> None:
+    assert load("broker.id=7").broker_id == 7
+    assert load("node.id=7").broker_id == 7
+    assert load("node.id=7", "broker.id=7").broker_id == 7
+    assert load("node.id=7", "broker.id=-1").broker_id == 7
+    assert load("broker.id=-1").broker_id == 1
+    with pytest.raises(ConfigError, match=r"node.id=7 .* differs from broker.id=8 \(--override\)"):
+        load("node.id=7", "broker.id=8")
+    with pytest.raises(ConfigError, match="node.id=-3"):
+        load("node.id=-3")
+    with pytest.raises(ConfigError, match="broker.id=x"):
+        load("broker.id=x")
+
+
+def test_log_dirs_stand_above_log_dir() -> None:
+    assert load("log.dir=/a, /b").log_dirs == ("/a", "/b")
+    assert load("log.dir=/a", "log.dirs=/b").log_dirs == ("/b",)
+
+
+def test_listeners_of_a_kraft_controller_stay_closed() -> None:
+    settings = load("listeners=PLAINTEXT://h:1,CTL://h:2", "controller.listener.names=CTL")
+    assert settings.listeners == (Listener("PLAINTEXT", "h", 1),)
+    with pytest.raises(ConfigError, match="at least one listener"):
+        load("listeners=CTL://h:2", "controller.listener.names=CTL")
+
+
+def test_the_listener_between_brokers() -> None:
+    assert load().inter_broker_listener_name == "PLAINTEXT"
+    own = "listener.security.protocol.map=IN:PLAINTEXT"
+    settings = load("listeners=IN://h:1", own, "inter.broker.listener.name=in")
+    assert settings.inter_broker_listener_name == "IN"
+    with pytest.raises(ConfigError, match=r"\(not set\): PLAINTEXT is none of .* listeners IN"):
+        load("listeners=IN://h:1", own)
+
+
+def test_a_controller_alone_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be a controller alone"):
+        load("process.roles=controller")
+
+
+def test_times_in_several_units() -> None:
+    assert load().topic_defaults.segment_ms == 7 * DAY_MS
+    assert load("log.roll.hours=24").topic_defaults.segment_ms == DAY_MS
+    assert load("log.roll.hours=24", "log.roll.ms=5").topic_defaults.segment_ms == 5
+    assert load("log.flush.scheduler.interval.ms=9").topic_defaults.flush_ms == 9
+    both = load("log.flush.scheduler.interval.ms=9", "log.flush.interval.ms=3")
+    assert both.topic_defaults.flush_ms == 3
+
+
+def test_settings_cannot_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load().num_partitions = 2  # type: ignore[misc]

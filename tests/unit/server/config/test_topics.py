@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from kavka.log.settings import LogSettings
+from kavka.server.config import (
+    BrokerSettings,
+    log_settings,
+    topic_warnings,
+    validate_topic_configs,
+)
+from kavka.server.config.table import TOPIC
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def answer(configs: dict[str, str | None]) -> list[str | None]:
+    try:
+        validate_topic_configs(configs)
+    except ApiError as error:
+        assert error.code is ErrorCode.INVALID_CONFIG
+        return ["InvalidConfigurationException", error.message]
+    return ["ok"]
+
+
+def test_topics_are_refused_in_kafka_s_words(
+    recorded: Callable[[str], list[list[str | None]]],
+) -> None:
+    lines = recorded("topics.tsv")
+    assert len(lines) > 60
+    for given, *wanted in lines:
+        pairs = [one.partition("=") for one in str(given).split("|")]
+        configs = {key: text if equals else None for key, equals, text in pairs}
+        assert answer(configs) == wanted, given
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("message.timestamp.type", "LogAppendTime"), ("remote.storage.enable", "true")],
+)
+def test_what_would_be_silently_wrong_is_refused(key: str, text: str) -> None:
+    code, message = answer({key: text})
+    assert code == "InvalidConfigurationException"
+    assert str(message).startswith(f"{key}={text} is not supported: ")
+
+
+def test_what_is_safe_to_leave_out_is_told() -> None:
+    configs = {
+        "cleanup.policy": "compact",
+        "retention.ms": "60000",
+        "retention.bytes": "1",
+        "segment.bytes": "2000000",
+        "compression.type": "producer",
+        "message.timestamp.type": "CreateTime",
+    }
+    validate_topic_configs(configs)
+    assert topic_warnings(configs) == [
+        "no effect: cleanup.policy=compact "
+        "(topics are not compacted yet, so old values of a key stay)",
+        "no effect: retention.ms=60000, retention.bytes=1 (old records are not deleted yet)",
+    ]
+
+
+def test_log_settings_without_configs_are_the_broker_s() -> None:
+    broker = BrokerSettings.load(overrides=["log.segment.bytes=2000000", "message.max.bytes=5"])
+    settings = log_settings(broker, {})
+    assert settings is broker.topic_defaults
+    assert settings.segment_bytes == 2_000_000
+    assert settings.max_message_bytes == 5
+
+
+def test_configs_of_a_topic_stand_above_the_broker_s() -> None:
+    broker = BrokerSettings.load(overrides=["log.segment.bytes=2000000"])
+    settings = log_settings(broker, {"segment.bytes": " 3000000 ", "retention.ms": "5"})
+    assert settings == dataclasses.replace(broker.topic_defaults, segment_bytes=3_000_000)
+
+
+def test_segments_for_tests_may_be_tiny() -> None:
+    broker = BrokerSettings.load()
+    configs = {"internal.segment.bytes": "100", "segment.bytes": "3000000"}
+    assert log_settings(broker, configs).segment_bytes == 100
+
+
+def test_names_that_are_not_known_leave_a_log_alone() -> None:
+    broker = BrokerSettings.load()
+    assert log_settings(broker, {"from.the.future": "1"}) is broker.topic_defaults
+
+
+def test_each_field_of_a_log_has_one_row() -> None:
+    named = sorted(row.field for row in TOPIC.values() if row.field)
+    assert named == sorted(field.name for field in dataclasses.fields(LogSettings))
+    for row in TOPIC.values():
+        assert row.field in ("", row.name.replace(".", "_"))
+
+
+def test_every_field_of_a_log_takes_its_topic_s_value() -> None:
+    broker = BrokerSettings.load()
+    for row in TOPIC.values():
+        if row.field:
+            settings = log_settings(broker, {row.name: "1048577"})
+            assert getattr(settings, row.field) == 1_048_577, row.name

@@ -1,0 +1,357 @@
+"""Record batches: what kafka-python builds is read and passes, what is damaged does not."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
+
+from kavka.wire import records as wire_records
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import (
+    LZ4,
+    BatchHeader,
+    FirstAtOrAfter,
+    check_batch,
+    crc_of,
+    first_at_or_after,
+    iter_records,
+    payload_of,
+    read_header,
+    read_varint,
+    stamp,
+)
+from support import batches
+from support.batches import BASE_TIMESTAMP_MS, Written
+
+LIMIT_BYTES = 1 << 24
+
+HEADERS = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3)
+RECORDS = st.lists(
+    st.builds(
+        Written,
+        key=st.none() | st.binary(max_size=20),
+        value=st.none() | st.binary(max_size=300),
+        headers=HEADERS,
+        time_ms=st.integers(-(10**9), 10**9),
+    ),
+    min_size=1,
+    max_size=8,
+)
+CODEC = st.sampled_from(sorted(batches.CODECS))
+
+
+def opened(batch: bytearray) -> tuple[BatchHeader, Any]:
+    header = check_batch(memoryview(batch))
+    return header, payload_of(header, batch, LIMIT_BYTES)
+
+
+# -- header ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    records=RECORDS,
+    codec=CODEC,
+    producer=st.sampled_from([(-1, -1, -1), (7, 3, 0), (7, 3, 2**31 - 1)]),
+    transactional=st.booleans(),
+)
+def test_what_the_library_builds_passes(
+    records: list[Written], codec: str, producer: tuple[int, int, int], transactional: bool
+) -> None:
+    batch = batches.build(records, codec=codec, producer=producer, transactional=transactional)
+    header = check_batch(memoryview(batch))
+    theirs = DefaultRecordBatch(bytearray(batch))
+    assert theirs.validate_crc()
+    assert header == read_header(batch)
+    assert header.size == len(batch)
+    assert (header.base_offset, header.last_offset) == (theirs.base_offset, theirs.last_offset)
+    assert header.compression == theirs.compression_type
+    assert header.base_timestamp == theirs.first_timestamp
+    assert header.max_timestamp == theirs.max_timestamp
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == producer
+    assert header.is_transactional == theirs.is_transactional == transactional
+    assert not header.is_control
+    assert header.record_count == len(records)
+
+
+@pytest.mark.parametrize("name", batches.REFUSED)
+def test_what_a_client_may_not_send_is_refused(name: str) -> None:
+    batch, code = batches.REFUSED[name]
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(batch))
+    assert refusal.value.code.name == code
+    assert refusal.value.message
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_is_refused(codec: int) -> None:
+    """Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR, which tells the client nothing."""
+    batch = batches.patch(batches.PLAIN, attributes=codec)
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(batch))
+    assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_zstd_is_refused_where_the_version_has_none() -> None:
+    for codec in ("none", "gzip", "snappy", "lz4"):
+        check_batch(memoryview(batches.build(codec=codec)), LZ4)
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(batches.build(codec="zstd")), LZ4)
+    assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_a_client_may_not_set_the_time_of_the_append() -> None:
+    """Apache Kafka 4.3.1 takes such a batch for a CreateTime topic and clears the flag."""
+    batch = batches.patch(batches.PLAIN, attributes=batches.LOG_APPEND_TIME)
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(batch))
+    assert refusal.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("more", [b"12345", b"\0" * 20, bytes(batches.PLAIN[:-5])])
+def test_nothing_may_follow_the_batch(more: bytes) -> None:
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(batches.PLAIN + more))
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+
+
+@settings(deadline=None)
+@given(at=st.integers(0, len(batches.IDEMPOTENT) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_found(at: int, bit: int) -> None:
+    damaged = bytearray(batches.IDEMPOTENT)
+    damaged[at] ^= 1 << bit
+    if 12 <= at < 16:  # the leader epoch is the broker's to write, and outside the CRC
+        check_batch(memoryview(damaged))
+        return
+    with pytest.raises(ApiError) as refusal:
+        check_batch(memoryview(damaged))
+    assert refusal.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+@settings(deadline=None)
+@given(garbage=st.binary(max_size=120))
+def test_garbage_is_refused(garbage: bytes) -> None:
+    with pytest.raises(ApiError):
+        check_batch(memoryview(garbage))
+
+
+def test_every_refusal_has_a_reason() -> None:
+    """The quick check and the search for its reason hold the same rules."""
+    for name, (batch, _) in batches.REFUSED.items():
+        refusal = wire_records._refusal(memoryview(batch), wire_records.ZSTD)
+        assert ("sequence" in str(refusal)) == (name == "no sequence"), name
+
+
+def test_a_stamp_changes_offset_and_epoch_and_nothing_else() -> None:
+    batch = bytearray(batches.PLAIN)
+    before = read_header(batch)
+    stamp(memoryview(batch), 1_234_567_890_123, 42)
+    after = read_header(batch)
+    assert after == before._replace(base_offset=1_234_567_890_123, leader_epoch=42)
+    assert crc_of(batch) == after.crc
+    theirs = DefaultRecordBatch(batch)
+    assert theirs.validate_crc()
+    assert [one.offset for one in theirs][0] == 1_234_567_890_123
+
+
+def test_sequences_wrap() -> None:
+    batch = batches.build(producer=(7, 0, 2**31 - 2))
+    assert read_header(batch).last_sequence == 0
+
+
+def test_a_header_is_read_at_a_position() -> None:
+    assert read_header(b"\0" * 10 + batches.PLAIN, 10) == read_header(batches.PLAIN)
+    with pytest.raises(struct.error):
+        read_header(batches.PLAIN[:60])
+
+
+# -- records --------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(records=RECORDS, codec=CODEC)
+def test_records_are_read_as_the_library_reads_them(records: list[Written], codec: str) -> None:
+    batch = batches.build(records, codec=codec)
+    header, payload = opened(batch)
+    found = [
+        (
+            header.base_offset + one.offset_delta,
+            header.base_timestamp + one.timestamp_delta,
+            None if one.key is None else bytes(one.key),
+            None if one.value is None else bytes(one.value),
+            [(str(name, "utf-8"), content) for name, content in one.headers],
+        )
+        for one in iter_records(header, payload)
+    ]
+    theirs = [
+        (one.offset, one.timestamp, one.key, one.value, list(one.headers))
+        for one in batches.read(batch)
+    ]
+    assert found == theirs
+    assert [(key, value) for _, _, key, value, _ in found] == [
+        (one.key, one.value) for one in records
+    ]
+
+
+def test_records_come_lazily_and_are_views() -> None:
+    batch = batches.build()
+    header, payload = opened(batch)
+    first = next(iter_records(header, payload))
+    assert isinstance(first.value, memoryview)
+    assert first.value.obj is batch
+
+
+def record(body: bytes, *, told_bytes: int | None = None) -> bytes:
+    """A record of these bytes after its length."""
+    return batches.varint(len(body) if told_bytes is None else told_bytes) + body
+
+
+V = batches.varint
+GOOD = V(0)[:0] + b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(0)
+"""Attributes, both deltas, null key, null value, no headers."""
+
+BROKEN = {
+    "nothing": (b"", 1),
+    "fewer records than told": (record(GOOD), 2),
+    "more bytes than records": (record(GOOD) + b"\0", 1),
+    "a length of zero": (b"\0" * 7, 1),
+    "a negative length": (record(GOOD, told_bytes=-3), 1),
+    "a length past the end": (record(GOOD, told_bytes=90), 1),
+    "a length too short": (record(GOOD, told_bytes=4) + b"\0" * 4, 1),
+    "a key past the record": (record(b"\0" + V(0) + V(0) + V(50) + V(-1) + V(0)), 1),
+    "a value past the record": (record(b"\0" + V(0) + V(0) + V(-1) + V(50) + V(0)), 1),
+    "a key of two gigabytes": (record(b"\0" + V(0) + V(0) + V(2**31 - 1) + V(-1)), 1),
+    "minus one header": (record(b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(-1)), 1),
+    "a billion headers": (record(b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(10**9)), 1),
+    "a header without a name": (record(GOOD[:-1] + V(1) + V(-1) + V(-1)), 1),
+    "half a header": (record(GOOD[:-1] + V(1) + V(0)), 1),
+    "an endless varint": (b"\xff" * 30, 1),
+    "an endless delta": (record(b"\0" + b"\xff" * 20), 1),
+    "too many records for the bytes": (record(GOOD), 2**31 - 1),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_malformed_records_are_refused(name: str) -> None:
+    payload, count = BROKEN[name]
+    header, inner = opened(batches.around(payload, count=count))
+    with pytest.raises(ApiError) as refusal:
+        list(iter_records(header, inner))
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+    try:
+        first_at_or_after(header, inner, BASE_TIMESTAMP_MS * 2)  # looks at less, and at most fails
+    except ApiError as failure:
+        assert failure.code is ErrorCode.INVALID_RECORD
+
+
+def test_the_shortest_record_is_read() -> None:
+    header, payload = opened(batches.around(record(GOOD) * 3, count=3))
+    assert len(record(GOOD)) == wire_records.RECORD_BYTES_MIN
+    assert [one.value for one in iter_records(header, payload)] == [None] * 3
+
+
+@settings(deadline=None)
+@given(payload=st.binary(max_size=200), count=st.integers(1, 40))
+def test_garbage_inside_is_refused_or_read(payload: bytes, count: int) -> None:
+    header, inner = opened(batches.around(payload, count=count))
+    try:
+        assert len(list(iter_records(header, inner))) == count
+    except ApiError as refusal:
+        assert refusal.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@given(data=st.data())
+def test_varints(bits: int, data: st.DataObject) -> None:
+    value = data.draw(st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
+    written = batches.varint(value)
+    assert read_varint(b"__" + written + b"__", 2, bits) == (value, 2 + len(written))
+
+
+# -- offsets by time ------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    times=st.lists(st.integers(-100, 100), min_size=1, max_size=10),
+    codec=CODEC,
+    wanted=st.integers(-110, 110),
+    from_offset=st.integers(0, 11),
+)
+def test_the_first_record_that_is_not_older(
+    times: list[int], codec: str, wanted: int, from_offset: int
+) -> None:
+    batch = batches.build([Written(time_ms=time) for time in times], codec=codec)
+    header, payload = opened(batch)
+    found = first_at_or_after(header, payload, BASE_TIMESTAMP_MS + wanted, from_offset)
+    theirs = [
+        (one.offset, one.timestamp)
+        for one in batches.read(batch)
+        if one.timestamp >= BASE_TIMESTAMP_MS + wanted and one.offset >= from_offset
+    ]
+    assert found == (theirs[0] if theirs else None)
+
+
+@given(times=st.lists(st.integers(-100, 100), min_size=1, max_size=10))
+def test_the_record_of_the_greatest_time(times: list[int]) -> None:
+    header, payload = opened(batches.build([Written(time_ms=time) for time in times]))
+    found = first_at_or_after(header, payload, header.max_timestamp)
+    assert found == (times.index(max(times)), header.max_timestamp)
+
+
+def test_offsets_of_the_log_are_found() -> None:
+    batch = batches.build([Written(time_ms=time) for time in (0, 5, 10)])
+    stamp(memoryview(batch), 1000, 3)
+    header = read_header(batch)
+    payload = payload_of(header, batch, LIMIT_BYTES)
+    assert first_at_or_after(header, payload, BASE_TIMESTAMP_MS + 1) == (
+        1001,
+        BASE_TIMESTAMP_MS + 5,
+    )
+
+
+def test_with_the_time_of_the_append_all_records_have_one_time() -> None:
+    batch = batches.patch(
+        batches.build([Written(time_ms=time) for time in (0, 5, 10)]),
+        attributes=batches.LOG_APPEND_TIME,
+        max_timestamp=BASE_TIMESTAMP_MS + 77,
+    )
+    header = read_header(batch)
+    payload = payload_of(header, batch, LIMIT_BYTES)
+    assert first_at_or_after(header, payload, BASE_TIMESTAMP_MS + 70, 1) == (
+        1,
+        BASE_TIMESTAMP_MS + 77,
+    )
+    assert first_at_or_after(header, payload, BASE_TIMESTAMP_MS + 78) is None
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
+def test_a_search_in_steps_finds_the_same(step: int) -> None:
+    header, payload = opened(batches.build([Written(time_ms=time) for time in range(20)]))
+    for wanted in (0, 7, 19, 20):
+        search = FirstAtOrAfter(header, payload, BASE_TIMESTAMP_MS + wanted)
+        steps = 1
+        while not search.step(step):
+            steps += 1
+        assert search.found == first_at_or_after(header, payload, BASE_TIMESTAMP_MS + wanted)
+        assert steps == min(wanted, 20) // step + 1
+
+
+def test_a_batch_of_many_records_is_not_looked_through_at_once() -> None:
+    looks = 0
+
+    class Counted(bytes):
+        def __getitem__(self, key: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().__getitem__(key)
+
+    header, payload = opened(batches.build([Written() for _ in range(1000)]))
+    search = FirstAtOrAfter(header, Counted(payload), BASE_TIMESTAMP_MS * 2)
+    assert not search.step(10)
+    assert looks < 100
