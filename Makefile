@@ -63,7 +63,7 @@ format: $(FOR_TEST) ## put the sources into the project's form
 	@$(BIN)/ruff format .
 
 crash: $(FOR_TEST) ## kill a broker under load, 50 times (CRASH_ROUNDS=), and count the records
-	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest tests/broker -k crash
+	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
 
 bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench

@@ -18,8 +18,10 @@ from bench.peers import Kavka
 from bench.run import Run
 
 TOP_LINES: Final = 30
+TOP_PARTS: Final = 8
 SAMPLES_PER_S: Final = 999
 WAIT_S: Final = 10.0
+REPORT_TIMEOUT_S: Final = 60
 
 
 def profiled(home: Path) -> Kavka:
@@ -60,12 +62,18 @@ def _perf(pid: int, samples: Path) -> Iterator[None]:
 
 
 def _perf_report(samples: Path) -> str:
-    command = ["perf", "report", "--stdio", "-i", str(samples), "--sort", "dso,symbol"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    lines = [line.rstrip() for line in done.stdout.splitlines() if "%" in line and "#" not in line]
-    if not lines:
-        return f"perf gave nothing: {done.stderr[-300:]}"
-    return "\n".join(["perf, share of the broker's CPU:", *lines[:TOP_LINES]])
+    by_part = _perf_lines(samples, "dso")[:TOP_PARTS]
+    by_function = _perf_lines(samples, "dso,symbol")[:TOP_LINES]
+    heading = "perf, share of the broker's CPU by part, and by function:"
+    return "\n".join([heading, *by_part, "", *by_function])
+
+
+def _perf_lines(samples: Path, key: str) -> list[str]:
+    command = ["perf", "report", "--stdio", "-i", str(samples), "--sort", key]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_TIMEOUT_S)
+    lines = done.stdout.splitlines()
+    found = [line.rstrip(" -") for line in lines if "%" in line and not line.startswith("#")]
+    return found or [f"perf gave nothing: {done.stderr[-300:]}"]
 
 
 @contextmanager

@@ -6,8 +6,8 @@ A stage bounds itself by time and, where it moves much data, by bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -154,24 +154,21 @@ def end_to_end_librdkafka(run: Run) -> None:
     run.add(f"{name}.cpu", 100 * meter.broker_s / meter.wall_s)
 
 
-def idle(run: Run) -> None:
-    """Open connections that have said hello and then nothing: memory, CPU, others' latency."""
+def idle_memory(run: Run) -> None:
+    """What open connections that have said hello, and then nothing, take of a fresh broker."""
     before_mb = run.peer.rss_mb()
-    hello = frames.api_versions()
-    with ExitStack() as stack:
-        crowd = []
-        for _ in range(IDLE_CONNECTIONS):
-            connection = stack.enter_context(raw.Connection(run.peer.port))
-            connection.ask(hello)
-            crowd.append(connection)
+    with _crowd(run):
         time.sleep(1)
         run.add("idle.rss", run.peer.rss_mb() - before_mb)
         with run.meter("idle") as meter:
             time.sleep(REST_S)
         run.add("idle.cpu", 100 * meter.broker_s / meter.wall_s)
+
+
+def idle_end_to_end(run: Run) -> None:
+    """Others' latency beside idle connections."""
+    with _crowd(run):
         end_to_end(run, "idle-e2e")
-        for connection in crowd:
-            connection.ask(hello)  # it still serves every one
 
 
 def lag(run: Run, name: str, key: str) -> None:
@@ -239,6 +236,7 @@ class Stage(NamedTuple):
 
 STAGES: Final = (
     Stage("rest", rest),
+    Stage("idle-memory", idle_memory),
     Stage("warm-up", warm_up),
     Stage("pace", pace, repeat=True),
     *(Stage(f"produce-{key}", partial(produce, key=key), repeat=True) for key in BATCHES),
@@ -250,13 +248,28 @@ STAGES: Final = (
     Stage("lag-16k", partial(lag, name="lag-16k", key="16k-1k"), repeat=True),
     Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k"), repeat=True),
     Stage("e2e-librdkafka", end_to_end_librdkafka),
-    Stage("idle", idle),
+    Stage("idle-e2e", idle_end_to_end),
     Stage("librdkafka-1k", partial(librdkafka_producer, name="librdkafka-1k", value_bytes=1024)),
     Stage("librdkafka-100", partial(librdkafka_producer, name="librdkafka-100", value_bytes=100)),
     Stage("java-1k", partial(java_producer, name="java-1k", value_bytes=1024)),
     Stage("java-100", partial(java_producer, name="java-100", value_bytes=100)),
     Stage("end", end),
 )
+
+
+@contextmanager
+def _crowd(run: Run) -> Iterator[None]:
+    """IDLE_CONNECTIONS connections; each must be served at the beginning and at the end."""
+    hello = frames.api_versions()
+    with ExitStack() as stack:
+        crowd = []
+        for _ in range(IDLE_CONNECTIONS):
+            connection = stack.enter_context(raw.Connection(run.peer.port))
+            connection.ask(hello)
+            crowd.append(connection)
+        yield
+        for connection in crowd:
+            connection.ask(hello)
 
 
 @cache

@@ -6,9 +6,11 @@ that rolling, closing or deleting meanwhile does not disturb it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kavka.log.fs import File, FileSystem
+from kavka.log.segment import INDEX, TIME_INDEX, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,48 @@ class FlushPlan:
                 continue
         for directory in self.directories:
             self.fs.sync_dir(directory)
+
+
+class Unsynced:
+    """Small files and directories that were written and not fsynced, in order."""
+
+    __slots__ = ("_directories", "_paths")
+
+    def __init__(self) -> None:
+        self._paths: dict[str, None] = {}
+        self._directories: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._directories)
+
+    def add(self, path: str) -> None:
+        """The file or directory at `path` was written or renamed."""
+        self._paths[path] = None
+        self._directories[path.rpartition("/")[0]] = None
+
+    def take(
+        self,
+        fs: FileSystem,
+        segments: Sequence[Segment],
+        *,
+        offset: int,
+        truncations: int,
+        made_ms: int,
+    ) -> FlushPlan:
+        """A plan for these, and for `segments`, whose index files are brought up to date."""
+        paths = []
+        for segment in segments:
+            segment.write_indexes()
+            paths += [segment.path_of(INDEX), segment.path_of(TIME_INDEX)]
+        plan = FlushPlan(
+            fs=fs,
+            files=tuple(segment.file for segment in segments),
+            paths=(*paths, *self._paths),
+            directories=tuple(self._directories),
+            offset=offset,
+            truncations=truncations,
+            made_ms=made_ms,
+        )
+        self._paths.clear()
+        self._directories.clear()
+        return plan

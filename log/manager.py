@@ -20,8 +20,8 @@ from kavka.log.directory import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.fs import FileSystem, Lock
-from kavka.log.partition_log import PartitionLog
-from kavka.log.recovery import Checkpointed, LogPlace, create_log, load_log
+from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.recovery import Checkpointed, create_log, load_log
 from kavka.log.scan import BatchScanner
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random
@@ -35,20 +35,34 @@ INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckpointPlan:
-    """Checkpoint files to write, and directories whose names changed."""
+    """The checkpoint files as they were at one moment, and directories whose names changed."""
 
     fs: FileSystem
+    serial: int
     files: tuple[tuple[str, bytes], ...]
     directories: tuple[str, ...]
+    done: bool = False
+    superseded: bool = False
+    """Set when a later plan has to have the last word; this one then leaves the files alone."""
 
     def run(self) -> None:
         """Write them, with fsync; may run in a thread, one plan at a time. OSError."""
-        for path, data in self.files:
-            self.fs.write_atomic(path, data, sync=True)
+        temporary = [f"{path}.{self.serial}.tmp" for path, _ in self.files]
+        for name, (_, data) in zip(temporary, self.files, strict=True):
+            file = self.fs.create(name)
+            file.pwrite(data, 0)
+            file.sync()
+            file.close()
+        for name, (path, _) in zip(temporary, self.files, strict=True):
+            if self.superseded:
+                self.fs.remove(name)
+            else:
+                self.fs.rename(name, path)
         for directory in self.directories:
             self.fs.sync_dir(directory)
+        self.done = not self.superseded
 
 
 class LogManager:
@@ -73,10 +87,13 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._parents: dict[TopicPartition, str] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._stale: set[TopicPartition] = set()  # in checkpoint files without having a log
+        # keys in checkpoint files that have no log, with the newest plan that may name them
+        self._stale: dict[TopicPartition, int] = {}
+        self._plans: list[CheckpointPlan] = []  # those that may not have been run yet
+        self._serial = 0
+        self._saved_serial = 0
         self._unclean: set[str] = set()  # directories that will not be marked as closed in order
         self._garbage: list[str] = []
-        self._renamed_in: dict[str, None] = {}
         self._locks: list[Lock] = []
 
     def __iter__(self) -> Iterator[PartitionLog]:
@@ -102,7 +119,7 @@ class LogManager:
         StorageError: one is in use, or they don't belong together.
         """
         for directory in self._directories:
-            self._fs.make_dir(directory)
+            self._make_directory(directory)
             try:
                 self._locks.append(self._fs.lock(f"{directory}/{names.LOCK_FILE}"))
             except BlockingIOError as error:
@@ -117,6 +134,13 @@ class LogManager:
                 f"{', '.join(self._directories)}; see their {names.META_FILE}"
             )
         return found[0] if found else None
+
+    def _make_directory(self, directory: str) -> None:
+        if directory and not self._fs.exists(directory):
+            parent = directory.rpartition("/")[0]
+            self._make_directory(parent)
+            self._fs.make_dir(directory)
+            self._fs.sync_dir(parent or ("/" if directory.startswith("/") else "."))
 
     def _read_meta(self, directory: str) -> Meta | None:
         path = f"{directory}/{names.META_FILE}"
@@ -164,7 +188,9 @@ class LogManager:
             self._logs[key] = log
             self._parents[key] = directory
         self._high_watermarks |= {key: watermarks[key] for key in found if key in watermarks}
-        self._stale.update(key for key in (*points, *starts) if key not in self._logs)
+        for key in (*points, *starts):
+            if key not in self._logs:
+                self._stale[key] = self._serial
 
     def _take_clean_marker(self, directory: str) -> bool:
         path = f"{directory}/{names.CLEAN_SHUTDOWN_FILE}"
@@ -192,6 +218,8 @@ class LogManager:
         for name in self._fs.list_dir(directory):
             path = f"{directory}/{name}"
             if not self._fs.is_dir(path):
+                if name.endswith(".tmp"):
+                    self._fs.remove(path)
                 continue
             if names.is_deleted(name):
                 self._garbage.append(path)
@@ -229,9 +257,10 @@ class LogManager:
         key = (topic, partition)
         if key in self._logs:
             raise StorageError(f"there is a log of {names.log_name(topic, partition)} already")
-        if key in self._stale:
+        if self._is_stale(key):
             # an earlier log's recovery point and start offset may not be taken for this one's
-            self.checkpoint(None).run()
+            self._checkpoint_now()
+        self._stale.pop(key, None)
         counts = dict.fromkeys(self._directories, 0)
         for parent in self._parents.values():
             counts[parent] += 1
@@ -276,8 +305,7 @@ class LogManager:
         path = f"{parent}/{names.delete_name(topic, partition, unique)}"
         self._fs.rename(log.directory, path)
         self._garbage.append(path)
-        self._renamed_in[parent] = None
-        self._stale.add(key)
+        self._stale[key] = self._serial
 
     def fail(self, log: PartitionLog) -> None:
         """Serve a log no more whose files can't be relied on; they stay as they are."""
@@ -291,7 +319,7 @@ class LogManager:
         point = log.recovery_point
         log.truncate_to(offset)
         if log.recovery_point < point:
-            self.checkpoint(None).run()
+            self._checkpoint_now()
 
     def take_garbage(self) -> list[str]:
         """Files and directories that can be removed, for `remove_garbage` in a thread."""
@@ -320,10 +348,26 @@ class LogManager:
             if high_watermarks is not None:
                 here = {key: high_watermarks[key] for key in logs if key in high_watermarks}
                 files.append((f"{directory}/{names.HIGH_WATERMARKS_FILE}", encode_offsets(here)))
-        directories = tuple(self._renamed_in)
-        self._renamed_in.clear()
-        self._stale.clear()
-        return CheckpointPlan(self._fs, tuple(files), directories)
+        self._forget_finished()
+        self._serial += 1
+        plan = CheckpointPlan(self._fs, self._serial, tuple(files), tuple(self._directories))
+        self._plans.append(plan)
+        return plan
+
+    def _checkpoint_now(self, watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """Have what is true now on the disk when this returns, whatever a thread is writing."""
+        for running in self._plans:
+            running.superseded = True
+        self.checkpoint(watermarks).run()
+
+    def _forget_finished(self) -> None:
+        saved = [plan.serial for plan in self._plans if plan.done]
+        self._saved_serial = max(saved, default=self._saved_serial)
+        self._plans = [plan for plan in self._plans if plan.serial > self._saved_serial]
+
+    def _is_stale(self, key: TopicPartition) -> bool:
+        self._forget_finished()
+        return self._stale.get(key, -1) >= self._saved_serial
 
     # --- stop
 
@@ -336,7 +380,7 @@ class LogManager:
             except OSError as error:
                 self._unclean.add(self._parents[key])
                 logger.error("%s can't be closed in order: %s", log.directory, error)
-        self.checkpoint(high_watermarks).run()
+        self._checkpoint_now(high_watermarks)
         for directory in self._directories:
             if directory not in self._unclean:
                 path = f"{directory}/{names.CLEAN_SHUTDOWN_FILE}"

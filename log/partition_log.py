@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.log.checkpoint import encode_epochs
 from kavka.log.disk import Disk
 from kavka.log.epochs import LeaderEpochs
-from kavka.log.flush import FlushPlan
+from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.fs import File
 from kavka.log.producer_state import AppendedBatch, ProducerEntry, ProducerStates
 from kavka.log.replay import replay_producers
 from kavka.log.scan import Extent
-from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
+from kavka.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
@@ -36,6 +37,18 @@ _LOOK: Final = -(1 << 63)
 
 PLACES_MAX: Final = 64
 """Offsets whose file position is remembered: where readers are likely to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Which log, and what it needs to work."""
+
+    disk: Disk
+    directory: str
+    topic: str
+    partition: int
+    settings: LogSettings
+    now_ms: int
 
 
 class Appended(NamedTuple):
@@ -69,8 +82,6 @@ class PartitionLog:
         "_flushed_ms",
         "_garbage",
         "_last_offset_max",
-        "_loose_dirs",
-        "_loose_paths",
         "_places",
         "_producers",
         "_roll_after",
@@ -79,6 +90,7 @@ class PartitionLog:
         "_snapshots",
         "_torn",
         "_truncations",
+        "_unsynced",
         "directory",
         "end_offset",
         "partition",
@@ -91,11 +103,7 @@ class PartitionLog:
 
     def __init__(
         self,
-        disk: Disk,
-        directory: str,
-        topic: str,
-        partition: int,
-        settings: LogSettings,
+        place: LogPlace,
         *,
         segments: Sequence[Segment],
         epochs: LeaderEpochs,
@@ -104,29 +112,27 @@ class PartitionLog:
         start_offset: int,
         end_offset: int,
         recovery_point: int,
-        now_ms: int,
     ) -> None:
         """A log with at least one segment and all state as of `end_offset`."""
-        self.directory = directory
-        self.topic = topic
-        self.partition = partition
+        self.directory = place.directory
+        self.topic = place.topic
+        self.partition = place.partition
+        self.settings = place.settings
+        self.topic_id: UUID | None = None
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.recovery_point = recovery_point
-        self._disk = disk
-        self.settings = settings
-        self.topic_id: UUID | None = None
-        self._segment_bytes = settings.segment_bytes
+        self._disk = place.disk
+        self._segment_bytes = place.settings.segment_bytes
         self._segments = SegmentList(segments)
         self._epochs = epochs
         self._producers = producers
         self._snapshots = snapshots
         self._places: dict[int, int] = {}
         self._garbage: list[str] = []
-        self._loose_paths: dict[str, None] = {}  # written, not fsynced; in order
-        self._loose_dirs: dict[str, None] = {}
+        self._unsynced = Unsynced()
         self._truncations = 0
-        self._created_ms = self._flushed_ms = now_ms
+        self._created_ms = self._flushed_ms = place.now_ms
         self._torn = False
         self._activate(self._segments.active)
 
@@ -243,7 +249,7 @@ class PartitionLog:
         self._active.seal()
         self._save_snapshot()
         segment = Segment.create(self._disk, self.directory, end, self.settings)
-        self._loose_dirs[self.directory] = None
+        self._unsynced.add(segment.path)
         self._segments.append(segment)
         self._created_ms = now_ms
         self._activate(segment)
@@ -409,8 +415,9 @@ class PartitionLog:
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
         if anew:
-            self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
-            self._loose_dirs[self.directory] = None
+            segment = Segment.create(self._disk, self.directory, offset, self.settings)
+            self._unsynced.add(segment.path)
+            self._segments.append(segment)
         else:
             self._segments.active.truncate(offset)
         self._activate(self._segments.active)
@@ -437,8 +444,7 @@ class PartitionLog:
 
     def unsynced(self, path: str) -> None:
         """Have the next flush plan fsync the file at `path`, and the directory that names it."""
-        self._loose_paths[path] = None
-        self._loose_dirs[path.rpartition("/")[0]] = None
+        self._unsynced.add(path)
 
     @property
     def flush_wanted(self) -> bool:
@@ -474,27 +480,18 @@ class PartitionLog:
             or (now_ms is not None and self._waited_for_flush(now_ms))
         )
         offset = self.end_offset if everything else self._active_base
-        if offset <= self.recovery_point and not (everything and self._loose_dirs):
+        if offset <= self.recovery_point and not (everything and self._unsynced):
             return None
         segments = self._segments.since(self.recovery_point)
         if not everything:
             segments = segments[:-1]
-        paths = []
-        for segment in segments:
-            segment.write_indexes()
-            paths += [segment.path_of(INDEX), segment.path_of(TIME_INDEX)]
-        plan = FlushPlan(
-            fs=self._disk.fs,
-            files=tuple(segment.file for segment in segments),
-            paths=(*paths, *self._loose_paths),
-            directories=tuple(self._loose_dirs),
+        return self._unsynced.take(
+            self._disk.fs,
+            segments,
             offset=offset,
             truncations=self._truncations,
             made_ms=self._flushed_ms if now_ms is None else now_ms,
         )
-        self._loose_paths.clear()
-        self._loose_dirs.clear()
-        return plan
 
     def flushed(self, plan: FlushPlan) -> None:
         """Take note that `plan` has been run."""

@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.log.errors import CorruptFileError
+from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import CONTROL, NO_PRODUCER_ID, BatchHeader
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.log.checkpoint import decode_epochs
-from kavka.log.disk import Disk
 from kavka.log.epochs import LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.leftovers import base_of, settle
-from kavka.log.partition_log import EPOCH_FILE, PartitionLog
+from kavka.log.partition_log import EPOCH_FILE, LogPlace, PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import replay_producers
 from kavka.log.scan import BatchScanner, headers
@@ -35,7 +34,6 @@ from kavka.log.segment import (
     Segment,
     file_name,
 )
-from kavka.log.settings import LogSettings
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import BatchHeader
@@ -43,18 +41,6 @@ from kavka.wire.records import BatchHeader
 logger = logging.getLogger(__name__)
 
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlace:
-    """Which log, and what it needs to work."""
-
-    disk: Disk
-    directory: str
-    topic: str
-    partition: int
-    settings: LogSettings
-    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +57,7 @@ class Checkpointed:
 def create_log(place: LogPlace) -> PartitionLog:
     """A new, empty log in an existing, empty directory. Nothing is fsynced."""
     return PartitionLog(
-        place.disk,
-        place.directory,
-        place.topic,
-        place.partition,
-        place.settings,
+        place,
         segments=[Segment.create(place.disk, place.directory, 0, place.settings)],
         epochs=LeaderEpochs(),
         producers=ProducerStates(),
@@ -83,7 +65,6 @@ def create_log(place: LogPlace) -> PartitionLog:
         start_offset=0,
         end_offset=0,
         recovery_point=0,
-        now_ms=place.now_ms,
     )
 
 
@@ -124,11 +105,7 @@ class _Loader:
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
         log = PartitionLog(
-            self._place.disk,
-            self._place.directory,
-            self._place.topic,
-            self._place.partition,
-            self._place.settings,
+            self._place,
             segments=self._segments,
             epochs=self._epochs,
             producers=self._producers,
@@ -136,7 +113,6 @@ class _Loader:
             start_offset=start,
             end_offset=end,
             recovery_point=end if clean else min(self._checkpointed.recovery_point, end),
-            now_ms=self._place.now_ms,
         )
         if self._epochs.entries() != self._saved_epochs:
             log.save_epochs()

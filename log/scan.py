@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
+from kavka.wire.crc import crc32c
 from kavka.wire.records import (
     CRC_START,
     CURRENT_MAGIC,

@@ -188,9 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         if failure is None:
             slot.response = waiting.result()
         else:
-            slot.response = self._dispatcher.failed(
-                slot.api, slot.context, slot.request, failure
-            )
+            slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         slots = self._slots
         while slots and slots[0].waiting is None:
             head = slots.popleft()

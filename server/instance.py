@@ -149,7 +149,7 @@ class Instance:
                 settings.broker_id,
                 settings.num_partitions,
                 settings.default_replication_factor,
-                settings.listeners[0].name,
+                settings.inter_broker_listener_name,
             ),
             coordination,
             port,
@@ -243,5 +243,3 @@ class Instance:
         if self._logs is not None:
             watermarks = {} if self._replicas is None else self._replicas.high_watermarks()
             await self._jobs.run(self._logs.close, watermarks)
-
-

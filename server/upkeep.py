@@ -69,7 +69,9 @@ class Upkeep:
             loop = self._loop(interval_ms / 1000, work, what)
             self._running.append(self._tasks.spawn(loop, name=what))
 
-    async def _loop(self, interval_s: float, work: Callable[[], Awaitable[None]], what: str) -> None:
+    async def _loop(
+        self, interval_s: float, work: Callable[[], Awaitable[None]], what: str
+    ) -> None:
         while True:
             await self._tasks.sleep(interval_s)
             try:

@@ -18,13 +18,14 @@ import sys
 import types
 from typing import Any, Final
 
-from kavka.wire import mending
+from kavka.wire import mending, quickening
 
 _MODULES: Final = (
     "kafka.protocol.api_message",
     "kafka.protocol.schemas.fields.array",
     "kafka.protocol.schemas.fields.codecs.encode_buffer",
     "kafka.protocol.schemas.fields.codecs.types",
+    "kafka.protocol.schemas.fields.codegen",
     "kafka.protocol.schemas.fields.simple",
     "kafka.protocol.schemas.fields.struct",
     "kafka.protocol.schemas.fields.struct_array",
@@ -61,6 +62,12 @@ _classes: Final[dict[str, Any]] = {}
 
 EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
 
+quickening.quicken(
+    types=_copy["kafka.protocol.schemas.fields.codecs.types"],
+    struct_field=_copy["kafka.protocol.schemas.fields.struct"],
+    struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
+    codegen=_copy["kafka.protocol.schemas.fields.codegen"],
+)
 mending.mend(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     simple=_copy["kafka.protocol.schemas.fields.simple"],

@@ -1,4 +1,4 @@
-"""What kafka-python's generated readers and writers do unsafely or slowly for a server, mended.
+"""What kafka-python's generated readers and writers do unsafely for a server, mended.
 
 The library was written for a client, which trusts its broker. Each function below replaces one
 piece of its code generator, in our private copy only (`kavka.wire.library`), and says what was
@@ -32,8 +32,6 @@ def mend(
     simple.SimpleField.emit_decode_from = _null_checked(simple.SimpleField.emit_decode_from)
     array.ArrayField.emit_decode_from = _array_reader(read_varint)
     struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
-    struct_array.StructArrayField.emit_encode_into = _struct_array_writer(write_varint)
-    struct.StructField.emit_encode_into = _tag_skipping(struct.StructField.emit_encode_into)
     _mend_tagged_sections(struct)
     _record_views["codec"] = _make_record_views(types.Bytes, read_varint, write_varint)
 
@@ -169,37 +167,6 @@ def _array_reader(read_varint: Any) -> Any:
     return emit
 
 
-def _struct_array_writer(write_varint: Any) -> Any:
-    """The library writes each array's code twice, for objects and for tuples, and so twice per
-    level: 17 ms to compile a Metadata writer. Kavka gives it objects only.
-    """
-
-    def emit(
-        self: Any,
-        ctx: Any,
-        val_expr: str,
-        indent: str,
-        version: int,
-        compact: bool = False,
-        tagged: Any = False,
-    ) -> None:
-        count, item = ctx.next_var("n"), ctx.next_var("item")
-        if compact:
-            ctx.emit(indent, f"{count} = 0 if {val_expr} is None else len({val_expr}) + 1")
-            write_varint(ctx, count, indent)
-        else:
-            ctx.emit_reserve(indent, 4)
-            ctx.emit(indent, f"{count} = -1 if {val_expr} is None else len({val_expr})")
-            ctx.emit(indent, f"pack_into('>i', buf, pos, {count})")
-            ctx.emit(indent, "pos += 4")
-        ctx.emit(indent, f"for {item} in {val_expr} or ():")
-        self.array_of.emit_encode_into(
-            ctx, item, indent + "    ", version=version, compact=compact, tagged=tagged
-        )
-
-    return emit
-
-
 def _mend_tagged_sections(struct: ModuleType) -> None:
     """The library copied the rest of the frame for each struct with tags: quadratic in a frame."""
     tagged_fields_of = struct.StructField.tagged_fields
@@ -245,75 +212,6 @@ def read_tags(target: Any, data: memoryview, pos: int, known: dict[int, Any], ve
             setattr(target, field.name, value)
         pos += size
     return pos
-
-
-def _tag_skipping(original: Any) -> Any:
-    """Write the zero byte of an empty tagged section in place.
-
-    The library called a method for each struct, which looked up each tagged field twice; that
-    was half the cost of a Metadata answer.
-    """
-
-    def emit(self: Any, ctx: Any, item_expr: str, indent: str, **options: Any) -> None:
-        original(self, ctx, item_expr, indent, **options)
-        if not options.get("tagged"):
-            return
-        nullable = self.nullable_for_version_q(options["version"]) and item_expr != "item"
-        inner = indent + "    " if nullable and not options.get("tuple_access") else indent
-        call = ctx.lines[-_TAG_CALL_LINES:]
-        if ".encode_into(" not in call[1]:
-            raise RuntimeError("kafka-python's code generator has changed; see its pinned version")
-        del ctx.lines[-_TAG_CALL_LINES:]
-        fields = self.tagged_fields(options["version"])._fields
-        if not fields or options.get("tuple_access"):
-            _emit_zero(ctx, inner)
-            return
-        absent = " and ".join(_absent(field, item_expr) for field in fields)
-        ctx.emit(inner, f"if {absent}:")
-        _emit_zero(ctx, inner + "    ")
-        ctx.emit(inner, "else:")
-        present = ctx.next_var("tags")
-        ctx.globs["present_tags"] = present_tags
-        ctx.globs[present + "_fields"] = fields
-        ctx.emit(inner, f"    {present} = present_tags({item_expr}, {present}_fields)")
-        call[1] = call[1].replace(f"({item_expr}, out", f"({present}, out")
-        ctx.lines.extend("    " + line for line in call)
-
-    return emit
-
-
-_TAG_CALL_LINES: Final = 5
-"""Lines that the library emits for one tagged section: sync, call, three re-bindings."""
-
-
-def _emit_zero(ctx: Any, indent: str) -> None:
-    ctx.emit_reserve(indent, 1)
-    ctx.emit(indent, "buf[pos] = 0")
-    ctx.emit(indent, "pos += 1")
-
-
-def _absent(field: Any, item_expr: str) -> str:
-    """An expression: this tagged field has its default and is left out (KIP-482)."""
-    value = f"{item_expr}.{field.name}"
-    if field.is_struct():
-        return f"{value} is None"
-    return f"not {value}" if field.default == () else f"{value} == {field.default!r}"
-
-
-def present_tags(item: Any, fields: list[Any]) -> dict[str, Any]:
-    """The tagged fields of `item` that are written, as the library takes them.
-
-    A struct whose fields all have their defaults is none of them, as in Apache Kafka; the
-    library would write it.
-    """
-    values = ((field, getattr(item, field.name)) for field in fields)
-    return {field.name: value for field, value in values if not _is_default(field, value)}
-
-
-def _is_default(field: Any, value: Any) -> bool:
-    if value is None or not field.is_struct():
-        return bool(value == field.default or (value == [] and field.default == ()))
-    return all(_is_default(inner, getattr(value, inner.name)) for inner in field._fields)
 
 
 _record_views: Final[dict[str, Any]] = {}

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.wire import compression
 from kavka.wire.compression import Bytes
+from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -314,7 +313,9 @@ class FirstAtOrAfter:
         looked_at = 0
         for offset_delta, timestamp_delta in islice(self._deltas, records_max):
             looked_at += 1
-            timestamp = header.max_timestamp if appended else header.base_timestamp + timestamp_delta
+            timestamp = (
+                header.max_timestamp if appended else header.base_timestamp + timestamp_delta
+            )
             offset = header.base_offset + offset_delta
             if timestamp >= self._timestamp_ms and offset >= self._from_offset:
                 self.found = (offset, timestamp)

@@ -73,13 +73,19 @@ class Storage:
             return snapshot, storage_format.LOG_HEADER
         return snapshot, self._fs.read_bytes(self._log_path)
 
-    def begin_at(self, position: int, size: int) -> None:
-        """Append from `position` on; what the log has behind it is cut off."""
+    def begin_at(self, position: int, log: bytes, last_frame: int) -> None:
+        """Append to `log` from `position` on; what it has behind that is cut off.
+
+        The last frame may be one that a killed process wrote and did not sync, or could not: a
+        failed fsync leaves pages that no later one writes. So it is written again, as it counts
+        from here on.
+        """
         if self._log is None:
             self._log = self._fs.open(self._log_path)
-        if position < size:
+        if position < len(log):
             self._log.truncate(position)
-            self._log.sync()
+        self._log.pwrite(log[last_frame:position], last_frame)
+        self._log.sync()
         self.log_bytes = position
 
     def close(self) -> None:
@@ -96,12 +102,12 @@ async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
     snapshot, log = await jobs.run(storage.read)
     try:
         tree = Tree() if snapshot is None else await _decode_tree(snapshot, tasks)
-        end = await _replay(tree, memoryview(log), tasks)
+        last_frame, end = await _replay(tree, memoryview(log), tasks)
     except Corrupt as error:
         raise Corrupt(f"{storage.directory}: {LOG_NAME} or {SNAPSHOT_NAME}: {error}") from error
     if end < len(log):
         logger.warning("coordination log: cut a torn end of %d bytes", len(log) - end)
-    await jobs.run(storage.begin_at, end, len(log))
+    await jobs.run(storage.begin_at, end, log, last_frame)
     return tree
 
 
@@ -115,9 +121,9 @@ async def _decode_tree(snapshot: bytes, tasks: Tasks) -> Tree:
     return tree
 
 
-async def _replay(tree: Tree, log: memoryview, tasks: Tasks) -> int:
-    """Execute the log's transactions that are not in the tree yet; where its last frame ends."""
-    position = len(storage_format.LOG_HEADER)
+async def _replay(tree: Tree, log: memoryview, tasks: Tasks) -> tuple[int, int]:
+    """Execute the log's transactions that are not in the tree yet; its last frame's bounds."""
+    last_frame = position = len(storage_format.LOG_HEADER)
     if bytes(log[:position]) != storage_format.LOG_HEADER:
         raise Corrupt("not a log of a version that this Kavka reads")
     ops_in_slice = 0
@@ -135,6 +141,6 @@ async def _replay(tree: Tree, log: memoryview, tasks: Tasks) -> int:
             if ops_in_slice >= SLICE_NODES:
                 ops_in_slice = 0
                 await tasks.sleep(0)
-        position = frame.end
+        last_frame, position = position, frame.end
     storage_format.check_tail(log, position)
-    return position
+    return last_frame, position

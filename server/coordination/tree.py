@@ -222,7 +222,9 @@ class Tree:
         if not _is_path(op.path + "1" if op.sequential else op.path):
             raise BadArguments(op.path)
         parent_path = parent_of(op.path)
-        parent = self._node(parent_path)
+        parent = self._nodes.get(parent_path)
+        if parent is None:
+            raise NoNode(op.path)
         path = f"{op.path}{parent.children_created:010d}" if op.sequential else op.path
         if path in self._nodes:
             raise NodeExists(path)

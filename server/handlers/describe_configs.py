@@ -55,9 +55,7 @@ def _resource(
 def _topic(
     broker: Broker, context: RequestContext, name: str, keys: list[str] | None
 ) -> list[describe.Entry]:
-    if not broker.authorizer.allows(
-        context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
-    ):
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     check_topic_name(name)
     if name not in broker.metadata.image.topics:

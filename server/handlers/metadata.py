@@ -149,14 +149,10 @@ def _internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def _of(
-    broker: Broker, context: RequestContext, topic: TopicImage, request: Any
-) -> TopicResponse:
+def _of(broker: Broker, context: RequestContext, topic: TopicImage, request: Any) -> TopicResponse:
     operations = OPERATIONS_NOT_ASKED
     if request.include_topic_authorized_operations:
-        operations = allowed_bits(
-            broker, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS
-        )
+        operations = allowed_bits(broker, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS)
     return TopicResponse(
         topic.name,
         topic.topic_id,
@@ -217,9 +213,7 @@ async def _after_creation(
         cluster = broker.authorizer.allows(
             context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
         )
-        if cluster or broker.authorizer.allows(
-            context, Operation.CREATE, ResourceType.TOPIC, name
-        ):
+        if cluster or broker.authorizer.allows(context, Operation.CREATE, ResourceType.TOPIC, name):
             allowed.append(NewTopic(name))
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED

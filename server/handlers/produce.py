@@ -9,7 +9,7 @@ Left out until transactions are served: transactional batches are refused (INVAL
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
@@ -35,36 +35,68 @@ _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
 
 
+class _Waiting(NamedTuple):
+    """An appended batch that may not be acknowledged yet."""
+
+    replica: Replica
+    last_offset: int
+    answer: PartitionResponse
+    needs_commit: bool
+    needs_flush: bool
+
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        partition = self.replica.partition
+        if self.replica.offline or not partition.is_leader:
+            return True
+        if self.needs_commit and partition.high_watermark <= self.last_offset:
+            return False
+        return not self.needs_flush or partition.flushed_end > self.last_offset
+
+    def settle(self) -> None:
+        """Put what became of the batch into the answer."""
+        if self.replica.offline:
+            self.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        elif not self.replica.partition.is_leader:
+            self.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif not self.is_settled():
+            self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     acks = request.acks
     if acks not in (ALL, NO_ANSWER, LEADER_ONLY):
         return API.error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, context.version)
-    uncommitted: list[tuple[Replica, int, PartitionResponse]] = []
+    by_id = context.version >= _TOPIC_IDS_SINCE
+    waiting: list[_Waiting] = []
     topics = []
     for topic in request.topic_data:
-        name, refusal = _resolve(broker, context, topic)
+        name, refusal = _resolve(broker, context, topic, by_id)
         partitions = [
-            _append(broker, context, name, data, acks, uncommitted)
+            _append(broker, context, name, data, acks, waiting)
             if refusal is None
             else PartitionResponse(data.index, refusal)
             for data in topic.partition_data
         ]
-        topics.append(TopicResponse(name, topic.topic_id, partitions))
+        topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
     if acks == NO_ANSWER:
         return _no_answer(topics)
     response = ProduceResponse(topics)
-    if uncommitted:
-        return _when_committed(broker, response, uncommitted, request.timeout_ms)
+    if waiting:
+        return _when_settled(broker, response, waiting, request.timeout_ms)
     return response
 
 
-def _resolve(broker: Broker, context: RequestContext, topic: Any) -> tuple[str, ErrorCode | None]:
+def _resolve(
+    broker: Broker, context: RequestContext, topic: Any, by_id: bool
+) -> tuple[str, ErrorCode | None]:
     """The topic's name, and why nothing may be written to it."""
-    name = topic.name
-    if context.version >= _TOPIC_IDS_SINCE:
+    if by_id:
         name = broker.metadata.image.names_by_id.get(topic.topic_id)
         if name is None:
             return "", ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        name = topic.name
     if not broker.authorizer.allows(context, Operation.WRITE, ResourceType.TOPIC, name):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name in INTERNAL_TOPICS:
@@ -78,7 +110,7 @@ def _append(
     name: str,
     data: Any,
     acks: int,
-    uncommitted: list[tuple[Replica, int, PartitionResponse]],
+    waiting: list[_Waiting],
 ) -> PartitionResponse:
     """Append one partition's batch; its place in the answer."""
     try:
@@ -105,8 +137,12 @@ def _append(
         appended.log_append_time_ms,
         replica.log.start_offset,
     )
-    if acks == ALL and replica.partition.high_watermark <= appended.last_offset:
-        uncommitted.append((replica, appended.last_offset, response))
+    needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
+    needs_flush = replica.flushes_before_answer
+    if needs_commit or needs_flush:
+        waiting.append(
+            _Waiting(replica, appended.last_offset, response, needs_commit, needs_flush)
+        )
     return response
 
 
@@ -134,25 +170,15 @@ def _no_answer(topics: list[TopicResponse]) -> None:
                 )
 
 
-async def _when_committed(
-    broker: Broker,
-    response: ProduceResponse,
-    uncommitted: list[tuple[Replica, int, PartitionResponse]],
-    timeout_ms: int,
+async def _when_settled(
+    broker: Broker, response: ProduceResponse, waiting: list[_Waiting], timeout_ms: int
 ) -> ProduceResponse:
-    """Wait until every replica in sync has the records (acks=all), or time runs out."""
+    """Wait for the replicas in sync (acks=all) and the disk (`flush.messages`), or the timeout."""
 
     def settled() -> bool:
-        return all(
-            replica.partition.high_watermark > last_offset or not replica.partition.is_leader
-            for replica, last_offset, _ in uncommitted
-        )
+        return all(batch.is_settled() for batch in waiting)
 
-    keys = [replica.key for replica, _, _ in uncommitted]
-    await broker.purgatory.wait(keys, settled, timeout_ms / 1000)
-    for replica, last_offset, partition in uncommitted:
-        if not replica.partition.is_leader:
-            partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif replica.partition.high_watermark <= last_offset:
-            partition.error_code = ErrorCode.REQUEST_TIMED_OUT
+    await broker.purgatory.wait([b.replica.key for b in waiting], settled, timeout_ms / 1000)
+    for batch in waiting:
+        batch.settle()
     return response

@@ -64,6 +64,13 @@ class Replica:
         return appended
 
     @property
+    def flushes_before_answer(self) -> bool:
+        """Whether `flush.messages` makes the batch just appended wait for its fsync, which
+        Apache Kafka does within the append."""
+        log = self.log
+        return log.end_offset - log.recovery_point >= log.settings.flush_messages
+
+    @property
     def high_watermark(self) -> int:
         return self.partition.high_watermark
 
@@ -152,10 +159,11 @@ class ReplicaManager:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            while (plan := replica.log.flush_plan()) is not None:
+            while (plan := replica.log.flush_plan(self.clock.now_ms())) is not None:
                 await self._jobs.run(plan.run)
                 replica.log.flushed(plan)
                 replica.partition.flushed(replica.log.recovery_point)
+                self.purgatory.changed(replica.key)
                 if not replica.log.flush_wanted:
                     break
         except OSError as failure:

@@ -55,7 +55,11 @@ def find(
         newest = log.batch_of_max_timestamp()
         return NOTHING if newest is None else _find_newest(replica, newest, fetchable, tasks, jobs)
     first = log.batch_for_timestamp(timestamp)
-    return NOTHING if first is None else _find_by_time(replica, first, timestamp, fetchable, tasks, jobs)
+    return (
+        NOTHING
+        if first is None
+        else _find_by_time(replica, first, timestamp, fetchable, tasks, jobs)
+    )
 
 
 async def _find_newest(

@@ -117,6 +117,7 @@ class ControllerRequests:
             high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
             log_end=log.end_offset,
         )
+        partition.flushed(log.recovery_point)
         replica = Replica(self._replicas, topic.topic_id, log, partition)
         self._replicas.add(replica)
         return replica

@@ -29,7 +29,6 @@ SEGMENT_BYTES = 1_048_576
 """Small, so that some rounds meet a roll."""
 ACKS_A_ROUND_MAX = 4_000
 ROUND_WITHIN_S = 60.0
-START_KILLED_WITHIN_S = 0.4
 SECOND_KILL = 0.2
 """Share of restarts that are killed as well, at whatever they are doing by then."""
 
@@ -73,7 +72,7 @@ def crash(broker: BrokerProcess, history: History, chance: random.Random, what: 
     broker.kill()
     while chance.random() < SECOND_KILL:
         broker.launch()
-        random_moment(chance, START_KILLED_WITHIN_S)
+        random_moment(chance, broker.ready_after_s)
         broker.kill()
     broker.start()
 

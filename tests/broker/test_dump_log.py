@@ -17,7 +17,7 @@ from support.process import BrokerProcess
 
 SEGMENT_BYTES = 1_048_576
 """The least that Apache Kafka 4 takes; the uncompressed corpus needs several a partition."""
-COPIES = 2
+COPIES = 3
 """How often the corpus is written to the uncompressed topic."""
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.broker import Kavka, StartBroker
-from support.clients.every import KAFKA_PYTHON
+from support.broker import Kavka, StartBroker, broker_kind
+from support.clients.kafka_python import create_topic
 from support.process import HOST, BrokerProcess
 from support.raw import Outcome, Producer, RawConnection, batch
 
@@ -25,13 +25,18 @@ REMEMBERED = 5
 """Batches of a producer that a broker knows again, with their offsets."""
 SEQUENCES = 2**31
 
+SEGMENT_BYTES = 1_048_576
+PADDING = b"." * 200_000
+"""So much that each batch begins a segment of its own."""
+
 
 class Writer:
     """Writes batches with chosen sequences to one partition."""
 
-    def __init__(self, connection: RawConnection, topic: str) -> None:
+    def __init__(self, connection: RawConnection, topic: str, padding: bytes = b"") -> None:
         self.connection = connection
         self.topic = topic
+        self.padding = padding
         self.now_ms = time.time_ns() // 1_000_000
 
     def new_producer(self) -> Producer:
@@ -40,7 +45,7 @@ class Writer:
 
     def write(self, producer: Producer, sequence: int, count: int = RECORDS) -> Outcome:
         """One batch; equal arguments give equal bytes."""
-        values = [b"%d" % (sequence + number) for number in range(count)]
+        values = [b"%d" % (sequence + number) + self.padding for number in range(count)]
         records = batch(producer, sequence, values, self.now_ms)
         return self.connection.produce(self.topic, 0, records)
 
@@ -54,7 +59,7 @@ def writer(broker: BrokerProcess, topic: str) -> Iterator[Writer]:
 
 def connect(broker: BrokerProcess, topic: str) -> RawConnection:
     """A connection, once the topic is there."""
-    KAFKA_PYTHON.create_topic(broker.bootstrap, topic, 1)
+    create_topic(broker.bootstrap, topic, 1)
     return RawConnection(HOST, broker.port)
 
 
@@ -128,6 +133,24 @@ def test_duplicates_are_known_after_a_restart(
         assert writer.write(producer, last + 1).error_code == OUT_OF_ORDER_SEQUENCE_NUMBER
         assert writer.write(producer, last) == Outcome(NONE, last, last + RECORDS)
         assert writer.new_producer().id > producer.id
+
+
+@pytest.mark.skipif(broker_kind() is not Kavka, reason="Apache Kafka forgets them")
+def test_duplicates_are_known_across_segments_after_sigkill(
+    start_broker: StartBroker, topic: str
+) -> None:
+    broker = start_broker()
+    create_topic(broker.bootstrap, topic, 1, {"segment.bytes": str(SEGMENT_BYTES)})
+    with RawConnection(HOST, broker.port) as connection:
+        writer = Writer(connection, topic, padding=PADDING)
+        producer = writer.new_producer()
+        fill(writer, producer)
+    assert len(list(broker.data_dir.glob(f"{topic}-0/*.log"))) == BATCHES
+    broker.kill()
+    broker.start()
+    with RawConnection(HOST, broker.port) as connection:
+        writer.connection = connection
+        assert_known(writer, producer, REMEMBERED)
 
 
 def test_outcomes_are_the_oracles(broker: BrokerProcess, oracle: BrokerProcess, topic: str) -> None:

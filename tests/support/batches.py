@@ -73,13 +73,13 @@ def read(batch: bytes | bytearray | memoryview) -> list[Any]:
     return list(DefaultRecordBatch(bytearray(batch)))
 
 
-def patch(batch: bytearray, *, keep_crc: bool = False, **values: int) -> bytearray:
-    """A copy with other header fields; the CRC fits again unless it is to be kept."""
+def patch(batch: bytearray, **values: int) -> bytearray:
+    """A copy with other header fields; the CRC fits again unless it is one of them."""
     changed = bytearray(batch)
     for name, value in values.items():
         at, form = FIELDS[name]
         struct.pack_into(form, changed, at, value)
-    if not keep_crc and "crc" not in values:
+    if "crc" not in values:
         struct.pack_into(">I", changed, FIELDS["crc"][0], crc32c(bytes(changed[CRC_START:])))
     return changed
 
@@ -88,13 +88,8 @@ def around(payload: bytes, *, count: int, **values: int) -> bytearray:
     """A batch whose records are these bytes, whatever they are."""
     head = build([Written()])[:HEADER_BYTES]
     length = HEADER_BYTES - 12 + len(payload)
-    return patch(
-        head + payload,
-        batch_length=length,
-        record_count=count,
-        last_offset_delta=count - 1,
-        **values,
-    )
+    told = {"batch_length": length, "record_count": count, "last_offset_delta": count - 1}
+    return patch(head + payload, **told, **values)
 
 
 def varint(value: int) -> bytes:

@@ -100,6 +100,10 @@ def _scalar(kind: str, rnd: Random) -> Any:
     if kind in BITS:
         bound = 1 << (BITS[kind] - 1)
         return rnd.choice((0, -1, 1, 1 - bound, -bound, bound - 1, rnd.randint(-bound, bound - 1)))
+    if kind == "uint16":
+        return rnd.choice((0, 1, 0xFFFF, rnd.randint(0, 0xFFFF)))
+    if kind == "float64":
+        return rnd.choice((0.0, -1.5, float(rnd.randint(0, 10**6)) / 3))
     if kind == "bool":
         return bool(rnd.randint(0, 1))
     if kind == "string":

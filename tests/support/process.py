@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +45,8 @@ class BrokerProcess(ABC):
         self.settings = dict(settings)
         self.port = 0
         self.starts = 0
+        self.ready_after_s = 0.0
+        """How long the last start took."""
         self.process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True, exist_ok=True)
 
@@ -82,6 +85,7 @@ class BrokerProcess(ABC):
 
     def start(self) -> Self:
         """Start it and wait until it serves. Started again, it keeps port and data."""
+        began = time.monotonic()
         self.launch()
         self.port = eventually(
             self._poll_ready,
@@ -89,6 +93,7 @@ class BrokerProcess(ABC):
             what=f"{self.kind} serves",
             detail=self.tail,
         )
+        self.ready_after_s = time.monotonic() - began
         return self
 
     def launch(self) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.producer import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -29,6 +30,7 @@ COORDINATOR_LOAD_IN_PROGRESS = 14
 INIT_PRODUCER_ID_VERSION = 4
 PRODUCE_VERSION = 9
 LIST_OFFSETS_VERSION = 7
+API_VERSIONS_VERSION = 2
 FETCH_VERSION = 4
 
 
@@ -87,6 +89,13 @@ class RawConnection:
                 raise ConnectionError("the broker closed the connection")
             data += chunk
         return bytes(data)
+
+    def api_keys(self) -> set[int]:
+        """The APIs that the broker lists."""
+        request = ApiVersionsRequest(version=API_VERSIONS_VERSION)
+        answer = self.ask(request, ApiVersionsResponse)
+        assert answer.error_code == 0, answer
+        return {api.api_key for api in answer.api_keys}
 
     def init_producer_id(self) -> Producer:
         """A new producer id, as idempotent producers ask for theirs: again while it is early."""

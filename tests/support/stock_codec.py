@@ -7,8 +7,10 @@ same process alone. Loaded by code of its own, not by `kavka.wire.library`.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +39,16 @@ def message_class(name: str) -> Any:
     """The class of one message, straight from the schema: `FetchResponse`."""
     base: Any = modules()[f"{_PREFIX}.api_message"].ApiMessage
     return type(base)(name, (base,), {})
+
+
+def message_names() -> list[str]:
+    """All messages that the library has a schema of."""
+    spec = importlib.util.find_spec("kafka")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    resources = Path(spec.submodule_search_locations[0]) / "protocol" / "schemas" / "resources"
+    found = (path.stem for path in resources.glob("*.json"))
+    return sorted(name for name in found if name.endswith(("Request", "Response")))
 
 
 def is_flexible(name: str, version: int) -> bool:

@@ -68,11 +68,6 @@ class MetadataResponse:
     error_code: int = 0
 
 
-def asks_for_all(request: MetadataRequest, version: int) -> bool:
-    """Whether all topics are wanted: null, and in version 0 an empty list."""
-    return request.topics is None or (version == 0 and not request.topics)
-
-
 def error_response(request: MetadataRequest, code: ErrorCode, version: int) -> MetadataResponse:
     """`code` for every topic that was asked for, and at the top from version 13 on."""
     topics = [

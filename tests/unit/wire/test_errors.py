@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import kafka.errors
 import pytest
+from kafka.errors import BrokerResponseError
 
 from kavka.wire.errors import RETRIABLE, ApiError, ErrorCode
 
@@ -21,12 +23,14 @@ LIBRARY_NAMES = {
 
 
 def library_codes() -> dict[int, str]:
-    classes = inspect.getmembers(kafka.errors, inspect.isclass)
-    return {
-        made.errno: LIBRARY_NAMES.get(made.message, made.message)
-        for _, made in classes
-        if issubclass(made, kafka.errors.BrokerResponseError) and made.errno is not None
-    }
+    found: dict[int, str] = {}
+    for _, made in inspect.getmembers(kafka.errors, inspect.isclass):
+        if not issubclass(made, BrokerResponseError):
+            continue
+        error: Any = made
+        if error.errno is not None:
+            found[error.errno] = LIBRARY_NAMES.get(error.message, error.message)
+    return found
 
 
 def test_codes_are_the_library_s() -> None:

@@ -212,7 +212,7 @@ def record(body: bytes, *, told_bytes: int | None = None) -> bytes:
 
 
 V = batches.varint
-GOOD = V(0)[:0] + b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(0)
+GOOD = b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(0)
 """Attributes, both deltas, null key, null value, no headers."""
 
 BROKEN = {

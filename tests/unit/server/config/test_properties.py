@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.server.config.properties import PropertiesError, parse_properties
@@ -43,6 +43,7 @@ def escaped(text: str, *, key: bool) -> str:
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(texts, texts)))
 def test_what_java_stores_is_read_back(entries: list[tuple[str, str]]) -> None:
     lines = [f"{escaped(key, key=True)}={escaped(value, key=False)}" for key, value in entries]
@@ -52,6 +53,7 @@ def test_what_java_stores_is_read_back(entries: list[tuple[str, str]]) -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab=: \t\f\\\n\r#!u0")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -63,6 +65,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert all(1 <= entry.line <= lines for entry in entries)
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.server.config.values import BadValue, Type, Value, parse, to_text
@@ -40,6 +40,7 @@ def test_python_values(type_: Type, text: str, value: Value) -> None:
     assert type(parsed) is type(value)
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False))
 def test_doubles_survive_their_text(number: float) -> None:
     text = to_text(number)

@@ -18,7 +18,7 @@ SERVED = messages.served()
 CASES = pytest.mark.parametrize(
     ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
 )
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 CHANCE = st.randoms(use_true_random=False)
 CORRELATION_ID = 7
 

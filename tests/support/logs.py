@@ -1,0 +1,181 @@
+"""Partition logs for tests: batches made, and read back, by kafka-python; restarts and crashes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from kavka.log.fs import FileSystem
+from kavka.log.manager import LogManager
+from kavka.log.memfs import MemFs
+from kavka.log.partition_log import Appended, PartitionLog, Slice
+from kavka.log.settings import LogSettings
+from kavka.wire.records import read_header
+from support.virtual import VirtualClock
+
+DIRECTORY = "/data"
+TOPIC_ID = UUID("5f7a3c9e-0b1d-4e2f-8a6b-7c8d9e0f1a2b")
+TIMESTAMP = 1_700_000_000_000
+
+NO_LIMIT = 2**62
+
+
+class Producer(NamedTuple):
+    """What an idempotent producer writes into a batch."""
+
+    id: int
+    epoch: int
+    sequence: int
+
+
+NO_PRODUCER = Producer(-1, -1, -1)
+
+
+class Read(NamedTuple):
+    """One record as kafka-python reads it."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+
+
+def settings(**changes: int) -> LogSettings:
+    """Settings as a broker's defaults are, but for `changes`."""
+    fields = {
+        "segment_bytes": 1 << 30,
+        "segment_ms": 7 * 24 * 3600 * 1000,
+        "segment_index_bytes": 10 << 20,
+        "index_interval_bytes": 4096,
+        "max_message_bytes": 1 << 20,
+        "flush_messages": NO_LIMIT,
+        "flush_ms": NO_LIMIT,
+        "min_insync_replicas": 1,
+    }
+    return LogSettings(**(fields | changes))
+
+
+def batch(
+    values: Sequence[bytes | None],
+    *,
+    timestamps: Sequence[int] | int = TIMESTAMP,
+    producer: Producer = NO_PRODUCER,
+    compression: int = 0,
+) -> memoryview:
+    """A batch as a producer sends it: base offset 0. `timestamps`: one for all, or each its own."""
+    times = [timestamps] * len(values) if isinstance(timestamps, int) else timestamps
+    builder: Any = DefaultRecordBatchBuilder(
+        2, compression, 0, producer.id, producer.epoch, producer.sequence, 1 << 26
+    )
+    for delta, (timestamp, value) in enumerate(zip(times, values, strict=True)):
+        assert builder.append(delta, timestamp, None, value, []) is not None
+    return memoryview(bytearray(builder.build()))
+
+
+def append(
+    log: PartitionLog, data: memoryview, *, leader_epoch: int = 0, now_ms: int = TIMESTAMP
+) -> Appended:
+    """Append a batch as the leader does."""
+    return log.append(data, read_header(data), leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> None:
+    """Append `count` batches of one record; values are numbers in `size` bytes, times rise."""
+    for number in range(start, start + count):
+        append(log, batch([b"%0*d" % (size, number)], timestamps=TIMESTAMP + number))
+
+
+def bytes_of(found: Slice) -> bytes:
+    """The bytes of a slice."""
+    return found.file.pread(found.length, found.position)
+
+
+def parse(data: bytes) -> list[Read]:
+    """The records of the whole batches in `data`; kafka-python checks each CRC on the way."""
+    records = MemoryRecords(data)
+    read = []
+    while (found := records.next_batch()) is not None:
+        assert found.validate_crc()
+        read += [Read(record.offset, record.timestamp, record.value) for record in found]
+    return read
+
+
+def read_from(
+    log: PartitionLog, offset: int = 0, *, upto: int | None = None, max_bytes: int = 1 << 20
+) -> list[Read]:
+    """All records from `offset` on, fetched as a consumer does: again and again."""
+    upto = log.end_offset if upto is None else upto
+    read: list[Read] = []
+    while offset < upto:
+        found = log.read(offset, max_bytes, upto=upto, at_least_one=True)
+        if found is None:
+            break
+        records = [record for record in parse(bytes_of(found)) if record.offset >= offset]
+        assert records, f"no progress at offset {offset} with {found.length} bytes"
+        read += records
+        offset = records[-1].offset + 1
+    return read
+
+
+class Broker:
+    """A log manager on a file system, started and ended like a broker's."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str = DIRECTORY, *, log_settings: LogSettings | None = None
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.clock = VirtualClock()
+        self.random = random.Random(0)
+        self.settings = log_settings or settings()
+        self.start()
+
+    def start(self) -> None:
+        """Open the directory and load what is there."""
+        self.logs = LogManager(
+            self.fs,
+            [self.directory],
+            clock=self.clock,
+            random=self.random,
+            index_cache_bytes=1 << 16,
+        )
+        self.logs.open()
+        self.logs.load_all(lambda topic: self.settings)
+
+    def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
+        """The log of a partition, made if there is none."""
+        found = self.logs.get(topic, partition)
+        if found is None:
+            found = self.logs.create(topic, partition, TOPIC_ID, self.settings)
+        return found
+
+    def restart(self) -> None:
+        """Stop in order and start again."""
+        self.logs.close()
+        self.start()
+
+    def kill(self) -> None:
+        """SIGKILL, then a start. On the real file system the locks are let go as by a death."""
+        if isinstance(self.fs, MemFs):
+            self.fs.kill()
+        else:
+            self.logs.unlock()
+        self.start()
+
+    def crash(self, chance: random.Random | None = None) -> None:
+        """A power cut, then a start."""
+        assert isinstance(self.fs, MemFs)
+        self.fs.crash(chance)
+        self.start()
+
+
+def flush(log: PartitionLog) -> None:
+    """Bring everything to the disk."""
+    plan = log.flush_plan(everything=True)
+    if plan is not None:
+        plan.run()
+        log.flushed(plan)

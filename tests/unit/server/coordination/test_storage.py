@@ -1,0 +1,142 @@
+"""Loading what a directory has: torn ends are cut, damage is refused with the files' names."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.log.memfs import MemFs
+from kavka.server.coordination import embedded, storage
+from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt
+from support.embedded_coordination import DIRECTORY, new_fs, open_on
+
+LOG = f"{DIRECTORY}/{storage.LOG_NAME}"
+SNAPSHOT = f"{DIRECTORY}/{storage.SNAPSHOT_NAME}"
+TRANSACTIONS = 5
+
+
+async def disk_with_transactions() -> tuple[MemFs, list[int]]:
+    """A disk where `/0` to `/4` were made one by one; the log's size before and after each."""
+    fs = new_fs()
+    session = await open_on(fs)
+    sizes = [fs.size(LOG)]
+    for number in range(TRANSACTIONS):
+        await session.create(f"/{number}", b"x" * 10)
+        sizes.append(fs.size(LOG))
+    await session.close()
+    return fs, sizes
+
+
+def disk_with(log: bytes, snapshot: bytes | None = None) -> MemFs:
+    fs = new_fs()
+    fs.write_atomic(LOG, log, sync=True)
+    if snapshot is not None:
+        fs.write_atomic(SNAPSHOT, snapshot, sync=True)
+    return fs
+
+
+async def names_on(fs: MemFs) -> list[str]:
+    session = await open_on(fs)
+    names = await session.children("/")
+    await session.close()
+    return names
+
+
+def test_a_log_cut_anywhere_gives_what_was_before() -> None:
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = fs.read_bytes(LOG)[: sizes[-1]]
+        for cut in range(sizes[0], len(log)):
+            whole = sum(size <= cut for size in sizes) - 1
+            cut_fs = disk_with(log[:cut])
+            session = await open_on(cut_fs)
+            assert cut_fs.size(LOG) == sizes[whole], "the torn end is gone"
+            assert await session.children("/") == [str(number) for number in range(whole)]
+            await session.create("/after")
+            cut_fs.crash()
+            assert await names_on(cut_fs) == [*map(str, range(whole)), "after"]
+
+    asyncio.run(run())
+
+
+def test_garbage_after_the_last_frame_is_cut() -> None:
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = fs.read_bytes(LOG)[: sizes[-1]]
+        for tail in (bytes(5000), b"\xff" * 100, LOG_HEADER, log[sizes[0] : sizes[1]][1:]):
+            assert await names_on(disk_with(log + tail)) == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(run())
+
+
+def test_damage_in_the_middle_stops_the_start() -> None:
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = bytearray(fs.read_bytes(LOG))
+        log[sizes[1] + 20] ^= 1
+        with pytest.raises(Corrupt, match=rf"{DIRECTORY}: {storage.LOG_NAME} or .*damaged"):
+            await open_on(disk_with(bytes(log)))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("log", [b"", LOG_HEADER[:5], b"something else entirely, and longer"])
+def test_another_kind_of_file_stops_the_start(log: bytes) -> None:
+    with pytest.raises(Corrupt, match="not a log"):
+        asyncio.run(open_on(disk_with(log)))
+
+
+def test_missing_transactions_stop_the_start() -> None:
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = fs.read_bytes(LOG)
+        with pytest.raises(Corrupt, match="transactions after 2 are missing"):
+            await open_on(disk_with(log[: sizes[2]] + log[sizes[3] :]))
+
+    asyncio.run(run())
+
+
+def test_a_damaged_snapshot_stops_the_start() -> None:
+    with pytest.raises(Corrupt, match="snapshot"):
+        asyncio.run(open_on(disk_with(LOG_HEADER, b"kavka coordination snapshot 1\nbroken")))
+
+
+def test_a_snapshot_with_the_log_from_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Power went off after the snapshot was there and before the log was begun anew."""
+    monkeypatch.setattr(embedded, "LOG_BYTES_MAX", 0)
+
+    async def run() -> None:
+        fs, _ = await disk_with_transactions()
+        snapshot = fs.read_bytes(SNAPSHOT)
+        monkeypatch.setattr(embedded, "LOG_BYTES_MAX", 1 << 20)
+        fs, _ = await disk_with_transactions()
+        log = fs.read_bytes(LOG)
+        assert await names_on(disk_with(log, snapshot)) == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(run())
+
+
+def test_a_snapshot_without_a_log() -> None:
+    async def run() -> None:
+        fs, _ = await disk_with_transactions()
+        again = new_fs()
+        session = await open_on(fs)
+        await session.create("/more")
+        await session._rewrite()
+        again.write_atomic(SNAPSHOT, fs.read_bytes(SNAPSHOT), sync=True)
+        assert await names_on(again) == ["0", "1", "2", "3", "4", "more"]
+
+    asyncio.run(run())
+
+
+def test_the_files_are_those_that_apache_kafka_leaves_alone() -> None:
+    """It refuses a log directory with sub-directories that are no partitions."""
+
+    async def run() -> None:
+        fs, _ = await disk_with_transactions()
+        names = fs.list_dir(DIRECTORY)
+        assert names == ["coordination.log"]
+        assert not any(fs.is_dir(f"{DIRECTORY}/{name}") for name in names)
+
+    asyncio.run(run())

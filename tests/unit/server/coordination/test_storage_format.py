@@ -1,0 +1,111 @@
+"""Bytes of transactions and nodes: what goes in comes out, and damage is told from a torn end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.server.coordination import storage_format
+from kavka.server.coordination.api import Check, Create, Delete, SetData
+from kavka.server.coordination.storage_format import Corrupt
+from kavka.server.coordination.tree import CloseSession, Node, Transaction, TreeOp
+
+numbers = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(-(2**31), 2**31 - 1)
+paths = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+data = st.one_of(st.none(), st.binary(max_size=50))
+operations: st.SearchStrategy[TreeOp] = st.one_of(
+    st.builds(Create, paths, data, st.booleans(), st.booleans()),
+    st.builds(SetData, paths, data, small),
+    st.builds(Delete, paths, small),
+    st.builds(Check, paths, small),
+    st.builds(CloseSession, numbers),
+)
+transactions = st.builds(Transaction, numbers, numbers, numbers, st.lists(operations, max_size=4))
+nodes = st.builds(Node, data, *(numbers for _ in range(5)), *(small for _ in range(2)), numbers)
+
+
+def without_checks(transaction: Transaction) -> Transaction:
+    return transaction._replace(ops=[op for op in transaction.ops if not isinstance(op, Check)])
+
+
+def encode(frames: list[list[Transaction]]) -> bytes:
+    encoded = (map(storage_format.encode_transaction, frame) for frame in frames)
+    return b"".join(storage_format.encode_frame(frame) for frame in encoded)
+
+
+@given(st.lists(st.lists(transactions, min_size=1, max_size=3), max_size=3))
+def test_transactions_come_back(frames: list[list[Transaction]]) -> None:
+    log = memoryview(encode(frames))
+    position = 0
+    for expected in frames:
+        frame = storage_format.read_frame(log, position)
+        assert frame is not None
+        found = list(storage_format.decode_transactions(frame.payload))
+        assert found == [without_checks(transaction) for transaction in expected]
+        position = frame.end
+    assert position == len(log)
+    assert storage_format.read_frame(log, position) is None
+    storage_format.check_tail(log, position)
+
+
+FRAME = encode([[Transaction(1, 2, 3, [Create("/a", b"x" * 20), Delete("/b", 4)])]])
+
+
+def test_a_frame_cut_anywhere_is_a_torn_end() -> None:
+    for size in range(len(FRAME)):
+        assert storage_format.read_frame(memoryview(FRAME[:size]), 0) is None
+        storage_format.check_tail(memoryview(FRAME[:size]), 0)
+
+
+def test_zeros_are_a_torn_end() -> None:
+    for size in (1, 8, 9, 100, 4096):
+        assert storage_format.read_frame(memoryview(bytes(size)), 0) is None
+        storage_format.check_tail(memoryview(bytes(size)), 0)
+
+
+@given(st.integers(0, 8 * len(FRAME) - 1))
+def test_a_flipped_bit_is_seen(bit: int) -> None:
+    damaged = bytearray(FRAME)
+    damaged[bit // 8] ^= 1 << bit % 8
+    assert storage_format.read_frame(memoryview(damaged), 0) is None
+
+
+@given(st.integers(8 * storage_format.FRAME.size, 8 * len(FRAME) - 1))
+def test_damage_before_a_whole_frame_is_not_a_torn_end(bit: int) -> None:
+    damaged = bytearray(FRAME + FRAME)
+    damaged[bit // 8] ^= 1 << bit % 8
+    assert storage_format.read_frame(memoryview(damaged), 0) is None
+    with pytest.raises(Corrupt, match="byte 0 is damaged"):
+        storage_format.check_tail(memoryview(damaged), 0)
+
+
+def snapshot(zxid: int, entries: dict[str, Node]) -> bytes:
+    parts = [storage_format.encode_snapshot_start(zxid, len(entries))]
+    parts += [storage_format.encode_node(path, node) for path, node in entries.items()]
+    before = b"".join(parts)
+    return before + storage_format.encode_snapshot_end(before)
+
+
+@given(numbers, st.dictionaries(paths, nodes, max_size=4))
+def test_snapshots_come_back(zxid: int, entries: dict[str, Node]) -> None:
+    found_zxid, found = storage_format.decode_snapshot(memoryview(snapshot(zxid, entries)))
+    assert (found_zxid, dict(found)) == (zxid, entries)
+
+
+SNAPSHOT = snapshot(5, {"/": Node(None, 1, 2, 3, 4, 5, 6, 7, 8), "/a": Node(b"x", *range(8))})
+
+
+@given(st.integers(0, 8 * len(SNAPSHOT) - 1))
+def test_a_damaged_snapshot_is_refused(bit: int) -> None:
+    damaged = bytearray(SNAPSHOT)
+    damaged[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(Corrupt):
+        storage_format.decode_snapshot(memoryview(damaged))
+
+
+def test_a_cut_snapshot_is_refused() -> None:
+    for size in range(len(SNAPSHOT)):
+        with pytest.raises(Corrupt):
+            storage_format.decode_snapshot(memoryview(SNAPSHOT[:size]))

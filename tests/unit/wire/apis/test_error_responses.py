@@ -1,0 +1,64 @@
+"""`error_response` of each API: every place that was asked for has the code, and it can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kavka.wire.codec import encode_response
+from kavka.wire.errors import ErrorCode
+from support import messages, stock_codec
+
+SERVED = messages.served()
+CODE = ErrorCode.UNKNOWN_SERVER_ERROR
+CHANCE = st.randoms(use_true_random=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+)
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rnd=CHANCE)
+def test_an_error_can_be_told_in_every_version(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    api = module.API
+    struct = messages.schema(api.request_name)
+    found = messages.values(struct, version, rnd)
+    body = stock_codec.encode(api.request_name, version, messages.as_namespace(struct, found))
+    request, _ = api.decoder(version)(memoryview(body), 0)
+
+    answer = api.error_response(request, CODE, version)
+    frame = b"".join(encode_response(api, version, 1, answer))
+    start = 9 if api.is_flexible(version) and api.flexible_response_header else 8
+    read, end = stock_codec.decode(messages.response_name(api), version, frame[start:])
+    assert end == len(frame) - start
+    codes = list(error_codes(read))
+    assert codes == [CODE] * len(codes)
+    if places_asked_for(request):
+        assert codes
+
+
+def error_codes(message: Any) -> Iterator[int]:
+    """All fields called `error_code` in a message."""
+    for field in message._struct._fields:
+        value = getattr(message, field.name)
+        if field.name == "error_code" and field.for_version_q(message.version):
+            yield value
+        for inner in value if isinstance(value, list) else ():
+            if hasattr(inner, "_struct"):
+                yield from error_codes(inner)
+
+
+def places_asked_for(request: Any) -> bool:
+    """Whether the request names anything that has a place for a code in the answer."""
+    named = ("topics", "topic_names", "topic_data", "resources")
+    asked = [one for name in named for one in getattr(request, name, None) or ()]
+    places = [getattr(one, "partitions", getattr(one, "partition_data", [one])) for one in asked]
+    return any(places)

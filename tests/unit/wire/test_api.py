@@ -1,0 +1,91 @@
+"""The descriptor of an API."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kavka.wire import apis
+from kavka.wire.api import Api
+from kavka.wire.apis import api_versions, fetch, produce
+from support import messages
+from support.paths import SOURCE
+
+SERVED = {
+    "Produce": (0, 13),
+    "Fetch": (4, 18),
+    "ListOffsets": (1, 11),
+    "Metadata": (0, 13),
+    "ApiVersions": (0, 4),
+    "CreateTopics": (0, 7),
+    "DeleteTopics": (0, 6),
+    "InitProducerId": (0, 5),
+    "OffsetForLeaderEpoch": (0, 4),
+    "DescribeConfigs": (0, 4),
+    "DescribeCluster": (0, 2),
+}
+"""From the lowest of Apache Kafka 3.9.2 (but for old formats) to the highest of 4.3.1."""
+
+
+def test_what_is_advertised() -> None:
+    found = {
+        module.API.name: (module.API.lowest, module.API.highest)
+        for module in messages.api_modules().values()
+    }
+    assert found == SERVED
+
+
+def test_keys_and_names_are_used_once() -> None:
+    found = [module.API for module in messages.api_modules().values()]
+    assert len({api.key for api in found}) == len(found)
+    for name, module in messages.api_modules().items():
+        assert module.API.name.lower() == name.replace("_", "")
+        assert (module.__doc__ or "").startswith(f"{module.API.name} (key {module.API.key})")
+
+
+def test_versions_that_are_listed_and_not_served() -> None:
+    assert produce.API.lowest == 0
+    assert not produce.API.serves(2)
+    assert produce.API.serves(3)
+    assert produce.API.serves(13)
+    assert not produce.API.serves(14)
+    assert not fetch.API.serves(3)
+    assert not fetch.API.serves(-1)
+
+
+def test_readers_and_writers_are_made_once() -> None:
+    assert fetch.API.decoder(12) is fetch.API.decoder(12)
+    assert fetch.API.encoder(12) is fetch.API.encoder(12)
+    assert fetch.API.decoder(12) is not fetch.API.decoder(13)
+
+
+def test_warm_makes_both() -> None:
+    api = Api(18, "ApiVersions", versions=(0, 4), first_flexible=3, error_response=_no_error)
+    api.warm(3)
+    assert list(api._decoders) == list(api._encoders) == [3]
+
+
+def _no_error(request: object, code: object, version: int) -> None:
+    return None
+
+
+@pytest.mark.parametrize("api", [fetch.API, api_versions.API])
+def test_its_text_tells_the_versions(api: Api) -> None:
+    assert repr(api) == f"Api({api.key} {api.name} {api.lowest}-{api.highest})"
+
+
+def test_modules_of_apis_import_no_client() -> None:
+    program = "import sys\n" + "".join(
+        f"import {apis.__name__}.{name}\n" for name in messages.api_modules()
+    )
+    program += "assert not [n for n in sys.modules if n.startswith('kafka')]"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,264 @@
+"""Decompression against kafka-python's codecs, and what tries to inflate without end."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import kafka.codec
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.wire.compression import GZIP_MEMBERS_MAX, Codec, decompress
+from kavka.wire.errors import ApiError, ErrorCode
+from support.paths import SOURCE
+
+MIB = 1024 * 1024
+LIMIT_BYTES = MIB
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+
+
+def zstd_stream(data: bytes) -> bytes:
+    """A frame that doesn't tell its size, as Java's producer writes it."""
+    writer = zstandard.ZstdCompressor().compressobj()
+    return writer.compress(data) + writer.flush()
+
+
+ENCODERS: dict[str, tuple[Codec, Callable[[bytes], Any]]] = {
+    "gzip": (Codec.GZIP, kafka.codec.gzip_encode),
+    "snappy xerial": (Codec.SNAPPY, kafka.codec.snappy_encode),
+    "snappy raw": (Codec.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+    "lz4": (Codec.LZ4, kafka.codec.lz4_encode),
+    "lz4 linked, with checksums": (
+        Codec.LZ4,
+        lambda data: lz4.frame.compress(
+            data, block_linked=True, content_checksum=True, block_checksum=True, store_size=False
+        ),
+    ),
+    "zstd": (Codec.ZSTD, kafka.codec.zstd_encode),
+    "zstd stream": (Codec.ZSTD, zstd_stream),
+}
+EACH = pytest.mark.parametrize("name", ENCODERS)
+DATA = st.binary(max_size=500) | st.sampled_from([b"", b"ab" * 40_000, bytes(range(256)) * 300])
+
+
+def encoded(name: str, data: bytes) -> tuple[Codec, bytes]:
+    codec, encode = ENCODERS[name]
+    return codec, bytes(encode(data))
+
+
+@EACH
+@settings(max_examples=30, deadline=None)
+@given(data=DATA)
+def test_what_stock_clients_write_is_read(name: str, data: bytes) -> None:
+    codec, written = encoded(name, data)
+    for form in (bytes, bytearray, memoryview):
+        assert bytes(decompress(codec, form(written), LIMIT_BYTES)) == data
+
+
+def test_no_compression_copies_nothing() -> None:
+    data = memoryview(b"x" * 100)
+    assert decompress(Codec.NONE, data, 1) is data
+
+
+@EACH
+def test_the_limit_is_held_to_the_byte(name: str) -> None:
+    data = bytes(range(256)) * 40
+    codec, written = encoded(name, data)
+    assert bytes(decompress(codec, written, len(data))) == data
+    with pytest.raises(ApiError, match="limit|more than") as refusal:
+        decompress(codec, written, len(data) - 1)
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@EACH
+@settings(max_examples=30, deadline=None)
+@given(cut=st.integers(1, 200))
+def test_what_is_cut_short_is_refused(name: str, cut: int) -> None:
+    data = b"".join(struct.pack(">q", number * 2654435761) for number in range(200))
+    codec, written = encoded(name, data)
+    with pytest.raises(ApiError) as refusal:
+        decompress(codec, written[:-cut], LIMIT_BYTES)
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@EACH
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, 10**6), byte=st.integers(0, 255))
+def test_what_is_damaged_is_refused_or_read(name: str, at: int, byte: int) -> None:
+    codec, written = encoded(name, b"some text, some more text, " * 20)
+    damaged = bytearray(written)
+    damaged[at % len(damaged)] = byte
+    try:
+        assert len(decompress(codec, damaged, LIMIT_BYTES)) <= LIMIT_BYTES
+    except ApiError as refusal:
+        assert refusal.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@settings(max_examples=60, deadline=None)
+@given(data=st.binary(max_size=60))
+def test_garbage_is_refused_or_read(codec: Codec, data: bytes) -> None:
+    try:
+        assert len(decompress(codec, data, LIMIT_BYTES)) <= LIMIT_BYTES
+    except ApiError as refusal:
+        assert refusal.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_is_refused(codec: int) -> None:
+    with pytest.raises(ApiError) as refusal:
+        decompress(codec, b"", LIMIT_BYTES)
+    assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+# -- bombs ----------------------------------------------------------------------------------
+
+BOMB_BYTES = 128 * MIB
+GROWTH_BYTES_MAX = 48 * MIB
+
+BOMBS = {
+    "gzip": "member = zlib.compressobj(1, zlib.DEFLATED, 31)\n"
+    "bomb = b''.join(member.compress(zeros) for _ in range(128)) + member.flush()",
+    "snappy": "block = bytes(cramjam.snappy.compress_raw(zeros))\n"
+    "bomb = header + 128 * (len(block).to_bytes(4, 'big') + block)",
+    "lz4": "frame = lz4.frame.LZ4FrameCompressor()\n"
+    "bomb = frame.begin()\n"
+    "bomb += b''.join(frame.compress(zeros) for _ in range(128)) + frame.flush()",
+    "zstd": "frame = zstandard.ZstdCompressor().compressobj()\n"
+    "bomb = b''.join(frame.compress(zeros) for _ in range(128)) + frame.flush()",
+}
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_a_bomb_costs_no_more_than_the_limit(codec: str) -> None:
+    """In a process of its own, whose greatest memory is its own."""
+    program = f"""
+import resource, zlib
+import cramjam, lz4.frame, zstandard
+from kavka.wire.compression import Codec, decompress
+from kavka.wire.errors import ApiError
+header = {XERIAL_HEADER!r}
+zeros = bytes({MIB})
+{BOMBS[codec]}
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak_bytes()
+try:
+    decompress(Codec.{codec.upper()}, bomb, {LIMIT_BYTES})
+except ApiError as refusal:
+    print(peak_bytes() - before, refusal.code.name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    grown_bytes, code = done.stdout.split()
+    assert code == ErrorCode.CORRUPT_MESSAGE.name
+    assert int(grown_bytes) < GROWTH_BYTES_MAX
+
+
+def test_a_size_that_a_frame_only_tells_is_not_reserved() -> None:
+    told = zstandard.ZstdCompressor(write_content_size=True).compressobj(size=BOMB_BYTES)
+    frame = told.compress(b"little")
+    frame += told.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    assert zstandard.frame_content_size(frame) == BOMB_BYTES
+    with pytest.raises(ApiError, match="more than"):
+        decompress(Codec.ZSTD, frame, LIMIT_BYTES)
+
+
+def test_a_snappy_block_may_not_tell_a_size_over_the_limit() -> None:
+    told = b"\xff\xff\xff\xff\x0f" + b"\0" * 20  # 4 GiB
+    with pytest.raises(ApiError, match="more than"):
+        decompress(Codec.SNAPPY, told, LIMIT_BYTES)
+    framed = XERIAL_HEADER + struct.pack(">i", len(told)) + told
+    with pytest.raises(ApiError, match="more than"):
+        decompress(Codec.SNAPPY, framed, LIMIT_BYTES)
+
+
+# -- several in one -------------------------------------------------------------------------
+
+
+def test_gzip_members_follow_each_other() -> None:
+    """As Java's reader takes them."""
+    assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 6) == b"onetwo"
+    with pytest.raises(ApiError, match="more than 5 bytes"):
+        decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 5)
+
+
+def test_gzip_members_have_a_limit() -> None:
+    """Each costs a copy of what is left, so that many small ones would take for ever."""
+    member = gzip.compress(b"x")
+    most = GZIP_MEMBERS_MAX
+    assert decompress(Codec.GZIP, member * most, LIMIT_BYTES) == b"x" * most
+    with pytest.raises(ApiError, match="members"):
+        decompress(Codec.GZIP, member * (most + 1), LIMIT_BYTES)
+
+
+def test_what_follows_is_ignored_where_java_ignores_it() -> None:
+    assert decompress(Codec.GZIP, gzip.compress(b"one") + b"tail", LIMIT_BYTES) == b"one"
+    assert decompress(Codec.LZ4, lz4.frame.compress(b"one") + b"tail", LIMIT_BYTES) == b"one"
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        XERIAL_HEADER[:12],
+        XERIAL_HEADER + b"\0\0",
+        XERIAL_HEADER + struct.pack(">i", 0),
+        XERIAL_HEADER + struct.pack(">i", -5) + b"12345",
+        XERIAL_HEADER + struct.pack(">i", 9) + b"12345",
+    ],
+)
+def test_broken_snappy_framing_is_refused(framed: bytes) -> None:
+    with pytest.raises(ApiError) as refusal:
+        decompress(Codec.SNAPPY, framed, LIMIT_BYTES)
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_codecs_are_imported_when_they_are_needed() -> None:
+    program = (
+        "import sys, kavka.wire.compression\n"
+        "print([n for n in ('cramjam', 'lz4', 'zstandard') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        timeout=60,
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_greatest_window_is_read() -> None:
+    """Level 22 asks for 128 MiB; Java's reader takes that and no more."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
+    writer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    frame = writer.compress(b"x" * 1000) + writer.flush()
+    assert decompress(Codec.ZSTD, frame, LIMIT_BYTES) == b"x" * 1000
+
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=28)
+    writer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    frame = writer.compress(b"x" * 1000) + writer.flush()
+    with pytest.raises(ApiError) as refusal:
+        decompress(Codec.ZSTD, frame, LIMIT_BYTES)
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_raw_deflate_is_no_gzip() -> None:
+    with pytest.raises(ApiError):
+        decompress(Codec.GZIP, zlib.compress(b"data"), LIMIT_BYTES)
