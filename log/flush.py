@@ -57,8 +57,12 @@ class Unsynced:
         return bool(self._directories)
 
     def add(self, path: str) -> None:
-        """The file or directory at `path` was written or renamed."""
+        """The small file at `path` was written."""
         self._paths[path] = None
+        self.add_name(path)
+
+    def add_name(self, path: str) -> None:
+        """The file or directory at `path` was created, renamed or removed."""
         self._directories[path.rpartition("/")[0]] = None
 
     def take(

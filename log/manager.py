@@ -275,7 +275,7 @@ class LogManager:
         except OSError:
             self._fs.remove_tree(place.directory)
             raise
-        log.unsynced(place.directory)
+        log.unsynced_name(place.directory)
         self._logs[key] = log
         self._parents[key] = parent
         return log

@@ -220,9 +220,7 @@ class PartitionLog:
                 f"a batch of {size} bytes does not fit into a segment of {self._segment_bytes}",
             )
         segment = self._active
-        if self._torn:
-            segment.repair()
-            self._torn = False
+        self._repair()
         first = segment.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self._created_ms
         if segment.size and (
@@ -245,14 +243,20 @@ class PartitionLog:
         """
         if not self._active.size:
             return
+        self._repair()
         end = self.end_offset
         self._active.seal()
         self._save_snapshot()
         segment = Segment.create(self._disk, self.directory, end, self.settings)
-        self._unsynced.add(segment.path)
+        self._unsynced.add_name(segment.path)
         self._segments.append(segment)
         self._created_ms = now_ms
         self._activate(segment)
+
+    def _repair(self) -> None:
+        if self._torn:
+            self._active.repair()
+            self._torn = False
 
     def _save_snapshot(self) -> None:
         if self.end_offset > max(self._snapshots.newest, self.start_offset):
@@ -415,11 +419,10 @@ class PartitionLog:
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
         if anew:
-            segment = Segment.create(self._disk, self.directory, offset, self.settings)
-            self._unsynced.add(segment.path)
-            self._segments.append(segment)
+            self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
         else:
             self._segments.active.truncate(offset)
+        self._unsynced.add(self._segments.active.path)
         self._activate(self._segments.active)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
@@ -443,8 +446,12 @@ class PartitionLog:
     # --- flush and close
 
     def unsynced(self, path: str) -> None:
-        """Have the next flush plan fsync the file at `path`, and the directory that names it."""
+        """Have the next flush plan fsync the small file at `path`, and its name."""
         self._unsynced.add(path)
+
+    def unsynced_name(self, path: str) -> None:
+        """Have the next flush plan fsync the directory that names the file or directory."""
+        self._unsynced.add_name(path)
 
     @property
     def flush_wanted(self) -> bool:
@@ -501,8 +508,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Flush everything, save the producer state, complete the indexes, close the files."""
-        if self._torn:
-            self._active.repair()
+        self._repair()
         self._active.seal()
         self._save_snapshot()
         plan = self.flush_plan(everything=True)

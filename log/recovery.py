@@ -116,7 +116,19 @@ class _Loader:
         )
         if self._epochs.entries() != self._saved_epochs:
             log.save_epochs()
+        if not clean:
+            self._distrust(log)
         return log
+
+    def _distrust(self, log: PartitionLog) -> None:
+        """What the process before wrote may not be on the disk, be it the directory's name."""
+        log.unsynced_name(log.directory)
+        for name in self._fs.list_dir(log.directory):
+            path = f"{log.directory}/{name}"
+            if name.endswith((LOG, *_INDEXES)):
+                log.unsynced_name(path)
+            else:
+                log.unsynced(path)
 
     # --- what is there
 

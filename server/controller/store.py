@@ -64,6 +64,8 @@ async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> 
     except NoNode:
         epoch, version = 0, 0
         ops.append(Create(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(epoch)))
+    if await coordination.exists(paths.FEATURE) is None:
+        ops.append(Create(paths.FEATURE, paths.encode_features()))
     registration = paths.encode_controller(broker_id, clock.now_ms())
     epoch += 1
     ops.append(Create(paths.CONTROLLER, registration, ephemeral=True))

@@ -24,6 +24,7 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+FEATURE: Final = "/feature"
 
 TOPIC_CONFIGS: Final = "topics"
 BROKER_CONFIGS: Final = "brokers"
@@ -130,21 +131,29 @@ class BrokerInfo:
 def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
     """`host` and `port` are those of the first PLAINTEXT listener, for very old clients."""
     plain = [end for end in info.endpoints if end.security_protocol == "PLAINTEXT"]
+    protocols = {end.listener: end.security_protocol for end in info.endpoints}
+    fields: dict[str, Any] = {
+        "features": {},
+        "listener_security_protocol_map": protocols,
+        "endpoints": [_endpoint_text(end) for end in info.endpoints],
+    }
+    if info.rack is not None:
+        fields["rack"] = info.rack
     return _dump(
-        {
-            "features": {},
-            "listener_security_protocol_map": {
-                end.listener: end.security_protocol for end in info.endpoints
-            },
-            "endpoints": [f"{end.listener}://{end.host}:{end.port}" for end in info.endpoints],
+        fields
+        | {
             "jmx_port": -1,
             "port": plain[0].port if plain else -1,
             "host": plain[0].host if plain else None,
             "version": 5,
             "timestamp": str(now_ms),
         }
-        | ({} if info.rack is None else {"rack": info.rack})
     )
+
+
+def _endpoint_text(end: Endpoint) -> str:
+    host = f"[{end.host}]" if ":" in end.host else end.host
+    return f"{end.listener}://{host}:{end.port}"
 
 
 def decode_broker(data: bytes | None) -> BrokerInfo:
@@ -174,14 +183,16 @@ class TopicAssignment:
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
     """Version 3 of the JSON."""
-    topic_id = assignment.topic_id
+    fields: dict[str, Any] = {"partitions": _lists(assignment.replicas)}
+    if assignment.topic_id is not None:
+        fields["topic_id"] = uuid_text(assignment.topic_id)
     return _dump(
-        {
+        fields
+        | {
+            "adding_replicas": _lists(assignment.adding),
             "removing_replicas": _lists(assignment.removing),
-            "partitions": _lists(assignment.replicas),
+            "version": 3,
         }
-        | ({} if topic_id is None else {"topic_id": uuid_text(topic_id)})
-        | {"adding_replicas": _lists(assignment.adding), "version": 3}
     )
 
 
@@ -260,6 +271,11 @@ def encode_controller_epoch(epoch: int) -> bytes:
 
 def decode_controller_epoch(data: bytes | None) -> int:
     return int(data or b"")
+
+
+def encode_features() -> bytes:
+    """Finalised features (KIP-584): none, in version 2 of the JSON, switched on."""
+    return _dump({"features": {}, "version": 2, "status": 1})
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -13,7 +13,7 @@ from kavka.server.connection import (
 )
 from kavka.server.context import BadRequest, RequestContext
 from kavka.server.dispatch import Call
-from kavka.wire.frame import ArenaPool
+from kavka.wire.frame import ARENA_BYTES, ArenaPool
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -193,6 +193,7 @@ async def test_a_frame_over_the_limit_closes(s):
 @scene
 async def test_reading_pauses_while_too_many_wait(s):
     s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_TURN_MAX)])
+    await settle()
     s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_TURN_MAX + 5)])
     await settle()
     assert len(s.script.calls) == UNANSWERED_MAX
@@ -236,15 +237,15 @@ async def test_a_peer_that_does_not_read_its_answers_is_not_read(s):
 
 @scene
 async def test_lent_buffers_come_back_when_the_transport_let_go(s):
-    arena = s.script.arena = s.arenas.take(1)
+    big = 2 * ARENA_BYTES  # unlike the arena that requests are received into
+    arena = s.script.arena = s.arenas.take(big)
     s.receive(b"lone")
-    assert s.arenas.take(1) is arena, "given back at once"
+    assert s.arenas.take(big) is arena, "given back at once"
     s.transport.full = True
     s.receive(b"ltwo")
-    other = s.arenas.take(1)
-    assert other is not arena
+    assert s.arenas.take(big) is not arena
     s.transport.drained()
-    assert s.arenas.take(1) is arena
+    assert s.arenas.take(big) is arena
 
 
 @scene

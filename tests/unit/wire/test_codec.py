@@ -49,7 +49,7 @@ def library_frame(name: str, version: int, correlation_id: int, answer: Any) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(payloads=PAYLOADS)
 def test_spliced_answers_are_the_library_s_bytes(version: int, payloads: list[Any]) -> None:
     answer = answer_of(payloads)

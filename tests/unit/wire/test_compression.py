@@ -57,7 +57,7 @@ def encoded(name: str, data: bytes) -> tuple[Codec, bytes]:
 
 
 @EACH
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=DATA)
 def test_what_stock_clients_write_is_read(name: str, data: bytes) -> None:
     codec, written = encoded(name, data)
@@ -81,7 +81,7 @@ def test_the_limit_is_held_to_the_byte(name: str) -> None:
 
 
 @EACH
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cut=st.integers(1, 200))
 def test_what_is_cut_short_is_refused(name: str, cut: int) -> None:
     data = b"".join(struct.pack(">q", number * 2654435761) for number in range(200))
@@ -92,7 +92,7 @@ def test_what_is_cut_short_is_refused(name: str, cut: int) -> None:
 
 
 @EACH
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.integers(0, 10**6), byte=st.integers(0, 255))
 def test_what_is_damaged_is_refused_or_read(name: str, at: int, byte: int) -> None:
     codec, written = encoded(name, b"some text, some more text, " * 20)
@@ -105,7 +105,7 @@ def test_what_is_damaged_is_refused_or_read(name: str, at: int, byte: int) -> No
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.binary(max_size=60))
 def test_garbage_is_refused_or_read(codec: Codec, data: bytes) -> None:
     try:

@@ -21,7 +21,7 @@ def library_header() -> Any:
 
 
 @FLEXIBLE
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     key=st.integers(0, 100),
     version=st.integers(0, 20),

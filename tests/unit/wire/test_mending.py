@@ -114,7 +114,7 @@ SERVED = messages.served()
 @pytest.mark.parametrize(
     ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
 )
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(rnd=st.randoms(use_true_random=False))
 def test_no_part_of_a_request_passes_for_a_whole_one(
     module: ModuleType, version: int, rnd: Any
@@ -127,7 +127,7 @@ def test_no_part_of_a_request_passes_for_a_whole_one(
 
 
 @pytest.mark.parametrize("name", messages.api_modules())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rnd=st.randoms(use_true_random=False))
 def test_damaged_requests_are_refused_or_read_and_nothing_else(name: str, rnd: Any) -> None:
     module = messages.api_modules()[name]
@@ -143,7 +143,7 @@ def test_damaged_requests_are_refused_or_read_and_nothing_else(name: str, rnd: A
 
 
 @pytest.mark.parametrize("name", messages.api_modules())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(body=st.binary(max_size=80), version=st.integers(0, 18))
 def test_garbage_is_refused_or_read_and_nothing_else(name: str, body: bytes, version: int) -> None:
     api = messages.api_modules()[name].API

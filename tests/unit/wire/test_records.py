@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
@@ -53,7 +53,6 @@ def opened(batch: bytearray) -> tuple[BatchHeader, Any]:
 # -- header ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     records=RECORDS,
     codec=CODEC,
@@ -120,7 +119,6 @@ def test_nothing_may_follow_the_batch(more: bytes) -> None:
     assert refusal.value.code is ErrorCode.INVALID_RECORD
 
 
-@settings(deadline=None)
 @given(at=st.integers(0, len(batches.IDEMPOTENT) - 1), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_found(at: int, bit: int) -> None:
     damaged = bytearray(batches.IDEMPOTENT)
@@ -133,7 +131,6 @@ def test_a_flipped_bit_is_found(at: int, bit: int) -> None:
     assert refusal.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
 
 
-@settings(deadline=None)
 @given(garbage=st.binary(max_size=120))
 def test_garbage_is_refused(garbage: bytes) -> None:
     with pytest.raises(ApiError):
@@ -173,7 +170,6 @@ def test_a_header_is_read_at_a_position() -> None:
 # -- records --------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(records=RECORDS, codec=CODEC)
 def test_records_are_read_as_the_library_reads_them(records: list[Written], codec: str) -> None:
     batch = batches.build(records, codec=codec)
@@ -255,7 +251,6 @@ def test_the_shortest_record_is_read() -> None:
     assert [one.value for one in iter_records(header, payload)] == [None] * 3
 
 
-@settings(deadline=None)
 @given(payload=st.binary(max_size=200), count=st.integers(1, 40))
 def test_garbage_inside_is_refused_or_read(payload: bytes, count: int) -> None:
     header, inner = opened(batches.around(payload, count=count))
@@ -276,7 +271,6 @@ def test_varints(bits: int, data: st.DataObject) -> None:
 # -- offsets by time ------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     times=st.lists(st.integers(-100, 100), min_size=1, max_size=10),
     codec=CODEC,

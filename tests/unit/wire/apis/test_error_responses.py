@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.wire.codec import encode_response
@@ -23,7 +23,7 @@ CHANCE = st.randoms(use_true_random=False)
 @pytest.mark.parametrize(
     ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
 )
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3)
 @given(rnd=CHANCE)
 def test_an_error_can_be_told_in_every_version(
     module: ModuleType, version: int, rnd: Random

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.wire.codec import encode_response
@@ -18,7 +18,7 @@ SERVED = messages.served()
 CASES = pytest.mark.parametrize(
     ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
 )
-FEW = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=10)
 CHANCE = st.randoms(use_true_random=False)
 CORRELATION_ID = 7
 

@@ -1,0 +1,123 @@
+"""What a broker does in the tree before there is a controller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import Create, NodeExists
+from kavka.server.coordination.broker_registration import (
+    cluster_id,
+    ensure_paths,
+    next_broker_id,
+    prepare_tree,
+    register_broker,
+)
+from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.paths import BrokerInfo, Endpoint
+from support.embedded_coordination import new_fs, open_on
+from support.virtual import VirtualClock
+
+INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
+KAFKA = json.loads(Path(__file__).with_name("kafka39_tree.json").read_text())["created"]
+
+
+def test_ensure_paths_makes_what_is_missing_in_one_transaction() -> None:
+    async def run() -> None:
+        session = await open_on(new_fs())
+        await session.create("/a", b"kept")
+        made = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
+        assert made == ["/b/c/d", "/b/e"]
+        nodes = {path: await session.get(path) for path in ("/a", "/b", "/b/c", "/b/c/d", "/b/e")}
+        assert [node.data for node in nodes.values()] == [b"kept", None, None, b"new", None]
+        assert len({nodes[path].stat.czxid for path in nodes if path != "/a"}) == 1
+        before = await session.get("/b")
+        assert await ensure_paths(session, {"/b/c/d": b"other"}) == []
+        assert await session.get("/b") == before
+
+    asyncio.run(run())
+
+
+def test_ensure_paths_bears_others_who_do_the_same() -> None:
+    class Racing(Embedded):
+        raced = False
+
+        def multi(self, ops):  # type: ignore[no-untyped-def]
+            if not Racing.raced:
+                Racing.raced = True
+                super().multi([Create("/a"), Create("/a/b", b"theirs")])
+            return super().multi(ops)
+
+    async def run() -> None:
+        session = await open_on(new_fs())
+        session.__class__ = Racing
+        assert await ensure_paths(session, {"/a/b": b"ours", "/a/c": None}) == ["/a/c"]
+        assert (await session.get("/a/b")).data == b"theirs"
+
+    asyncio.run(run())
+
+
+def test_the_tree_is_prepared_as_by_apache_kafka() -> None:
+    async def run() -> None:
+        session = await open_on(new_fs())
+        await prepare_tree(session)
+        await cluster_id(session, "some-id")
+        for path, theirs in KAFKA.items():
+            top_only = path.split("/")[1] in ("controller", "controller_epoch", "feature")
+            made_later = path.count("/") > 2 or path.startswith("/brokers/ids/")
+            if not top_only and not made_later:
+                assert (await session.exists(path)) is not None, path
+                assert ((await session.get(path)).data is None) == (
+                    theirs["data"] is None or path == paths.PRODUCER_ID_BLOCK
+                )
+
+    asyncio.run(run())
+
+
+def test_the_first_proposed_cluster_id_stays() -> None:
+    async def run() -> None:
+        session = await open_on(new_fs())
+        assert await cluster_id(session, "first") == "first"
+        assert await cluster_id(session, "second") == "first"
+
+    asyncio.run(run())
+
+
+def test_broker_ids_rise_from_the_reserved_one() -> None:
+    async def run() -> None:
+        session = await open_on(new_fs())
+        assert [await next_broker_id(session, 1000) for _ in range(3)] == [1001, 1002, 1003]
+
+    asyncio.run(run())
+
+
+def test_registration_as_by_apache_kafka() -> None:
+    async def run() -> None:
+        session, clock = await open_on(new_fs()), VirtualClock()
+        await prepare_tree(session)
+        epoch = await register_broker(session, 0, INFO, clock=clock)
+        data, stat = await session.get("/brokers/ids/0")
+        theirs = KAFKA["/brokers/ids/0"]
+        timestamp = json.loads(theirs["data"])["timestamp"]
+        assert data == theirs["data"].replace(timestamp, str(clock.now_ms())).encode()
+        assert stat.version == theirs["version"]
+        assert stat.ephemeral_owner == session.session_id
+        assert stat.czxid == epoch
+        assert await register_broker(session, 0, INFO, clock=clock) == epoch, "again is no error"
+
+    asyncio.run(run())
+
+
+def test_an_id_that_another_session_has_is_refused() -> None:
+    async def run() -> None:
+        session = await open_on(new_fs())
+        await prepare_tree(session)
+        await session.create("/brokers/ids/0", b"{}")
+        with pytest.raises(NodeExists):
+            await register_broker(session, 0, INFO, clock=VirtualClock())
+
+    asyncio.run(run())

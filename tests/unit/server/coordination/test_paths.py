@@ -1,0 +1,167 @@
+"""Paths and JSON, against the nodes that Apache Kafka 3.9.2 made (`kafka39_tree.json`)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.paths import (
+    BrokerInfo,
+    Endpoint,
+    PartitionState,
+    ProducerIdBlock,
+    TopicAssignment,
+)
+
+TREE = json.loads(Path(__file__).with_name("kafka39_tree.json").read_text())["created"]
+ORDERS_ID = uuid.UUID(bytes=bytes.fromhex("44ef7c569db44a66ace412a6c3463a2e"))
+"""As the client that made the topic was told."""
+
+
+def node(path: str) -> bytes:
+    return str(TREE[path]["data"]).encode()
+
+
+def test_broker() -> None:
+    info = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
+    data = node(paths.broker(0))
+    assert paths.decode_broker(data) == info
+    assert paths.encode_broker(info, int(json.loads(data)["timestamp"])) == data
+
+
+def test_topic() -> None:
+    assignment = TopicAssignment(ORDERS_ID, {0: (0,), 1: (0,)}, {}, {})
+    data = node(paths.topic("orders"))
+    assert paths.decode_topic(data) == assignment
+    assert paths.encode_topic(assignment) == data
+
+
+def test_partition_state() -> None:
+    state = PartitionState(leader=0, leader_epoch=0, isr=(0,), controller_epoch=1)
+    data = node(paths.partition_state("orders", 1))
+    assert paths.decode_partition_state(data) == state
+    assert paths.encode_partition_state(state) == data
+
+
+def test_controller() -> None:
+    data = node(paths.CONTROLLER)
+    assert paths.decode_controller(data) == 0
+    assert paths.encode_controller(0, int(json.loads(data)["timestamp"])) == data
+
+
+def test_controller_epoch() -> None:
+    assert paths.decode_controller_epoch(node(paths.CONTROLLER_EPOCH)) == 1
+    assert paths.encode_controller_epoch(1) == node(paths.CONTROLLER_EPOCH)
+
+
+def test_cluster_id() -> None:
+    data = node(paths.CLUSTER_ID)
+    assert paths.encode_cluster_id(paths.decode_cluster_id(data)) == data
+
+
+def test_features() -> None:
+    assert paths.encode_features() == node(paths.FEATURE)
+
+
+def test_configs() -> None:
+    orders = {"cleanup.policy": "compact", "retention.ms": "60000", "retention.bytes": "1000"}
+    for kind, entity, settings in (
+        (paths.TOPIC_CONFIGS, "orders", orders),
+        (paths.TOPIC_CONFIGS, "a.b", {}),
+        (paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY, {"log.retention.ms": "99999"}),
+    ):
+        data = node(paths.config(kind, entity))
+        assert paths.decode_config(data) == settings
+        assert paths.encode_config(settings) == data
+    assert paths.decode_config(None) == {}
+
+
+def test_config_changes() -> None:
+    for number, entity in enumerate([("topics", "orders"), ("brokers", "<default>")]):
+        data = node(f"{paths.CONFIG_CHANGE_PREFIX}{number:010d}")
+        assert paths.decode_config_change(data) == entity
+        assert paths.encode_config_change(*entity) == data
+    old = b'{"version":1,"entity_type":"topics","entity_name":"orders"}'
+    assert paths.decode_config_change(old) == ("topics", "orders")
+
+
+def test_producer_id_block() -> None:
+    data = node(paths.PRODUCER_ID_BLOCK)
+    assert paths.decode_producer_id_block(data) == ProducerIdBlock(0, 0, 999)
+    assert paths.encode_producer_id_block(ProducerIdBlock(0, 0, 999)) == data
+
+
+def test_every_persistent_path_is_one_of_kafkas() -> None:
+    assert set(paths.PERSISTENT) <= set(TREE)
+
+
+def test_ancestors() -> None:
+    assert paths.ancestors("/a/b/c") == ["/a", "/a/b"]
+    assert paths.ancestors("/a") == []
+
+
+# Shapes that the recorded tree does not have; the fields are those of kafka.zk.ZkData
+
+
+def test_a_topic_under_reassignment() -> None:
+    data = (
+        b'{"partitions":{"1":[2,3],"0":[1,2,3]},"topic_id":"RO98Vp20Smas5BKmw0Y6Lg",'
+        b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"version":3}'
+    )
+    assignment = TopicAssignment(ORDERS_ID, {0: (1, 2, 3), 1: (2, 3)}, {0: (3,)}, {0: (1,)})
+    assert paths.decode_topic(data) == assignment
+    assert list(paths.decode_topic(data).replicas) == [0, 1], "in order"
+    assert paths.decode_topic(paths.encode_topic(assignment)) == assignment
+
+
+def test_a_topic_from_before_topic_ids() -> None:
+    old = paths.decode_topic(b'{"version":1,"partitions":{"0":[1]}}')
+    assert old == TopicAssignment(None, {0: (1,)}, {}, {})
+    assert b"topic_id" not in paths.encode_topic(old)
+
+
+def test_a_recovering_leader() -> None:
+    state = PartitionState(1, 5, (1, 2), 3, leader_recovery_state=1)
+    data = paths.encode_partition_state(state)
+    assert json.loads(data)["leader_recovery_state"] == 1
+    assert paths.decode_partition_state(data) == state
+
+
+def test_a_broker_with_several_listeners() -> None:
+    info = BrokerInfo(
+        (Endpoint("TLS", "SSL", "h", 1), Endpoint("IN", "PLAINTEXT", "::1", 2)), rack=None
+    )
+    data = paths.encode_broker(info, 0)
+    fields = json.loads(data)
+    assert (fields["host"], fields["port"], "rack" in fields) == ("::1", 2, False)
+    assert fields["endpoints"] == ["TLS://h:1", "IN://[::1]:2"]
+    assert paths.decode_broker(data) == info
+
+
+def test_a_broker_of_version_2() -> None:
+    old = (
+        b'{"version":2,"host":"h","port":9092,"jmx_port":9999,"timestamp":"1",'
+        b'"endpoints":["PLAINTEXT://h:9092","SSL://h:9093"]}'
+    )
+    assert paths.decode_broker(old) == BrokerInfo(
+        (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092), Endpoint("SSL", "SSL", "h", 9093))
+    )
+
+
+@pytest.mark.parametrize("data", [None, b"", b"[]", b"nonsense", b"\xff"])
+def test_what_is_no_json_object_is_refused(data: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        paths.decode_topic(data)
+
+
+@given(st.uuids())
+def test_uuids_as_text(value: uuid.UUID) -> None:
+    text = paths.uuid_text(value)
+    assert len(text) == 22
+    assert paths.uuid_from_text(text) == value
