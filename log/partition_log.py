@@ -489,6 +489,7 @@ class PartitionLog:
         offset = self.end_offset if everything else self._active_base
         if offset <= self.recovery_point and not (everything and self._unsynced):
             return None
+        self._repair()
         segments = self._segments.since(self.recovery_point)
         if not everything:
             segments = segments[:-1]

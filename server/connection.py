@@ -129,20 +129,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests -------------------------------------------------------------------------
 
-    def _may_read(self) -> bool:
-        return not (
-            self._write_paused
-            or self._muted
-            or self._transport is None
-            or len(self._slots) >= UNANSWERED_MAX
-        )
-
     def _serve(self) -> None:
         """Handle the frames at hand, a bounded number of them."""
         framer = self._framer
         try:
             for _ in range(FRAMES_PER_TURN_MAX):
-                if not self._may_read():
+                if self._write_paused or self._muted or len(self._slots) >= UNANSWERED_MAX:
                     self._pause()
                     break
                 frame = framer.next()
@@ -206,7 +198,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume(self) -> None:
         """Go on with the frames that were held back, then with the socket."""
-        if self._reading or not self._may_read():
+        if self._reading or self._transport is None or self._transport.is_closing():
+            return
+        if self._write_paused or self._muted or len(self._slots) >= UNANSWERED_MAX:
             return
         self._reading = True
         self._transport.resume_reading()

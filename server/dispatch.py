@@ -130,6 +130,8 @@ class Dispatcher:
             context.correlation_id,
             exc_info=failure,
         )
+        if api is produce.API and not produce.expects_response(request):
+            raise BadRequest("Produce with acks=0 failed") from failure
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:

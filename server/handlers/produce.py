@@ -138,7 +138,7 @@ def _append(
         replica.log.start_offset,
     )
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
-    needs_flush = replica.flushes_before_answer
+    needs_flush = replica.flushing and replica.flushes_before_answer
     if needs_commit or needs_flush:
         waiting.append(
             _Waiting(replica, appended.last_offset, response, needs_commit, needs_flush)

@@ -6,11 +6,13 @@ import time
 
 import pytest
 
+from support import java
 from support.broker import StartBroker
 from support.clients import compare, corpus
 from support.clients.client import Client
 from support.clients.every import CLIENTS, CONFLUENT, READ_BY
 from support.clients.kafka_python import offsets
+from support.dump_log import assert_sound
 from support.process import HOST, BrokerProcess
 from support.raw import RawConnection
 from support.segments import codecs
@@ -45,6 +47,9 @@ def test_survives_sigkill(
         expected_codec(broker, client, codec) in codecs(broker.data_dir, topic) <= {codec, "none"}
     )
     compare.assert_same(found, READ_BY[client.name].read(broker.bootstrap, topic, ends))
+    broker.stop()
+    if java.available():
+        assert assert_sound(broker.data_dir).records == len(records)
 
 
 def expected_codec(broker: BrokerProcess, client: Client, codec: str) -> str:

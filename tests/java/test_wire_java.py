@@ -70,12 +70,13 @@ def response_case(module: ModuleType, version: int, seed: int) -> Case:
     return Case(module, version, Kind.RESPONSE, found, frame)
 
 
-CASES = [
-    make(module, version, seed)
-    for module, version in messages.served()
-    for make in (request_case, response_case)
-    for seed in SEEDS
-]
+def all_cases() -> list[Case]:
+    return [
+        make(module, version, seed)
+        for module, version in messages.served()
+        for make in (request_case, response_case)
+        for seed in SEEDS
+    ]
 
 
 def judge(frames: list[Frame], libs: Path) -> list[Judged]:
@@ -90,8 +91,9 @@ def judge(frames: list[Frame], libs: Path) -> list[Judged]:
 
 @pytest.fixture(scope="module")
 def judged(kafka_libs: Path) -> list[tuple[Case, Judged]]:
-    frames = [Frame(one.kind, one.module.API.key, one.version, one.frame) for one in CASES]
-    return list(zip(CASES, judge(frames, kafka_libs), strict=True))
+    cases = all_cases()
+    frames = [Frame(one.kind, one.module.API.key, one.version, one.frame) for one in cases]
+    return list(zip(cases, judge(frames, kafka_libs), strict=True))
 
 
 def test_java_reads_every_message_and_writes_the_same_bytes(

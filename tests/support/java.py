@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from support.paths import CACHE, JAVA
 FETCH_TIMEOUT_S = 600
 TOOL_TIMEOUT_S = 120
 TOOLS_AT_ONCE = 2
+JAVA_VERSION_MIN = 17
 
 INSTALL = {
     "java": "a Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)",
@@ -85,15 +87,27 @@ def missing(what: str) -> NoReturn:
 
 def available() -> bool:
     """Whether Java's tools can run here; where CI is set they must."""
-    return bool(os.environ.get("CI")) or all(map(shutil.which, INSTALL))
+    return bool(os.environ.get("CI")) or all(find(name) for name in INSTALL)
 
 
-def program(name: str) -> str:
+def find(name: str) -> str | None:
     """Path of `java` or `mvn`; JAVA_HOME wins over PATH."""
     home = os.environ.get("JAVA_HOME")
     if name == "java" and home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
-    return shutil.which(name) or missing(INSTALL[name])
+    return shutil.which(name)
+
+
+@cache
+def program(name: str) -> str:
+    """Path of `java` (new enough) or `mvn`; without it the test is skipped."""
+    path = find(name) or missing(INSTALL[name])
+    if name == "java":
+        said = subprocess.run([path, "-version"], capture_output=True, text=True).stderr
+        version = re.search(r'version "(\d+)', said)
+        if version is None or int(version[1]) < JAVA_VERSION_MIN:
+            missing(f"{INSTALL[name]}; found {said.splitlines()[:1]}")
+    return path
 
 
 @cache

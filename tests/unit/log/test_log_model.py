@@ -73,6 +73,11 @@ class LogModel(RuleBasedStateMachine):
         known = [sequence for sequence in self.sequences if sequence is not None]
         return known[-1] if known else None
 
+    def value(self, size: int) -> bytes:
+        """Never the same twice, so that no two batches can be mixed into a good third."""
+        self.count += 1
+        return random.Random(self.count).randbytes(size + 4)
+
     def bytes_of_logs(self) -> int:
         directory = self.log.directory
         names = [name for name in self.fs.list_dir(directory) if name.endswith(".log")]
@@ -88,8 +93,7 @@ class LogModel(RuleBasedStateMachine):
     def append(self, sizes: list[int], step_ms: int, idempotent: bool) -> None:
         values = []
         for size in sizes:
-            self.count += 1
-            values.append(b"%d:" % self.count + bytes(size))
+            values.append(self.value(size))
         self.clock += step_ms
         producer = logs.NO_PRODUCER
         if idempotent:
@@ -143,14 +147,14 @@ class LogModel(RuleBasedStateMachine):
     def append_on_a_failing_disk(self, op: str, suffix: str) -> None:
         self.fs.faults = [Fault(op, suffix, error=errno.EIO)]
         before = self.log.end_offset
-        data = logs.batch([b"on a failing disk" + bytes(900)], timestamps=self.clock)
+        value = self.value(900)
+        data = logs.batch([value], timestamps=self.clock)
         try:
             logs.append(self.log, data, leader_epoch=self.leader_epoch)
         except (OSError, ApiError):
             assert self.log.end_offset == before
         else:
             assert self.log.end_offset == before + 1
-            value = b"on a failing disk" + bytes(900)
             self.batches.append([Read(before, self.clock, value)])
             self.epochs.append(self.leader_epoch)
             self.sequences.append(None)
@@ -163,7 +167,7 @@ class LogModel(RuleBasedStateMachine):
         self.fs.capacity_bytes -= self.fs.room_bytes() - room_bytes + left_over
         before = self.log.end_offset
         with pytest.raises((OSError, ApiError)):
-            logs.append(self.log, logs.batch([bytes(900)]), leader_epoch=self.leader_epoch)
+            logs.append(self.log, logs.batch([self.value(900)]), leader_epoch=self.leader_epoch)
         assert self.log.end_offset == before
         self.fs.capacity_bytes = None
 

@@ -183,6 +183,16 @@ async def test_a_bad_request_closes_after_what_was_answered(s):
 
 
 @scene
+async def test_nothing_is_handled_after_a_bad_request(s):
+    s.receive(b"wone", b"!", b"atwo")
+    assert s.transport.closed
+    s.script.waiting[b"one"].set_result(b"one")
+    await settle()
+    assert s.script.calls == [b"one", b""]
+    assert not s.transport.reading
+
+
+@scene
 async def test_a_frame_over_the_limit_closes(s):
     room = s.connection.get_buffer(-1)
     room[:4] = struct.pack(">i", 10_001)

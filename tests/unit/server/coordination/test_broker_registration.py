@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import pytest
 
 from kavka.server.coordination import paths
-from kavka.server.coordination.api import Create, NodeExists
+from kavka.server.coordination.api import Create, NodeExists, Op, OpResult
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     ensure_paths,
@@ -46,7 +47,7 @@ def test_ensure_paths_bears_others_who_do_the_same() -> None:
     class Racing(Embedded):
         raced = False
 
-        def multi(self, ops):  # type: ignore[no-untyped-def]
+        def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
             if not Racing.raced:
                 Racing.raced = True
                 super().multi([Create("/a"), Create("/a/b", b"theirs")])
