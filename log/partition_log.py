@@ -21,7 +21,7 @@ from kavka.log.fs import File
 from kavka.log.producer_state import AppendedBatch, ProducerEntry, ProducerStates
 from kavka.log.replay import replay_producers
 from kavka.log.scan import Extent
-from kavka.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
@@ -248,6 +248,8 @@ class PartitionLog:
         self._active.seal()
         self._save_snapshot()
         segment = Segment.create(self._disk, self.directory, end, self.settings)
+        self._unsynced.add(self._active.path_of(INDEX))
+        self._unsynced.add(self._active.path_of(TIME_INDEX))
         self._unsynced.add_name(segment.path)
         self._segments.append(segment)
         self._created_ms = now_ms
@@ -256,6 +258,7 @@ class PartitionLog:
     def _repair(self) -> None:
         if self._torn:
             self._active.repair()
+            self._unsynced.add(self._active.path)
             self._torn = False
 
     def _save_snapshot(self) -> None:

@@ -87,6 +87,7 @@ class _Loader:
         names = settle(self._fs, place.directory)
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
+        self._recovered_from = 0
         self._producers = ProducerStates()
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
@@ -124,11 +125,9 @@ class _Loader:
         """What the process before wrote may not be on the disk, be it the directory's name."""
         log.unsynced_name(log.directory)
         for name in self._fs.list_dir(log.directory):
-            path = f"{log.directory}/{name}"
-            if name.endswith((LOG, *_INDEXES)):
-                log.unsynced_name(path)
-            else:
-                log.unsynced(path)
+            if name.endswith((LOG, *_INDEXES)) and base_of(name) < self._recovered_from:
+                continue
+            log.unsynced(f"{log.directory}/{name}")
 
     # --- what is there
 
@@ -213,7 +212,10 @@ class _Loader:
         point = self._checkpointed.recovery_point
         bases = [segment.base_offset for segment in self._segments]
         first = max(0, bisect_right(bases, point) - 1)
-        begin = bases[first]
+        begin = self._recovered_from = bases[first]
+        if first:
+            # it may have been flushed before it was closed, and then the power went
+            self._segments[first - 1].complete()
         self._follow(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)

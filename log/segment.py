@@ -212,10 +212,17 @@ class Segment:
         self._note_fullness()
         self._look_up_timestamps()
 
+    def complete(self) -> None:
+        """Add what `seal` had added, if a power cut has taken it."""
+        self._look_up_timestamps()
+        self.seal()
+
     def _look_up_timestamps(self) -> None:
+        """Learn the greatest timestamp from the time index, and from the batches that it does
+        not cover: those behind the last entry of the offset index."""
         self._first_timestamp = UNKNOWN if self.size else -1
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
-        start = self.offsets.floor(self._max_timestamp_offset).position
+        start = self.offsets.floor(self.base_offset + RELATIVE_OFFSET_MAX).position
         for _, header in headers(self.file, self.path, start, self.size):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp

@@ -21,8 +21,8 @@ USE_DEFAULT: Final = -1
 """Number of partitions or replicas that leaves it to the broker."""
 
 NAME_CHARACTERS_MAX: Final = 249
-PARTITIONS_PER_TOPIC_MAX: Final = 10_000
-"""As Apache Kafka 4.3, which allows as many records in one operation."""
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""Of all topics of one request, as Apache Kafka 4.3."""
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -66,9 +66,11 @@ def check_topic_name(name: str) -> None:
     elif name in (".", ".."):
         reason = f"'{name}' is not allowed"
     elif len(name) > NAME_CHARACTERS_MAX:
-        reason = f"the length of '{name}' is longer than the max allowed {NAME_CHARACTERS_MAX}"
+        too_long = f"longer than the max allowed length {NAME_CHARACTERS_MAX}"
+        reason = f"the length of '{name}' is {too_long}"
     elif not _LEGAL.issuperset(name):
-        reason = f"'{name}' has characters other than ASCII alphanumerics, '.', '_' and '-'"
+        allowed = "ASCII alphanumerics, '.', '_' and '-'"
+        reason = f"'{name}' contains one or more characters other than {allowed}"
     else:
         return
     raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
@@ -135,37 +137,30 @@ def _assign(
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if partitions <= 0:
-        message = "Number of partitions must be larger than 0, or -1 to use the default value."
+        message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    _check_count(partitions)
     if factor > len(racks):
-        message = f"Replication factor: {factor} larger than available brokers: {len(racks)}."
+        message = (
+            f"Unable to replicate the partition {factor} time(s): The target replication factor "
+            f"of {factor} cannot be reached because only {len(racks)} broker(s) are registered."
+        )
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     return assign_replicas(racks, partitions, factor, random)
 
 
-def _check_count(partitions: int) -> None:
-    if partitions > PARTITIONS_PER_TOPIC_MAX:
-        message = f"More than {PARTITIONS_PER_TOPIC_MAX} partitions can't be created at once."
-        raise ApiError(ErrorCode.POLICY_VIOLATION, message)
-
-
 def _check_assignments(topic: NewTopic, brokers: Collection[int]) -> None:
     assert topic.assignments is not None
-    if (topic.num_partitions, topic.replication_factor) != (USE_DEFAULT, USE_DEFAULT):
-        message = (
-            "Both numPartitions or replicationFactor and replicasAssignments were set. "
-            "Both cannot be used at the same time."
-        )
-        raise ApiError(ErrorCode.INVALID_REQUEST, message)
-    _check_count(len(topic.assignments))
+    for name, value in (
+        ("replication factor", topic.replication_factor),
+        ("numPartitions", topic.num_partitions),
+    ):
+        if value != USE_DEFAULT:
+            message = f"A manual partition assignment was specified, but {name} was not set to -1."
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
     factor: int | None = None
-    for index, replicas in topic.assignments.items():
-        wrong = _wrong_replicas(replicas, brokers)
-        if factor is not None and len(replicas) != factor:
-            wrong = f"it has {len(replicas)} replicas where partitions before it have {factor}"
-        if wrong:
-            message = f"The assignment of partition {index} can't be: {wrong}."
+    for replicas in topic.assignments.values():
+        if wrong := _wrong_replicas(replicas, brokers, factor):
+            message = f"The manual partition assignment includes {wrong}."
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         factor = len(replicas)
     if any(index not in topic.assignments for index in range(len(topic.assignments))):
@@ -173,13 +168,40 @@ def _check_assignments(topic: NewTopic, brokers: Collection[int]) -> None:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _wrong_replicas(replicas: tuple[int, ...], brokers: Collection[int]) -> str | None:
+def _wrong_replicas(
+    replicas: Sequence[int], brokers: Collection[int], factor: int | None
+) -> str | None:
+    """What is wrong with one partition's replicas; `factor` is how many those before it have."""
     if not replicas:
-        return "it has no replicas"
-    if len(set(replicas)) != len(replicas):
-        return f"a broker is named twice in {list(replicas)}"
-    unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
-    return f"no broker {unknown[0]} is registered" if unknown else None
+        return "an empty replica list"
+    before: int | None = None
+    for broker_id in sorted(replicas):
+        if broker_id not in brokers:
+            return f"broker {broker_id}, but no such broker is registered"
+        if broker_id == before:
+            return f"the broker {broker_id} more than once"
+        before = broker_id
+    if factor not in (None, len(replicas)):
+        return (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {factor} replica(s)"
+        )
+    return None
+
+
+def check_total(topics: Iterable[NewTopic], defaults: Defaults) -> None:
+    """ApiError POLICY_VIOLATION for more partitions than one request may ask for."""
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions == USE_DEFAULT:
+            total += defaults.num_partitions
+        else:
+            total += max(0, topic.num_partitions)
+    if total > PARTITIONS_PER_REQUEST_MAX:
+        message = "Excessively large number of partitions per request."
+        raise ApiError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def random_uuid(random: Random) -> uuid.UUID:

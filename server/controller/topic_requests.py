@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.seams import Random, Tasks
+from kavka.seams import Random, Tasks, Timer
+from kavka.server.controller.messages import NO_TOPIC_ID
 from kavka.server.controller.new_topics import (
     Defaults,
     NewTopic,
     TopicResult,
     ValidateConfigs,
+    check_total,
     plan_topic,
     random_uuid,
 )
@@ -55,42 +57,46 @@ class TopicRequests:
         self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
     ) -> dict[str, TopicResult]:
         """A result by name; see `Controller.create_topics`."""
+        try:
+            check_total(topics, self._defaults)
+        except ApiError as error:
+            return {topic.name: TopicResult(error.code, error.message) for topic in topics}
         results: dict[str, TopicResult] = {}
-        writes: dict[str, asyncio.Task[ApiError | None]] = {}
-        ready: dict[str, asyncio.Future[bool]] = {}
+        made = _Outcomes(self._reign.ready, self._tasks)
         times_named = Counter(topic.name for topic in topics)
-        for topic in topics:
-            name = topic.name
-            if times_named[name] > 1:
-                message = "Found multiple entries for this topic."
-                results[name] = TopicResult(ErrorCode.INVALID_REQUEST, message)
-                continue
-            try:
-                replicas = self._plan(topic)
-            except ApiError as error:
-                results[name] = TopicResult(error.code, error.message)
-                continue
-            results[name] = TopicResult(
-                ErrorCode.NONE, num_partitions=len(replicas), replication_factor=len(replicas[0])
-            )
-            if not validate_only:
-                topic_id = random_uuid(self._random)
-                results[name] = results[name]._replace(topic_id=topic_id)
-                ready[name] = self._reign.ready.add(name)
-                self._making[name] = None
-                configs = {key: value for key, value in topic.configs.items() if value is not None}
-                make = self._reign.store.create_topic(name, topic_id, replicas, configs)
-                writes[name] = self._tasks.spawn(_outcome(make), name=f"creation of topic {name}")
-            await self._tasks.sleep(0)
-        failed = await self._finish(writes, ready, self._reign.ready, timeout_ms)
+        try:
+            for topic in topics:
+                if times_named[topic.name] > 1:
+                    message = "Found multiple entries for this topic."
+                    results[topic.name] = TopicResult(ErrorCode.INVALID_REQUEST, message)
+                    continue
+                results[topic.name] = self._begin(topic, None if validate_only else made)
+                await self._tasks.sleep(0)
+            failed = await made.wait(timeout_ms)
+        finally:
+            for name in made.names:
+                del self._making[name]
         for name, failure in failed.items():
             topic_id = results[name].topic_id
             results[name] = TopicResult(failure.code, failure.message)
             if failure.code is ErrorCode.REQUEST_TIMED_OUT:  # it is there all the same
                 results[name] = results[name]._replace(topic_id=topic_id)
-        for name in writes:
-            del self._making[name]
         return results
+
+    def _begin(self, topic: NewTopic, made: _Outcomes | None) -> TopicResult:
+        """Check a topic and, given where its outcome is to show, begin to make it."""
+        try:
+            replicas = self._plan(topic)
+        except ApiError as error:
+            return TopicResult(error.code, error.message)
+        topic_id = NO_TOPIC_ID
+        if made is not None:
+            topic_id = random_uuid(self._random)
+            configs = {key: value for key, value in topic.configs.items() if value is not None}
+            self._making[topic.name] = None
+            write = self._reign.store.create_topic(topic.name, topic_id, replicas, configs)
+            made.add(topic.name, write)
+        return TopicResult(ErrorCode.NONE, None, topic_id, len(replicas), len(replicas[0]))
 
     def _plan(self, topic: NewTopic) -> dict[int, tuple[int, ...]]:
         cluster = self._reign.cluster
@@ -106,49 +112,65 @@ class TopicRequests:
     async def delete(self, names: Sequence[str], timeout_ms: int) -> dict[str, ErrorCode]:
         """A code by name; see `Controller.delete_topics`."""
         results: dict[str, ErrorCode] = {}
-        writes: dict[str, asyncio.Task[ApiError | None]] = {}
-        gone: dict[str, asyncio.Future[bool]] = {}
+        marked = _Outcomes(self._reign.gone, self._tasks)
         for name in dict.fromkeys(names):
             results[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if await self._reign.store.topic_exists(name):
                 results[name] = ErrorCode.NONE
-                gone[name] = self._reign.gone.add(name)
-                mark = self._reign.store.mark_for_deletion(name)
-                writes[name] = self._tasks.spawn(_outcome(mark), name=f"deletion of topic {name}")
-        failed = await self._finish(writes, gone, self._reign.gone, timeout_ms)
+                marked.add(name, self._reign.store.mark_for_deletion(name))
+        failed = await marked.wait(timeout_ms)
         return results | {name: error.code for name, error in failed.items()}
 
-    async def _finish(
-        self,
-        writes: Mapping[str, asyncio.Task[ApiError | None]],
-        outcomes: Mapping[str, asyncio.Future[bool]],
-        waiters: Waiters,
-        timeout_ms: int,
-    ) -> dict[str, ApiError]:
-        """Wait for what was written to come true; what became of those for which it did not."""
+
+class _Outcomes:
+    """What one request writes to the tree, and waits for to come true."""
+
+    def __init__(self, waiters: Waiters, tasks: Tasks) -> None:
+        self._waiters = waiters
+        self._tasks = tasks
+        self._writes: dict[str, asyncio.Task[ApiError | None]] = {}
+        self._futures: dict[str, asyncio.Future[bool]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The topics written so far."""
+        return list(self._writes)
+
+    def add(self, name: str, write: Coroutine[object, object, None]) -> None:
+        """Write something for a topic; those of one request share a sync of the disk."""
+        self._futures[name] = self._waiters.add(name)
+        self._writes[name] = self._tasks.spawn(_outcome(write), name=f"request for topic {name}")
+
+    async def wait(self, timeout_ms: int) -> dict[str, ApiError]:
+        """Wait for all; the errors of those for which it did not come true."""
         failed: dict[str, ApiError] = {}
-        for name, write in writes.items():
-            error = await write
-            if error is not None:
-                failed[name] = error
-                waiters.give_up(name, outcomes[name])
-        waiting = {name: outcome for name, outcome in outcomes.items() if name not in failed}
-
-        def give_up() -> None:
-            for name, outcome in waiting.items():
-                waiters.give_up(name, outcome)
-
-        if timeout_ms <= 0:
-            give_up()
-        timer = self._tasks.call_later(timeout_ms / 1000, give_up)
-        for name, outcome in waiting.items():
-            try:
-                if not await outcome:
-                    failed[name] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
-            except ApiError as error:
-                failed[name] = error
-        timer.cancel()
+        timer: Timer | None = None
+        try:
+            for name, write in self._writes.items():
+                error = await write
+                if error is not None:
+                    failed[name] = error
+                    self._waiters.give_up(name, self._futures[name])
+            if timeout_ms <= 0:
+                self._give_up()
+            else:
+                timer = self._tasks.call_later(timeout_ms / 1000, self._give_up)
+            for name, future in self._futures.items():
+                if name not in failed:
+                    try:
+                        if not await future:
+                            failed[name] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
+                    except ApiError as error:
+                        failed[name] = error
+        finally:  # also when the client has gone and the request is cancelled
+            self._give_up()
+            if timer is not None:
+                timer.cancel()
         return failed
+
+    def _give_up(self) -> None:
+        for name, future in self._futures.items():
+            self._waiters.give_up(name, future)
 
 
 async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:
