@@ -264,8 +264,9 @@ class Segment:
                 raise _WrongIndexError
             if candidate.base_offset <= offset:
                 return candidate
+        furthest = floor.position + GAPS_MAX * self._index_interval_bytes + GAP_BYTES_MIN
         try:
-            for extent in extents(file, self.path, floor.position, self.size):
+            for extent in extents(self.file, self.path, floor.position, self.size):
                 if extent.position == floor.position and floor.offset not in (
                     -1,
                     extent.last_offset,
@@ -273,6 +274,9 @@ class Segment:
                     raise _WrongIndexError
                 if extent.last_offset >= offset:
                     return extent
+                furthest = max(furthest, extent.position + extent.size)
+                if extent.position > furthest:
+                    raise _WrongIndexError
         except CorruptLogError as error:
             if error.position == floor.position and floor.offset >= 0:
                 raise _WrongIndexError from error

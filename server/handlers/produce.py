@@ -140,9 +140,7 @@ def _append(
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
     needs_flush = replica.flushing and replica.flushes_before_answer
     if needs_commit or needs_flush:
-        waiting.append(
-            _Waiting(replica, appended.last_offset, response, needs_commit, needs_flush)
-        )
+        waiting.append(_Waiting(replica, appended.last_offset, response, needs_commit, needs_flush))
     return response
 
 

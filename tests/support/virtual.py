@@ -66,7 +66,7 @@ class VirtualTasks:
             await asyncio.sleep(0)
             return
         woken = self.future()
-        self.call_later(delay_s, lambda: woken.done() or woken.set_result(None))
+        self.call_later(delay_s, _wake, woken)
         await woken
 
     @property
@@ -84,6 +84,11 @@ class VirtualTasks:
                 timer.callback(*timer.args)
                 await settle()
         self._clock.elapsed_ms = end_ms
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():  # else its task was cancelled
+        sleeper.set_result(None)
 
 
 async def settle(turns: int = 20) -> None:

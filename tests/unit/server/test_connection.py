@@ -2,6 +2,8 @@
 
 import asyncio
 import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from kavka.server.connection import (
     Connection,
     Connections,
 )
-from kavka.server.context import BadRequest, RequestContext
+from kavka.server.context import BadRequest, Peer, RequestContext
 from kavka.server.dispatch import Call
 from kavka.wire.frame import ARENA_BYTES, ArenaPool
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -20,39 +22,40 @@ from support.virtual import VirtualClock, VirtualTasks, settle
 class Transport(asyncio.Transport):
     """Takes everything until it is told to be full."""
 
-    def __init__(self):
-        self.sent = []
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
         self.reading = True
         self.closed = False
         self.full = False
-        self.protocol = None
+        self.protocol: Any = None
 
-    def get_extra_info(self, name, default=None):
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("10.0.0.1", 5555) if name == "peername" else default
 
-    def set_write_buffer_limits(self, high=None, low=None):
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high == 0
 
-    def write(self, data):
+    def write(self, data: Any) -> None:
         self.sent.append(bytes(data))
         if self.full:
             self.protocol.pause_writing()
 
-    def pause_reading(self):
+    def pause_reading(self) -> None:
         assert self.reading
         self.reading = False
 
-    def resume_reading(self):
+    def resume_reading(self) -> None:
         assert not self.reading
         self.reading = True
 
-    def is_closing(self):
+    def is_closing(self) -> bool:
         return self.closed
 
-    def close(self):
+    def close(self) -> None:
         self.closed = True
 
-    def drained(self):
+    def drained(self) -> None:
         self.full = False
         self.protocol.resume_writing()
 
@@ -60,60 +63,62 @@ class Transport(asyncio.Transport):
 class Script:
     """A dispatcher: a frame's first byte says what becomes of it, the rest is its name."""
 
-    def __init__(self):
-        self.calls = []
-        self.waiting = {}
-        self.throttle = 0
-        self.arena = None
+    name = "Script"
 
-    def call(self, peer, frame):
+    def __init__(self) -> None:
+        self.calls: list[bytes] = []
+        self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
+        self.throttle = 0
+        self.arena: Any = None
+
+    def call(self, peer: Peer, frame: memoryview) -> Call:
         kind, name = bytes(frame[:1]), bytes(frame[1:])
+        api: Any = self
         self.calls.append(name)
         context = RequestContext(peer, 0, 0, None)
         if kind == b"!":
             raise BadRequest("garbage")
         if kind == b"0":
-            return Call(self, context, name, None)
+            return Call(api, context, name, None)
         if kind == b"w":
             self.waiting[name] = asyncio.get_running_loop().create_future()
-            return Call(self, context, name, self.waiting[name])
+            return Call(api, context, name, self.waiting[name])
         if kind == b"c":
-            return Call(self, context, name, self.coroutine(name))
+            return Call(api, context, name, self.coroutine(name))
         if kind == b"l":
             context.lend(self.arena)
-        return Call(self, context, name, name)
+        return Call(api, context, name, name)
 
-    name = "Script"
-
-    async def coroutine(self, name):
+    async def coroutine(self, name: bytes) -> bytes:
         await asyncio.sleep(0)
         return name
 
-    def failed(self, api, context, request, failure):
+    def failed(self, api: Any, context: Any, request: bytes, failure: Exception) -> bytes:
         return b"failed " + request
 
-    def encode(self, api, context, response):
+    def encode(self, api: Any, context: Any, response: bytes) -> list[bytes]:
         return [response]
 
-    def throttle_ms(self, context, response, request_bytes):
+    def throttle_ms(self, context: Any, response: bytes, request_bytes: int) -> int:
         return self.throttle
 
 
 class Scene:
-    def __init__(self):
+    def __init__(self) -> None:
         self.clock = VirtualClock()
         self.tasks = VirtualTasks(self.clock)
         self.script = Script()
+        dispatcher: Any = self.script
         self.arenas = ArenaPool()
         self.connections = Connections()
         self.transport = Transport()
         self.connection = Connection(
-            "PLAINTEXT", self.script, self.tasks, self.arenas, self.connections, 10_000
+            "PLAINTEXT", dispatcher, self.tasks, self.arenas, self.connections, 10_000
         )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 
-    def receive(self, *frames):
+    def receive(self, *frames: bytes) -> None:
         data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
         while data:
             assert self.transport.reading, "the kernel's buffer keeps what is not read"
@@ -125,13 +130,13 @@ class Scene:
             self.connection.buffer_updated(size)
 
     @property
-    def sent(self):
+    def sent(self) -> bytes:
         return b"".join(self.transport.sent)
 
 
-def scene(test):
-    def run():
-        async def main():
+def scene(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        async def main() -> None:
             await test(Scene())
 
         asyncio.run(main())
@@ -142,13 +147,13 @@ def scene(test):
 
 
 @scene
-async def test_plain_answers_go_out_at_once(s):
+async def test_plain_answers_go_out_at_once(s: Scene) -> None:
     s.receive(b"aone", b"atwo")
     assert s.sent == b"onetwo"
 
 
 @scene
-async def test_answers_leave_in_the_order_of_requests(s):
+async def test_answers_leave_in_the_order_of_requests(s: Scene) -> None:
     s.receive(b"wfirst", b"asecond", b"wthird", b"afourth")
     assert s.script.calls == [b"first", b"second", b"third", b"fourth"], "none waits to be handled"
     assert s.sent == b""
@@ -161,7 +166,7 @@ async def test_answers_leave_in_the_order_of_requests(s):
 
 
 @scene
-async def test_a_coroutine_is_run_and_a_failure_answered(s):
+async def test_a_coroutine_is_run_and_a_failure_answered(s: Scene) -> None:
     s.receive(b"cone", b"wtwo")
     s.script.waiting[b"two"].set_exception(RuntimeError("boom"))
     await settle()
@@ -169,13 +174,13 @@ async def test_a_coroutine_is_run_and_a_failure_answered(s):
 
 
 @scene
-async def test_no_answer_takes_no_place(s):
+async def test_no_answer_takes_no_place(s: Scene) -> None:
     s.receive(b"0none", b"aone")
     assert s.sent == b"one"
 
 
 @scene
-async def test_a_bad_request_closes_after_what_was_answered(s):
+async def test_a_bad_request_closes_after_what_was_answered(s: Scene) -> None:
     s.receive(b"aone", b"!", b"atwo")
     assert s.sent == b"one"
     assert s.transport.closed
@@ -183,7 +188,7 @@ async def test_a_bad_request_closes_after_what_was_answered(s):
 
 
 @scene
-async def test_nothing_is_handled_after_a_bad_request(s):
+async def test_nothing_is_handled_after_a_bad_request(s: Scene) -> None:
     s.receive(b"wone", b"!", b"atwo")
     assert s.transport.closed
     s.script.waiting[b"one"].set_result(b"one")
@@ -193,7 +198,7 @@ async def test_nothing_is_handled_after_a_bad_request(s):
 
 
 @scene
-async def test_a_frame_over_the_limit_closes(s):
+async def test_a_frame_over_the_limit_closes(s: Scene) -> None:
     room = s.connection.get_buffer(-1)
     room[:4] = struct.pack(">i", 10_001)
     s.connection.buffer_updated(4)
@@ -201,7 +206,7 @@ async def test_a_frame_over_the_limit_closes(s):
 
 
 @scene
-async def test_reading_pauses_while_too_many_wait(s):
+async def test_reading_pauses_while_too_many_wait(s: Scene) -> None:
     s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_TURN_MAX)])
     await settle()
     s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_TURN_MAX + 5)])
@@ -224,7 +229,7 @@ async def test_reading_pauses_while_too_many_wait(s):
 
 
 @scene
-async def test_a_burst_is_handled_in_turns(s):
+async def test_a_burst_is_handled_in_turns(s: Scene) -> None:
     s.receive(*[b"a%d" % i for i in range(FRAMES_PER_TURN_MAX + 1)])
     assert len(s.script.calls) == FRAMES_PER_TURN_MAX
     assert not s.transport.reading
@@ -234,7 +239,7 @@ async def test_a_burst_is_handled_in_turns(s):
 
 
 @scene
-async def test_a_peer_that_does_not_read_its_answers_is_not_read(s):
+async def test_a_peer_that_does_not_read_its_answers_is_not_read(s: Scene) -> None:
     s.transport.full = True
     s.receive(b"aone")
     s.receive(b"atwo")
@@ -246,7 +251,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_not_read(s):
 
 
 @scene
-async def test_lent_buffers_come_back_when_the_transport_let_go(s):
+async def test_lent_buffers_come_back_when_the_transport_let_go(s: Scene) -> None:
     big = 2 * ARENA_BYTES  # unlike the arena that requests are received into
     arena = s.script.arena = s.arenas.take(big)
     s.receive(b"lone")
@@ -259,7 +264,7 @@ async def test_lent_buffers_come_back_when_the_transport_let_go(s):
 
 
 @scene
-async def test_a_throttled_peer_is_muted_for_that_long(s):
+async def test_a_throttled_peer_is_muted_for_that_long(s: Scene) -> None:
     s.script.throttle = 100
     s.receive(b"aone")
     assert s.sent == b"one", "the answer itself goes out at once (KIP-219)"
@@ -272,7 +277,7 @@ async def test_a_throttled_peer_is_muted_for_that_long(s):
 
 
 @scene
-async def test_waits_end_with_the_connection(s):
+async def test_waits_end_with_the_connection(s: Scene) -> None:
     s.receive(b"wone")
     assert len(s.connections) == 1
     s.connection.connection_lost(None)
@@ -283,8 +288,8 @@ async def test_waits_end_with_the_connection(s):
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 7])
-def test_frames_in_pieces(split):
-    async def main():
+def test_frames_in_pieces(split: int) -> None:
+    async def main() -> None:
         s = Scene()
         data = b"".join(struct.pack(">i", 4) + b"a%03d" % i for i in range(20))
         for start in range(0, len(data), split):

@@ -1,13 +1,14 @@
 """The purgatory: who waits is woken by a change or by the deadline, once, and leaves nothing."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from kavka.server.delayed import Purgatory
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
-def run(scenario):
-    async def main():
+def run(scenario: Callable[[Purgatory, VirtualTasks], Awaitable[None]]) -> None:
+    async def main() -> None:
         clock = VirtualClock()
         tasks = VirtualTasks(clock)
         await scenario(Purgatory(tasks), tasks)
@@ -15,8 +16,14 @@ def run(scenario):
     asyncio.run(main())
 
 
-def test_a_change_that_makes_it_ready_ends_the_wait():
-    async def scenario(purgatory, tasks):
+def note(asked: list[int]) -> bool:
+    """Count the question, and say no."""
+    asked.append(1)
+    return False
+
+
+def test_a_change_that_makes_it_ready_ends_the_wait() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         state = {"ready": False}
         waiting = purgatory.wait(["a", "b"], lambda: state["ready"], 1.0)
         purgatory.changed("b")
@@ -33,8 +40,8 @@ def test_a_change_that_makes_it_ready_ends_the_wait():
     run(scenario)
 
 
-def test_the_deadline_ends_it_with_false():
-    async def scenario(purgatory, tasks):
+def test_the_deadline_ends_it_with_false() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         waiting = purgatory.wait(["a"], lambda: False, 0.5)
         await tasks.advance(499)
         assert not waiting.done()
@@ -46,8 +53,8 @@ def test_the_deadline_ends_it_with_false():
     run(scenario)
 
 
-def test_cancelling_forgets_it():
-    async def scenario(purgatory, tasks):
+def test_cancelling_forgets_it() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         waiting = purgatory.wait(["a"], lambda: True, 0.5)
         waiting.cancel()
         await settle()
@@ -59,10 +66,10 @@ def test_cancelling_forgets_it():
     run(scenario)
 
 
-def test_many_changes_of_a_turn_ask_once():
-    async def scenario(purgatory, tasks):
-        asked = []
-        purgatory.wait(["a"], lambda: asked.append(1) is not None, 10)
+def test_many_changes_of_a_turn_ask_once() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        asked: list[int] = []
+        purgatory.wait(["a"], lambda: note(asked), 10)
         for _ in range(5):
             purgatory.changed("a")
         await settle()
@@ -71,10 +78,10 @@ def test_many_changes_of_a_turn_ask_once():
     run(scenario)
 
 
-def test_other_keys_do_not_wake():
-    async def scenario(purgatory, tasks):
-        asked = []
-        purgatory.wait(["a"], lambda: asked.append(1) is not None, 10)
+def test_other_keys_do_not_wake() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        asked: list[int] = []
+        purgatory.wait(["a"], lambda: note(asked), 10)
         purgatory.changed("c")
         await settle()
         assert not asked

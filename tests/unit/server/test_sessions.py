@@ -1,6 +1,7 @@
 """Fetch sessions (KIP-227), asked as the Java client's FetchSessionHandler asks."""
 
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock
 
 
-def asked(partition, offset=0):
+def asked(partition: int, offset: int = 0) -> SimpleNamespace:
     return SimpleNamespace(
         partition=partition,
         fetch_offset=offset,
@@ -21,7 +22,12 @@ def asked(partition, offset=0):
     )
 
 
-def request(session_id=0, epoch=0, partitions=(), forgotten=()):
+def request(
+    session_id: int = 0,
+    epoch: int = 0,
+    partitions: Sequence[SimpleNamespace] = (),
+    forgotten: Sequence[int] = (),
+) -> SimpleNamespace:
     topic = SimpleNamespace(topic="t", topic_id=None, partitions=list(partitions))
     forget = SimpleNamespace(topic="t", topic_id=None, partitions=list(forgotten))
     return SimpleNamespace(
@@ -33,29 +39,31 @@ def request(session_id=0, epoch=0, partitions=(), forgotten=()):
 
 
 @pytest.fixture
-def clock():
+def clock() -> VirtualClock:
     return VirtualClock()
 
 
 @pytest.fixture
-def sessions(clock):
+def sessions(clock: VirtualClock) -> FetchSessions:
     return FetchSessions(clock, random.Random(1), slots=2)
 
 
-def refusal(sessions, asked_for, by_id=False):
+def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, by_id: bool = False) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
         sessions.begin(asked_for, by_id)
     return caught.value.code
 
 
-def test_without_a_session_everything_is_answered(sessions):
+def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> None:
     fetching = sessions.begin(request(epoch=FINAL_EPOCH, partitions=[asked(0)]), False)
     assert fetching.session_id == 0
     assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
     assert len(sessions) == 0
 
 
-def test_a_full_request_begins_a_session_and_incremental_ones_go_on(sessions):
+def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
+    sessions: FetchSessions,
+) -> None:
     full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
     assert full.session_id > 0
     for wanted in full.partitions:
@@ -69,7 +77,7 @@ def test_a_full_request_begins_a_session_and_incremental_ones_go_on(sessions):
     assert told == [False, True], "only what changed is told"
 
 
-def test_records_are_news_and_move_the_partition_to_the_end(sessions):
+def test_records_are_news_and_move_the_partition_to_the_end(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
     for wanted in full.partitions:
         full.keep(wanted, PartitionResponse(wanted.partition))
@@ -79,7 +87,7 @@ def test_records_are_news_and_move_the_partition_to_the_end(sessions):
     assert [w.partition for w in third.partitions] == [1, 0]
 
 
-def test_an_error_is_told_every_time_and_its_end_too(sessions):
+def test_an_error_is_told_every_time_and_its_end_too(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0)]), False)
     full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
     broken = PartitionResponse(0, error_code=6)
@@ -91,7 +99,7 @@ def test_an_error_is_told_every_time_and_its_end_too(sessions):
     assert healed.keep(healed.partitions[0], answer)
 
 
-def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions):
+def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
     rest = sessions.begin(request(full.session_id, 1, forgotten=[0]), False)
     assert [w.partition for w in rest.partitions] == [1]
@@ -100,7 +108,7 @@ def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions):
     assert len(sessions) == 0
 
 
-def test_codes_of_requests_that_do_not_fit(sessions):
+def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
     assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     full = sessions.begin(request(partitions=[asked(0)]), False)
     wrong_epoch = request(full.session_id, 2)
@@ -109,7 +117,7 @@ def test_codes_of_requests_that_do_not_fit(sessions):
     assert refusal(sessions, by_id, by_id=True) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_a_second_request_outdates_one_that_waits(sessions):
+def test_a_second_request_outdates_one_that_waits(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0)]), False)
     waiting = sessions.begin(request(full.session_id, 1), False)
     sessions.begin(request(full.session_id, 2), False)
@@ -118,14 +126,16 @@ def test_a_second_request_outdates_one_that_waits(sessions):
     assert caught.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_closing_a_session_frees_its_slot(sessions):
+def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0)]), False)
     closing = sessions.begin(request(full.session_id, FINAL_EPOCH, [asked(0)]), False)
     assert closing.session_id == 0
     assert len(sessions) == 0
 
 
-def test_slots_are_bounded_and_only_unused_ones_are_taken_away(sessions, clock):
+def test_slots_are_bounded_and_only_unused_ones_are_taken_away(
+    sessions: FetchSessions, clock: VirtualClock
+) -> None:
     first = sessions.begin(request(partitions=[asked(0)]), False)
     second = sessions.begin(request(partitions=[asked(0)]), False)
     refused = sessions.begin(request(partitions=[asked(0)]), False)
@@ -138,7 +148,7 @@ def test_slots_are_bounded_and_only_unused_ones_are_taken_away(sessions, clock):
     sessions.begin(request(first.session_id, 2), False)
 
 
-def test_the_epoch_wraps_to_one(sessions):
+def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0)]), False)
     (session,) = sessions
     session.epoch = 2**31 - 1

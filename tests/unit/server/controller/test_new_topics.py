@@ -47,12 +47,6 @@ def plan(
     )
 
 
-def code_of(topic: NewTopic, **more: tuple[str, ...]) -> ErrorCode:
-    with pytest.raises(ApiError) as refusal:
-        plan(topic, **more)
-    return refusal.value.code
-
-
 @given(st.text(alphabet="abcXYZ019._-", min_size=1, max_size=249))
 def test_legal_names(name: str) -> None:
     if name not in (".", ".."):
@@ -92,7 +86,28 @@ def test_the_default_replication_factor_may_be_too_much() -> None:
     assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_the_first_of_several_errors_decides() -> None:
-    """In the order that the recorded answers show."""
-    everything_wrong = dict(num_partitions=0, replication_factor=0, configs={"bad": "x", "n": None})
-    assert code_of(NewTopic("a b", **everything_wrong)) is ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[arg-type]
+def test_the_partitions_of_one_request_are_bounded() -> None:
+    half = PARTITIONS_PER_REQUEST_MAX // 2
+    check_total([NewTopic("a", half), NewTopic("b", half)], DEFAULTS)
+    check_total([NewTopic("a", half), NewTopic("b", -half)], DEFAULTS)
+    one_more = {half: (1,)} | {index: (1,) for index in range(half)}
+    for too_much in (NewTopic("b", half + 1), NewTopic("b", assignments=one_more)):
+        with pytest.raises(ApiError) as refusal:
+            check_total([NewTopic("a", half), too_much], DEFAULTS)
+        assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+    with pytest.raises(ApiError):
+        check_total([NewTopic("a", 2 * half - 2), NewTopic("defaults")], DEFAULTS)
+
+
+def test_ids_are_of_version_4_and_no_option_to_a_tool() -> None:
+    class Unlucky(Random):
+        def getrandbits(self, bits: int) -> int:
+            drawn = super().getrandbits(bits)
+            return drawn | 0x3E << bits - 6 if self.random() < 0.5 else drawn
+
+    random = Unlucky(5)
+    ids = [random_uuid(random) for _ in range(200)]
+    assert len(set(ids)) == len(ids)
+    for topic_id in ids:
+        assert topic_id.version == 4 and topic_id.variant == uuid.RFC_4122
+        assert not uuid_text(topic_id).startswith("-")

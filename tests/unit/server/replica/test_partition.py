@@ -6,24 +6,30 @@ from hypothesis import strategies as st
 from kavka.server.replica.partition import AssignEpoch, Leadership, Partition
 
 
-def leadership(*, leader=1, epoch=0, isr=(1,), replicas=(1,)):
+def leadership(
+    *,
+    leader: int = 1,
+    epoch: int = 0,
+    isr: tuple[int, ...] = (1,),
+    replicas: tuple[int, ...] = (1,),
+) -> Leadership:
     return Leadership(1, leader, epoch, isr, 0, replicas)
 
 
-def test_the_first_leadership_assigns_its_epoch_at_the_log_end():
+def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
     partition = Partition(1, high_watermark=0, log_end=7)
     assert partition.lead(leadership(epoch=3)) == (AssignEpoch(3, 7),)
     assert partition.is_leader
     assert partition.high_watermark == 7, "an ISR of one commits what it has"
 
 
-def test_the_same_epoch_again_assigns_nothing():
+def test_the_same_epoch_again_assigns_nothing() -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=3)) == ()
 
 
-def test_a_stale_decision_changes_nothing():
+def test_a_stale_decision_changes_nothing() -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=2, isr=(1, 2), replicas=(1, 2))) == ()
@@ -33,7 +39,7 @@ def test_a_stale_decision_changes_nothing():
     assert partition.isr == (1,)
 
 
-def test_an_append_moves_the_high_watermark_with_an_isr_of_one():
+def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     assert partition.appended(10)
@@ -41,18 +47,18 @@ def test_an_append_moves_the_high_watermark_with_an_isr_of_one():
     assert not partition.appended(10)
 
 
-def test_with_another_replica_in_sync_an_append_alone_commits_nothing():
+def test_with_another_replica_in_sync_an_append_alone_commits_nothing() -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     partition.lead(leadership(isr=(1, 2), replicas=(1, 2)))
     assert not partition.appended(10)
     assert partition.high_watermark == 0
 
 
-def test_the_checkpointed_high_watermark_never_passes_the_log():
+def test_the_checkpointed_high_watermark_never_passes_the_log() -> None:
     assert Partition(1, high_watermark=9, log_end=4).high_watermark == 4
 
 
-def test_following_keeps_the_high_watermark():
+def test_following_keeps_the_high_watermark() -> None:
     partition = Partition(1, high_watermark=0, log_end=5)
     partition.lead(leadership(epoch=1))
     partition.follow(leadership(leader=2, epoch=2, isr=(2,), replicas=(1, 2)))
@@ -72,7 +78,7 @@ events = st.lists(
 
 
 @given(events)
-def test_invariants_hold_and_nothing_committed_is_taken_back(steps):
+def test_invariants_hold_and_nothing_committed_is_taken_back(steps: list[tuple[str, int]]) -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     end = watermark = 0
     epoch = -1

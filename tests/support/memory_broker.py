@@ -1,0 +1,401 @@
+"""A whole broker in this process, on virtual time, with disk and network in memory.
+
+    @scenario()
+    async def test_something(broker: MemoryBroker) -> None:
+        await broker.create("t")
+        answer = await broker.ask("Metadata", 12, topics=None)
+
+Nothing takes real time: an answer that needs time to pass comes when the test lets it pass
+(`advance`). Whatever fails inside the broker without being answered for fails the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from kavka.log.memfs import MemFs
+from kavka.server.config import BrokerSettings
+from kavka.server.instance import Instance
+from kavka.server.replica.manager import Replica
+from support.logs import Read, parse
+from support.memory_network import Client, MemoryNetwork, until
+from support.virtual import InlineJobs, VirtualClock, VirtualTasks, VirtualTimer, settle
+from support.wire_client import by_topic, new_topic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+DATA = "/data"
+NO_ERROR = 0
+START_TIMEOUT_S = 60
+
+
+class LifeTasks(VirtualTasks):
+    """Tasks of one process: they end with it, and their failures are kept for the test."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.failures: list[BaseException] = []
+        self._alive: dict[asyncio.Task[Any], None] = {}
+        self._dead = False
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        if self._dead:
+            coroutine.close()
+            raise asyncio.CancelledError
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._alive[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._alive[task]
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.failures.append(failure)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        super().call_soon(self._call, callback, args)
+
+    def call_later(
+        self, delay_s: float, callback: Callable[..., object], *args: Any
+    ) -> VirtualTimer:
+        return super().call_later(delay_s, self._call, callback, args)
+
+    def _call(self, callback: Callable[..., object], args: Sequence[Any]) -> None:
+        if not self._dead:
+            callback(*args)
+
+    @property
+    def names(self) -> list[str]:
+        """What runs."""
+        return [task.get_name() for task in self._alive]
+
+    async def die(self) -> None:
+        """Nothing of it runs any further."""
+        self._dead = True
+        for task in list(self._alive):
+            task.cancel()
+        await settle()
+
+
+class HoldableJobs(InlineJobs):
+    """Jobs done on the spot, or, while they are held, when the test lets them."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]] | None
+        self._held = None
+        self.done: list[str] = []
+        """Names of the functions that have run."""
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        if self._held is None:
+            self.done.append(function.__qualname__)
+            return super().run(function, *args)
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._held.append((result, function, args))
+        return result
+
+    def hold(self) -> None:
+        """Begin nothing until `release`."""
+        self._held = []
+
+    @property
+    def held(self) -> list[str]:
+        """Names of the functions that wait."""
+        return [function.__qualname__ for _, function, _ in self._held or ()]
+
+    def release(self) -> None:
+        """Do what waits, and go on as usual."""
+        held, self._held = self._held or [], None
+        for result, function, args in held:
+            self.done.append(function.__qualname__)
+            try:
+                value = function(*args)
+            except Exception as failure:
+                if not result.done():
+                    result.set_exception(failure)
+            else:
+                if not result.done():
+                    result.set_result(value)
+
+
+class MemoryBroker:
+    """One broker, its disk and one client; it can die and be started again on the same disk."""
+
+    def __init__(self, *overrides: str, fs: MemFs | None = None, seed: int = 1) -> None:
+        self.overrides = list(overrides)
+        self.fs = fs or MemFs()
+        self.clock = VirtualClock()
+        self.random = random.Random(seed)
+        self.log_errors_expected = False
+        self._new_life()
+
+    def _new_life(self) -> None:
+        overrides = [f"log.dirs={DATA}", "listeners=PLAINTEXT://127.0.0.1:0", *self.overrides]
+        self.settings = BrokerSettings.load(environ={}, overrides=overrides)
+        self.tasks = LifeTasks(self.clock)
+        self.jobs = HoldableJobs()
+        self.network = MemoryNetwork()
+        self.instance = Instance(
+            self.settings,
+            clock=self.clock,
+            tasks=self.tasks,
+            jobs=self.jobs,
+            random=self.random,
+            fs=self.fs,
+            network=self.network,
+        )
+
+    # -- life and death -------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start and connect."""
+        await self.instance.start()
+        self.client = self.connect()
+
+    async def stop(self) -> None:
+        """A clean stop. Fails with whatever the broker's tasks failed with."""
+        for replica in self.replicas():
+            replica.partition.check_invariants()
+        await self.instance.stop()
+        await settle()
+        assert not self.tasks.names, "these still run"
+        await self.tasks.die()
+        for failure in self.tasks.failures:
+            raise failure
+
+    async def restart(self, *overrides: str) -> None:
+        """A clean stop and a start."""
+        await self.stop()
+        await self._start_again(overrides)
+
+    async def kill(self, *overrides: str) -> None:
+        """SIGKILL, and a start on what had been written."""
+        await self._die()
+        self.fs.kill()
+        await self._start_again(overrides)
+
+    async def crash(self, chance: random.Random | None = None) -> None:
+        """A power cut, and a start on what had reached the disk (see `MemFs.crash`)."""
+        await self._die()
+        self.fs.crash(chance)
+        await self._start_again(())
+
+    async def _die(self) -> None:
+        self.network.die()
+        await self.tasks.die()
+        for failure in self.tasks.failures:
+            raise failure
+
+    async def _start_again(self, overrides: Sequence[str]) -> None:
+        self.overrides += overrides
+        self._new_life()
+        await self.start()
+
+    async def advance(self, by_ms: float) -> None:
+        """Let time pass."""
+        await self.tasks.advance(by_ms)
+        await settle()
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def connect(self, listener: str = "PLAINTEXT") -> Client:
+        """Another connection."""
+        _, port = self.instance.addresses[listener]
+        return self.network.connect(port)
+
+    async def ask(self, name: str, version: int, /, **values: Any) -> Any:
+        """Ask on the first connection."""
+        return await self.client.ask(name, version, **values)
+
+    async def create(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None
+    ) -> UUID:
+        """Make a topic; its id."""
+        topic = new_topic(name, partitions, configs=configs)
+        answer = await self.ask("CreateTopics", 7, timeout_ms=10_000, topics=[topic])
+        assert answer.topics[0].error_code == NO_ERROR, answer
+        topic_id: UUID = answer.topics[0].topic_id
+        return topic_id
+
+    async def produce(
+        self,
+        records: bytes | bytearray | None,
+        topic: str = "t",
+        partition: int = 0,
+        *,
+        version: int = 9,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+    ) -> Any:
+        """Write to one partition; its answer."""
+        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+        answer = await self.ask(
+            "Produce", version, acks=acks, timeout_ms=timeout_ms, topic_data=data
+        )
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch(
+        self,
+        offset: int = 0,
+        topic: str = "t",
+        partition: int = 0,
+        *,
+        version: int = 12,
+        max_bytes: int = 1 << 20,
+        **values: Any,
+    ) -> Any:
+        """Read one partition without waiting; its answer. `values` are the partition's."""
+        answer = await self.ask(
+            "Fetch",
+            version,
+            **fetching({(topic, partition): offset}, max_bytes=max_bytes, **values),
+        )
+        return answer.responses[0].partitions[0]
+
+    async def read_all(self, topic: str = "t", partition: int = 0) -> list[Read]:
+        """All records, as a consumer gets them from the beginning on."""
+        offset = (await self.list_offset(-2, topic, partition)).offset
+        found: list[Read] = []
+        while True:
+            answer = await self.fetch(offset, topic, partition)
+            assert answer.error_code == NO_ERROR, answer
+            records = [one for one in parse(bytes(answer.records)) if one.offset >= offset]
+            if not records:
+                return found
+            found += records
+            offset = records[-1].offset + 1
+
+    async def list_offset(
+        self,
+        timestamp: int,
+        topic: str = "t",
+        partition: int = 0,
+        *,
+        version: int = 9,
+        isolation_level: int = 0,
+        current_leader_epoch: int = -1,
+    ) -> Any:
+        """ListOffsets of one partition; its answer."""
+        asked = {
+            "partition_index": partition,
+            "current_leader_epoch": current_leader_epoch,
+            "timestamp": timestamp,
+        }
+        answer = await self.ask(
+            "ListOffsets",
+            version,
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[{"name": topic, "partitions": [asked]}],
+        )
+        return answer.topics[0].partitions[0]
+
+    # -- looking inside -------------------------------------------------------------------
+
+    def replicas(self) -> list[Replica]:
+        """What the broker hosts."""
+        return list(self.instance._replicas or ())
+
+    def replica(self, topic: str = "t", partition: int = 0) -> Replica:
+        """One of them."""
+        return next(one for one in self.replicas() if one.key == (topic, partition))
+
+
+def fetching(
+    offsets: Mapping[tuple[str, int], int],
+    *,
+    max_bytes: int = 1 << 20,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    request_max_bytes: int = 1 << 26,
+    isolation_level: int = 0,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    current_leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
+    topic_ids: Mapping[str, UUID] | None = None,
+) -> dict[str, Any]:
+    """A Fetch request of these (topic, partition) from these offsets, without a session."""
+    ids = topic_ids or {}
+    return {
+        "replica_id": -1,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": request_max_bytes,
+        "isolation_level": isolation_level,
+        "session_id": session_id,
+        "session_epoch": session_epoch,
+        "topics": [
+            {
+                "topic": topic,
+                "topic_id": ids.get(topic),
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "current_leader_epoch": current_leader_epoch,
+                        "fetch_offset": offset,
+                        "last_fetched_epoch": last_fetched_epoch,
+                        "partition_max_bytes": max_bytes,
+                    }
+                    for partition, offset in partitions.items()
+                ],
+            }
+            for topic, partitions in by_topic(offsets).items()
+        ],
+    }
+
+
+def scenario(
+    *overrides: str, topics: Mapping[str, int] | None = None, start: bool = True
+) -> Callable[
+    [Callable[Concatenate[MemoryBroker, P], Coroutine[Any, Any, None]]], Callable[P, None]
+]:
+    """A test as a coroutine that is given a running broker, with `topics` of so many partitions.
+
+    Other arguments are fixtures and parameters, as in any test.
+    """
+
+    def decorate(
+        test: Callable[Concatenate[MemoryBroker, P], Coroutine[Any, Any, None]],
+    ) -> Callable[P, None]:
+        @wraps(test)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            asyncio.run(_live(test, args, kwargs))
+
+        async def _live(
+            body: Callable[..., Coroutine[Any, Any, None]], args: Any, kwargs: Any
+        ) -> None:
+            lost = _collect_lost_failures()
+            broker = MemoryBroker(*overrides)
+            if start:
+                await broker.start()
+            for name, partitions in (topics or {}).items():
+                await broker.create(name, partitions)
+            await body(broker, *args, **kwargs)
+            if start:
+                await broker.stop()
+            assert not lost, lost
+
+        signature = inspect.signature(test)
+        parameters = list(signature.parameters.values())[1:]
+        vars(run)["__signature__"] = signature.replace(parameters=parameters)
+        return run
+
+    return decorate
+
+
+def _collect_lost_failures() -> list[Any]:
+    """Failures that nobody is told of: those of callbacks, for one."""
+    lost: list[Any] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: lost.append(context))
+    return lost
+
+
+__all__ = ["Client", "MemoryBroker", "fetching", "scenario", "until"]

@@ -1,0 +1,289 @@
+"""A network in memory: the broker's own connection protocols, and clients that speak to them.
+
+Bytes travel when the loop turns, never within the call that sends them. A client asks with
+kafka-python's stock codec (`support.wire_client`) and takes answers in the order of its requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from support import wire_client
+
+HOST = "broker.test"
+FIRST_FREE_PORT = 40_000
+TURNS_MAX = 20_000
+"""Turns of the loop after which a test gives up waiting: nothing in it takes real time."""
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Let the loop turn, without time passing, until `condition` holds."""
+    for _ in range(TURNS_MAX):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"not without time passing: {what}")
+
+
+class Closed(ConnectionError):
+    """The broker hung up."""
+
+
+class MemoryTransport(asyncio.Transport):
+    """The broker's end of a connection."""
+
+    def __init__(self, protocol: asyncio.BufferedProtocol, client: Client) -> None:
+        super().__init__({"peername": ("10.0.0.1", 5555)})
+        self._protocol = protocol
+        self._client = client
+        self._inbox = bytearray()
+        self._outbox: list[Any] = []
+        self._held = False
+        self._reading = True
+        self._closing = False
+        self._ended = False
+        self._due = False
+        protocol.connection_made(self)
+
+    # -- the broker's calls ---------------------------------------------------------------
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == 0, "the broker wants to know when all is written"
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self._deliver_soon()
+
+    def write(self, data: Any) -> None:
+        if self._held:
+            if not self._outbox:
+                self._protocol.pause_writing()
+            self._outbox.append(data)  # as it is: what is lent may not change yet
+        else:
+            self._client.received(bytes(data))
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            asyncio.get_running_loop().call_soon(self._end)
+
+    def abort(self) -> None:
+        """The process died: the protocol hears of nothing any more."""
+        self._closing = self._ended = True
+        self._client.ended()
+
+    # -- the client's side ----------------------------------------------------------------
+
+    def arrive(self, data: bytes) -> None:
+        """Bytes that the client sent."""
+        self._inbox += data
+        self._deliver_soon()
+
+    def hang_up(self) -> None:
+        """The client closes."""
+        if not self._closing and not self._protocol.eof_received():
+            self.close()
+
+    def hold(self) -> None:
+        """The client stops reading."""
+        self._held = True
+
+    def release(self) -> None:
+        """The client reads again."""
+        self._held = False
+        outbox, self._outbox = self._outbox, []
+        for data in outbox:
+            self._client.received(bytes(data))
+        if outbox:
+            self._protocol.resume_writing()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the broker takes more requests."""
+        return self._reading
+
+    def _deliver_soon(self) -> None:
+        if not self._due and self._inbox:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._due = False
+        while self._inbox and self._reading and not self._closing:
+            room = self._protocol.get_buffer(-1)
+            count = min(len(room), len(self._inbox))
+            room[:count] = self._inbox[:count]
+            del self._inbox[:count]
+            self._protocol.buffer_updated(count)
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._protocol.connection_lost(None)
+            self._client.ended()
+
+
+class _Asked(NamedTuple):
+    """A request whose answer is awaited."""
+
+    name: str
+    version: int
+    correlation_id: int
+    answer: asyncio.Future[Any]
+
+
+class Client:
+    """The other end: sends requests and takes answers."""
+
+    def __init__(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        protocol = factory()
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        self._stream = bytearray()
+        self._asked: deque[_Asked] = deque()
+        self._correlation_id = 0
+        self.frames: list[bytes] = []
+        """Answers to bytes that were sent as they are."""
+        self.is_closed = False
+        self.transport = MemoryTransport(protocol, self)
+
+    def send(self, name: str, version: int, /, **values: Any) -> asyncio.Future[Any]:
+        """Ask, and go on; the future becomes the answer, or `Closed`."""
+        self._correlation_id += 1
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if self.is_closed:
+            answer.set_exception(Closed())
+            return answer
+        self._asked.append(_Asked(name, version, self._correlation_id, answer))
+        self.send_frame(wire_client.encode(name, version, self._correlation_id, **values))
+        return answer
+
+    def tell(self, name: str, version: int, /, **values: Any) -> None:
+        """Ask what is not answered: Produce with acks=0."""
+        self._correlation_id += 1
+        self.send_frame(wire_client.encode(name, version, self._correlation_id, **values))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a request's bytes as they are, with their length in front."""
+        self.send_bytes(wire_client.framed(frame))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes."""
+        self.transport.arrive(data)
+
+    async def ask(self, name: str, version: int, /, **values: Any) -> Any:
+        """Ask, and wait for the answer, which may not need time to pass."""
+        answer = self.send(name, version, **values)
+        await until(answer.done, f"an answer to {name} v{version}")
+        return answer.result()
+
+    async def closed(self) -> None:
+        """Wait until the broker has hung up."""
+        await until(lambda: self.is_closed, "the broker closes the connection")
+
+    def close(self) -> None:
+        """Hang up."""
+        self.transport.hang_up()
+
+    # -- the transport's calls ------------------------------------------------------------
+
+    def received(self, data: bytes) -> None:
+        """Bytes of answers."""
+        self._stream += data
+        while len(self._stream) >= 4:
+            (size,) = struct.unpack_from(">i", self._stream)
+            if len(self._stream) < 4 + size:
+                return
+            frame = bytes(self._stream[4 : 4 + size])
+            del self._stream[: 4 + size]
+            self._answer(frame)
+
+    def _answer(self, frame: bytes) -> None:
+        if not self._asked:
+            self.frames.append(frame)
+            return
+        asked = self._asked.popleft()
+        try:
+            correlation_id, message = wire_client.decode(asked.name, asked.version, frame)
+            assert correlation_id == asked.correlation_id, "answers come in order"
+        except Exception as failure:
+            asked.answer.set_exception(failure)
+        else:
+            asked.answer.set_result(message)
+
+    def ended(self) -> None:
+        """The connection is over."""
+        self.is_closed = True
+        while self._asked:
+            answer = self._asked.popleft().answer
+            if not answer.done():
+                answer.set_exception(Closed())
+
+
+class MemoryListening:
+    """`kavka.seams.Listening`."""
+
+    def __init__(self, network: MemoryNetwork, port: int) -> None:
+        self._network = network
+        self.port = port
+        self.factory: Callable[[], asyncio.BaseProtocol] | None = None
+
+    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        self.factory = factory
+
+    def close(self) -> None:
+        self._network.unbind(self.port)
+
+
+class MemoryNetwork:
+    """`kavka.seams.Network`. Ports outlive nothing: a network dies with its broker."""
+
+    def __init__(self, taken: Mapping[int, int] | None = None) -> None:
+        self._taken = dict(taken or {})
+        self._bound: dict[int, MemoryListening] = {}
+        self._clients: list[Client] = []
+
+    async def bind(self, host: str, port: int) -> MemoryListening:
+        if port in self._taken or port in self._bound:
+            raise OSError(self._taken.get(port, errno.EADDRINUSE), "Address already in use")
+        port = port or FIRST_FREE_PORT + len(self._bound)
+        self._bound[port] = MemoryListening(self, port)
+        return self._bound[port]
+
+    def host_name(self) -> str:
+        return HOST
+
+    def unbind(self, port: int) -> None:
+        """Accept nobody on it any more."""
+        del self._bound[port]
+
+    @property
+    def ports(self) -> list[int]:
+        """Those that are bound."""
+        return list(self._bound)
+
+    def connect(self, port: int) -> Client:
+        """A new connection; ConnectionRefusedError where nobody accepts one."""
+        listening = self._bound.get(port)
+        if listening is None or listening.factory is None:
+            raise ConnectionRefusedError(port)
+        client = Client(listening.factory)
+        self._clients.append(client)
+        return client
+
+    def die(self) -> None:
+        """The process is gone, and its sockets with it."""
+        self._bound.clear()
+        for client in self._clients:
+            client.transport.abort()
