@@ -1,4 +1,4 @@
-"""`python -m bench`: measure Kavka and Apache Kafka one after the other and print the table."""
+"""`python -m bench`: measure Kavka and Apache Kafka side by side and print the table."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import json
 import resource
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from bench import machine, profiling, report, stages
 from bench.helper import Helper
-from bench.peers import ApacheKafka, Kavka, Peer, free_port
+from bench.peers import free_port
 from bench.run import Options, Results, Run, quantile
+from bench.session import PEERS, measure
 
-PEERS: dict[str, type[Peer]] = {"kavka": Kavka, "apache": ApacheKafka}
 OPEN_FILES = 8192
 ECHO_S = 2.0
 
@@ -34,10 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(_profile(Path(scratch) / "kavka", helper, options, arguments.profile))
                 return 0
             facts = _look_at_machine(helper, Path(scratch))
-            found = {
-                name: _measure(PEERS[name], Path(scratch) / name, helper, options, arguments.only)
-                for name in (PEERS if arguments.peer == "both" else [arguments.peer])
-            }
+            names = list(PEERS) if arguments.peer == "both" else [arguments.peer]
+            found = measure(names, Path(scratch), helper, options, arguments.only)
     print()
     print(report.table(found.get("kavka"), found.get("apache")))
     print()
@@ -119,73 +114,6 @@ def _profile(home: Path, helper: Helper, options: Options, name: str) -> str:
         run = Run(peer, helper, options, results)
         stages.warm_up(run)
         return profiling.profile(run, stage.act)
-
-
-def _measure(
-    peer_type: type[Peer],
-    home: Path,
-    helper: Helper,
-    options: Options,
-    only: Sequence[str] | None,
-) -> Results:
-    results = Results(peer_type.name)
-    home.mkdir()
-    rounds = options.rounds if only is None or "start" in only else 1
-    try:
-        for number in range(rounds):
-            with peer_type(home / str(number)) as peer:
-                last = number == rounds - 1
-                _one_life(
-                    peer, results, Run(peer, helper, options, results) if last else None, only
-                )
-    except (RuntimeError, OSError) as error:
-        results.failures["start"] = str(error)
-    except (pytest.skip.Exception, pytest.fail.Exception) as error:  # no Java, no jars
-        results.failures["start"] = str(error)
-    return results
-
-
-def _one_life(peer: Peer, results: Results, run: Run | None, only: Sequence[str] | None) -> None:
-    """Start the broker on an empty directory, and again; with `run`, all the other stages too."""
-    _say(results, "start")
-    try:
-        peer.prepare()
-        stages.start(peer, results)
-        if run:
-            _run_stages(run, only)
-    except (RuntimeError, OSError) as error:
-        raise RuntimeError(f"{error}\n{peer.output_tail()}") from error
-
-
-def _run_stages(run: Run, only: Sequence[str] | None) -> None:
-    chosen = [stage for stage in stages.STAGES if _is_chosen(stage, only)]
-    repeated = [stage for stage in chosen if stage.repeat]
-    first = chosen.index(repeated[0]) if repeated else len(chosen)
-    _run_in_turn(run, chosen[:first])
-    for _ in range(run.options.rounds):
-        run.wait_quiet()
-        _run_in_turn(run, repeated)
-    _run_in_turn(run, [stage for stage in chosen[first:] if not stage.repeat])
-
-
-def _run_in_turn(run: Run, wanted: Sequence[stages.Stage]) -> None:
-    for stage in wanted:
-        _say(run.results, stage.name)
-        try:
-            stage.act(run)
-        except (RuntimeError, OSError, TimeoutError) as error:
-            run.results.failures[stage.name] = f"{type(error).__name__}: {error}"
-        run.peer.check_alive()
-
-
-def _is_chosen(stage: stages.Stage, only: Sequence[str] | None) -> bool:
-    if only is None or stage.name in ("warm-up", "end"):
-        return True
-    return stage.name.startswith(tuple(only))
-
-
-def _say(results: Results, stage: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {results.peer}: {stage}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -114,12 +114,9 @@ class Peer(ABC):
         self._process = None
         return time.monotonic() - started_s
 
-    def check_alive(self) -> None:
-        """RuntimeError with the end of the broker's output when it has ended by itself."""
-        assert self._process is not None
-        code = self._process.poll()
-        if code is not None:
-            raise RuntimeError(f"{self.name} ended with {code}:\n{self.output_tail()}")
+    def alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self._process is not None and self._process.poll() is None
 
     def output_tail(self, lines: int = 20) -> str:
         """The last lines that the broker printed."""

@@ -1,7 +1,7 @@
 """Leader epochs of a partition: which epoch began at which offset (KIP-101, KIP-320).
 
 A replica that was leader for a while may have records that the next leader lacks; by asking for
-the end of its own last epoch it learns where to cut. Saved as `leader-epoch-checkpoint`.
+the end of its own last epoch it learns where to cut.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
+from kavka.log.checkpoint import encode_epochs
+from kavka.log.fs import FileSystem
+
+FILE: Final = "leader-epoch-checkpoint"
+
 UNDEFINED: Final = (-1, -1)
 """Epoch and end offset when nothing is known."""
 
 
 class LeaderEpochs:
-    """Epochs with their start offsets, both rising. In memory; the owner saves it."""
+    """Epochs with their start offsets, both rising; in memory."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
@@ -93,3 +98,41 @@ class LeaderEpochs:
         self._epochs.clear()
         self._starts.clear()
         self.latest = -1
+
+
+class EpochFile:
+    """The leader epochs of a log with their file, which is written, not fsynced, when they change.
+
+    OSError: they have not changed.
+    """
+
+    __slots__ = ("_epochs", "_fs", "latest", "path")
+
+    def __init__(self, fs: FileSystem, directory: str, epochs: LeaderEpochs) -> None:
+        """Takes `epochs` to be what is in the file."""
+        self._fs = fs
+        self._epochs = epochs
+        self.path = f"{directory}/{FILE}"
+        self.latest = epochs.latest
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The epochs, to be read."""
+        return self._epochs
+
+    def assign(self, epoch: int, start: int) -> bool:
+        """`epoch` begins at offset `start`; whether that was written."""
+        changed = LeaderEpochs(self._epochs.entries())
+        return changed.assign(epoch, start) and self.save(changed)
+
+    def truncate_end(self, end: int) -> bool:
+        """Drop epochs that start at `end` or later; whether anything was written."""
+        changed = LeaderEpochs(self._epochs.entries())
+        return changed.truncate_end(end) and self.save(changed)
+
+    def save(self, epochs: LeaderEpochs) -> bool:
+        """Write other epochs and take them over; True."""
+        self._fs.write_atomic(self.path, encode_epochs(epochs.entries()), sync=False)
+        self._epochs = epochs
+        self.latest = epochs.latest
+        return True

@@ -20,9 +20,10 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.log.fs import FileSystem
+from kavka.log.fs import File, FileSystem
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
@@ -255,7 +256,10 @@ class TimeIndex:
         if slot >= self._written:
             slot -= self._written
             return self._timestamps[slot], self._offsets[slot] + self._base
-        data = self._fs.open(self._path).pread(TIME_ENTRY_BYTES, slot * TIME_ENTRY_BYTES)
+        return self._read(self._fs.open(self._path), slot)
+
+    def _read(self, file: File, slot: int) -> tuple[int, int]:
+        data = file.pread(TIME_ENTRY_BYTES, slot * TIME_ENTRY_BYTES)
         timestamp, relative = _TIME_ENTRY.unpack(data)
         return timestamp, relative + self._base
 
@@ -265,12 +269,22 @@ class TimeIndex:
 
     def floor(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if none."""
-        after = bisect_right(range(len(self)), timestamp, key=lambda slot: self.entry(slot)[0])
+        after = bisect_right(range(len(self)), timestamp, key=self._searched(0))
         return self.entry(after - 1) if after else (-1, self._base)
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""
-        self._cut(bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot)[1]))
+        self._cut(bisect_left(range(len(self)), offset, key=self._searched(1)))
+
+    def _searched(self, column: int) -> Callable[[int], int]:
+        """What a slot holds, with the file opened once for many."""
+        file = self._fs.open(self._path)
+
+        def key(slot: int) -> int:
+            entry = self.entry(slot) if slot >= self._written else self._read(file, slot)
+            return entry[column]
+
+        return key
 
     def reset(self) -> None:
         """Drop all entries, here and in the file."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
-from kavka.log.checkpoint import encode_epochs
 from kavka.log.disk import Disk
-from kavka.log.epochs import LeaderEpochs
+from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
-from kavka.log.fs import File
-from kavka.log.producer_state import AppendedBatch, ProducerEntry, ProducerStates
+from kavka.log.producer_state import ProducerEntry, ProducerStates
 from kavka.log.replay import replay_producers
-from kavka.log.scan import Extent
+from kavka.log.results import Appended as Appended
+from kavka.log.results import Slice as Slice
+from kavka.log.results import duplicate_of, slice_of
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
@@ -29,8 +29,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
-
-EPOCH_FILE: Final = "leader-epoch-checkpoint"
 
 _LOOK: Final = -(1 << 63)
 """A time after which to roll that makes `append` look more closely."""
@@ -49,25 +47,6 @@ class LogPlace:
     partition: int
     settings: LogSettings
     now_ms: int
-
-
-class Appended(NamedTuple):
-    """Where a batch is in the log. `log_append_time_ms` is -1 for the producer's own times."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    duplicate: bool
-
-
-class Slice(NamedTuple):
-    """Batches in one file: `length` bytes from `position` on. The last may be cut off."""
-
-    file: File
-    position: int
-    length: int
-    base_offset: int
-    """Of the first batch."""
 
 
 class PartitionLog:
@@ -106,7 +85,7 @@ class PartitionLog:
         place: LogPlace,
         *,
         segments: Sequence[Segment],
-        epochs: LeaderEpochs,
+        epochs: EpochFile,
         producers: ProducerStates,
         snapshots: Snapshots,
         start_offset: int,
@@ -185,7 +164,7 @@ class PartitionLog:
         if producer_id >= 0:
             earlier = self._producers.check(header)
             if earlier is not None:
-                return _duplicate(earlier)
+                return duplicate_of(earlier)
         base = self.end_offset
         last = base + header.last_offset_delta
         size = len(batch)
@@ -355,11 +334,11 @@ class PartitionLog:
         no such record at or above that offset in the batch goes on behind it.
         """
         start = self.start_offset if from_offset is None else from_offset
-        return _slice(self._segments.locate_timestamp(timestamp_ms, start))
+        return slice_of(self._segments.locate_timestamp(timestamp_ms, start))
 
     def batch_of_max_timestamp(self) -> Slice | None:
         """The first batch that holds the log's greatest timestamp, whole; None: none has one."""
-        return _slice(self._segments.locate_max_timestamp())
+        return slice_of(self._segments.locate_max_timestamp())
 
     # --- epochs and producers
 
@@ -371,31 +350,20 @@ class PartitionLog:
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note that leader epoch `epoch` begins at `start_offset`, and save it without fsync."""
-        epochs = LeaderEpochs(self._epochs.entries())
-        if epochs.assign(epoch, start_offset):
-            self._save_epochs(epochs)
-
-    def save_epochs(self) -> None:
-        """Write the leader epochs to their file as they are."""
-        self._save_epochs(self._epochs)
-
-    def _save_epochs(self, epochs: LeaderEpochs) -> None:
-        path = f"{self.directory}/{EPOCH_FILE}"
-        self._disk.fs.write_atomic(path, encode_epochs(epochs.entries()), sync=False)
-        self._epochs = epochs
-        self.unsynced(path)
+        if self._epochs.assign(epoch, start_offset):
+            self.unsynced(self._epochs.path)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The greatest known epoch up to `epoch` and its end offset; (-1, -1) unknown (KIP-320)."""
-        return self._epochs.end_offset(epoch, self.end_offset)
+        return self._epochs.epochs.end_offset(epoch, self.end_offset)
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch of the record at `offset`; -1 unknown."""
-        return self._epochs.epoch_of(offset)
+        return self._epochs.epochs.epoch_of(offset)
 
     def epoch_entries(self) -> list[tuple[int, int]]:
         """All leader epochs with their start offsets."""
-        return self._epochs.entries()
+        return self._epochs.epochs.entries()
 
     def producer_states(self) -> list[ProducerEntry]:
         """The active producers; the entries are live and not to be changed."""
@@ -437,9 +405,8 @@ class PartitionLog:
         )
 
     def _truncate_epochs(self, end: int) -> None:
-        epochs = LeaderEpochs(self._epochs.entries())
-        if epochs.truncate_end(end):
-            self._save_epochs(epochs)
+        if self._epochs.truncate_end(end):
+            self.unsynced(self._epochs.path)
 
     def take_garbage(self) -> list[str]:
         """Files that nobody needs any more, for the caller to remove."""
@@ -525,15 +492,3 @@ class PartitionLog:
         """Close the files as they are; the log is going to be removed, or its disk has failed."""
         for segment in self._segments:
             segment.release()
-
-
-def _slice(found: tuple[Segment, Extent] | None) -> Slice | None:
-    if found is None:
-        return None
-    segment, extent = found
-    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
-
-
-def _duplicate(earlier: AppendedBatch) -> Appended:
-    # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
-    return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.log.checkpoint import decode_epochs
-from kavka.log.epochs import LeaderEpochs
+from kavka.log.epochs import FILE as EPOCH_FILE
+from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.leftovers import base_of, settle
-from kavka.log.partition_log import EPOCH_FILE, LogPlace, PartitionLog
+from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import replay_producers
 from kavka.log.scan import BatchScanner, headers
@@ -59,7 +60,7 @@ def create_log(place: LogPlace) -> PartitionLog:
     return PartitionLog(
         place,
         segments=[Segment.create(place.disk, place.directory, 0, place.settings)],
-        epochs=LeaderEpochs(),
+        epochs=EpochFile(place.disk.fs, place.directory, LeaderEpochs()),
         producers=ProducerStates(),
         snapshots=Snapshots(place.disk.fs, place.directory, ()),
         start_offset=0,
@@ -105,10 +106,11 @@ class _Loader:
                 replay_producers(self._segments, self._snapshots, self._producers, start, end)
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
+        epochs = EpochFile(self._fs, self._place.directory, self._epochs)
         log = PartitionLog(
             self._place,
             segments=self._segments,
-            epochs=self._epochs,
+            epochs=epochs,
             producers=self._producers,
             snapshots=self._snapshots,
             start_offset=start,
@@ -116,7 +118,8 @@ class _Loader:
             recovery_point=end if clean else min(self._checkpointed.recovery_point, end),
         )
         if self._epochs.entries() != self._saved_epochs:
-            log.save_epochs()
+            epochs.save(self._epochs)
+            log.unsynced(epochs.path)
         if not clean:
             self._distrust(log)
         return log

@@ -6,6 +6,7 @@ offsets a reader may see, when to roll and what to recover are the owners' busin
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from kavka.log.disk import Disk
@@ -15,11 +16,17 @@ from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, T
 from kavka.log.scan import Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
 
+logger = logging.getLogger(__name__)
+
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 """How far a segment may reach beyond its base offset: what an index entry can hold."""
 
 UNKNOWN: Final = -2
 """A timestamp that has not been looked up yet; -1 is none."""
+
+GAP_BYTES_MAX: Final = 1 << 20
+"""How many bytes may lack an index entry, whatever the interval, before the index is made anew:
+each restart begins another interval."""
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -253,7 +260,6 @@ class Segment:
 
     def _find(self, offset: int) -> Extent | None:
         floor = self.offsets.floor(offset)
-        file = self.file
         if floor.offset < offset <= floor.next_offset:
             # whoever reads on where an earlier read was cut asks for exactly this batch
             try:
@@ -264,7 +270,8 @@ class Segment:
                 raise _WrongIndexError
             if candidate.base_offset <= offset:
                 return candidate
-        furthest = floor.position + GAPS_MAX * self._index_interval_bytes + GAP_BYTES_MIN
+        indexed_upto = floor.position + max(self._index_interval_bytes, GAP_BYTES_MAX)
+        beyond = False
         try:
             for extent in extents(self.file, self.path, floor.position, self.size):
                 if extent.position == floor.position and floor.offset not in (
@@ -272,11 +279,11 @@ class Segment:
                     extent.last_offset,
                 ):
                     raise _WrongIndexError
+                if beyond:
+                    raise _WrongIndexError  # a batch before this one should have had an entry
                 if extent.last_offset >= offset:
                     return extent
-                furthest = max(furthest, extent.position + extent.size)
-                if extent.position > furthest:
-                    raise _WrongIndexError
+                beyond = extent.position > indexed_upto
         except CorruptLogError as error:
             if error.position == floor.position and floor.offset >= 0:
                 raise _WrongIndexError from error
@@ -330,7 +337,9 @@ class Segment:
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
             timestamp, offset = times.last()
-            if not count or (timestamp >= times.entry(0)[0] and offset >= self.base_offset):
+            if not (count or self.size) or (
+                count and timestamp >= times.entry(0)[0] and offset >= self.base_offset
+            ):
                 self._times = times
                 return times
         self.rebuild_indexes()
@@ -359,9 +368,10 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Write both indexes anew from the batches' headers; CRCs are not looked at.
 
-        For indexes that are missing or wrong where the batches can be relied on.
-        CorruptLogError when they can't.
+        For indexes that are missing or wrong where the batches can be relied on, so rarely that
+        it waits for the disk. CorruptLogError when they can't.
         """
+        logger.warning("the indexes of %s are missing or wrong: they are made anew", self.path)
         end = self.size
         self.start_over()
         try:
@@ -370,6 +380,9 @@ class Segment:
         finally:
             self.size = end
         self.seal()
+        for suffix in (INDEX, TIME_INDEX):
+            self._disk.fs.sync_file(self.path_of(suffix))
+        self._disk.fs.sync_dir(self.directory)
 
     def start_over(self) -> None:
         """Forget size and indexes; `index` is going to be called for each batch that is good."""

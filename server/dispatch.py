@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kavka.server import handlers
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
+from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.apis import (
@@ -75,6 +76,10 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+
+    def shortcut(self) -> Shortcut:
+        """A new connection's memory of repeated requests."""
+        return Shortcut(self._broker)
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
         """Run the handler of one request up to its first wait. BadRequest: close."""

@@ -10,6 +10,9 @@ from kavka.server.context import RequestContext
 class Quotas(Protocol):
     """Asked once a request, just before its answer is written."""
 
+    unlimited: bool
+    """Nobody has a quota: it need not be asked."""
+
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
         """How long the client must be quiet (KIP-219): told to it in `throttle_time_ms`, and the
         connection is muted for as long. 0: not at all."""
@@ -18,6 +21,8 @@ class Quotas(Protocol):
 
 class Unlimited:
     """No quota is configured."""
+
+    unlimited = True
 
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
         return 0

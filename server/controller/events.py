@@ -84,8 +84,9 @@ class Examine:
     """Look again at partitions after a change of brokers. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
-    tell: tuple[int, ...]
-    """Brokers that know nothing yet and are told in any case."""
+    fresh: tuple[int, ...]
+    """Brokers that came; they know nothing yet and are told in any case."""
+    gone: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Final
 
 from kavka.server.controller import requests
@@ -64,7 +65,7 @@ class PartitionMachine:
 
     def handle(self, event: Event) -> list[Command]:
         """What has to be done because of `event`, in this order."""
-        self.story.append(f"{event!r:.200}")
+        self.story.append(_brief(event))
         return list(self._handle(event))
 
     def _handle(self, event: Event) -> Iterator[Command]:
@@ -102,31 +103,41 @@ class PartitionMachine:
             for broker_id, broker in now.items()
             if broker_id not in before or before[broker_id].epoch != broker.epoch
         )
+        gone = tuple(broker_id for broker_id in before if broker_id not in now)
         for broker_id in now:
             yield self._send_metadata(broker_id, ())
-        if fresh or before.keys() - now.keys():
+        if fresh or gone:
             for chunk in chunks(list(self.cluster.all_partitions())):
-                yield Post(Examine(chunk, fresh))
+                yield Post(Examine(chunk, fresh, gone))
 
     def _examine(self, event: Examine) -> Iterator[Command]:
+        live = self.cluster.brokers
+        fresh = [broker_id for broker_id in event.fresh if broker_id in live]
         writes: list[StateWrite] = []
-        known: list[TopicPartition] = []
+        same: list[TopicPartition] = []
+        touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
         for where in event.partitions:
             topic, partition = self._find(where)
             if topic is None or partition is None:
                 continue
-            partition.offline = _without(partition.offline, event.tell)
-            partition.deleted = _without(partition.deleted, event.tell)
+            partition.offline = _without(partition.offline, event.fresh)
+            partition.deleted = _without(partition.deleted, event.fresh)
             if topic.deleting:
                 deleting.append(where)
             elif write := self._decide(where, partition):
                 writes.append(write)
             elif partition.state is not None:
-                known.append(where)
+                same.append(where)
+                if not {*event.fresh, *event.gone}.isdisjoint(partition.replicas):
+                    touched.append(where)
         yield from _write(writes)
-        yield from self._tell(known, event.tell)
-        yield from self._delete_replicas(deleting, event.tell)
+        yield from self._tell(same, fresh)
+        if touched:  # what clients are told of offline replicas has changed
+            for broker_id in live:
+                if broker_id not in fresh:
+                    yield self._send_metadata(broker_id, touched)
+        yield from self._delete_replicas(deleting, fresh)
 
     # Topics and their partitions
 
@@ -314,6 +325,14 @@ class PartitionMachine:
     def _find(self, where: TopicPartition) -> tuple[Topic | None, Partition | None]:
         topic = self.cluster.topics.get(where.topic)
         return topic, None if topic is None else topic.partitions.get(where.partition)
+
+
+def _brief(event: Event) -> str:
+    """An event in short: events are big, and each is put down."""
+    first = getattr(event, fields(event)[0].name)
+    if isinstance(first, tuple | dict):
+        return f"{type(event).__name__}: {len(first)}, {next(iter(first), None)!s:.80}"
+    return f"{type(event).__name__}: {first!s:.80}"
 
 
 def _take(partition: Partition, stored: StoredState) -> None:

@@ -19,7 +19,7 @@ from kavka.server.controller.new_topics import (
 )
 from kavka.server.controller.reign import Reign
 from kavka.server.controller.store import ControllerMoved
-from kavka.server.controller.waiters import Waiters
+from kavka.server.controller.waiters import Outcome, Waiters
 from kavka.server.coordination.api import CoordinationError, NodeExists
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -129,7 +129,7 @@ class _Outcomes:
         self._waiters = waiters
         self._tasks = tasks
         self._writes: dict[str, asyncio.Task[ApiError | None]] = {}
-        self._futures: dict[str, asyncio.Future[bool]] = {}
+        self._outcomes: dict[str, Outcome] = {}
 
     @property
     def names(self) -> list[str]:
@@ -138,7 +138,7 @@ class _Outcomes:
 
     def add(self, name: str, write: Coroutine[object, object, None]) -> None:
         """Write something for a topic; those of one request share a sync of the disk."""
-        self._futures[name] = self._waiters.add(name)
+        self._outcomes[name] = self._waiters.add(name)
         self._writes[name] = self._tasks.spawn(_outcome(write), name=f"request for topic {name}")
 
     async def wait(self, timeout_ms: int) -> dict[str, ApiError]:
@@ -147,21 +147,16 @@ class _Outcomes:
         timer: Timer | None = None
         try:
             for name, write in self._writes.items():
-                error = await write
-                if error is not None:
+                if error := await write:
                     failed[name] = error
-                    self._waiters.give_up(name, self._futures[name])
+                    self._waiters.give_up(name, self._outcomes[name])
             if timeout_ms <= 0:
                 self._give_up()
             else:
                 timer = self._tasks.call_later(timeout_ms / 1000, self._give_up)
-            for name, future in self._futures.items():
-                if name not in failed:
-                    try:
-                        if not await future:
-                            failed[name] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
-                    except ApiError as error:
-                        failed[name] = error
+            for name, outcome in self._outcomes.items():
+                if name not in failed and (error := await outcome):
+                    failed[name] = error
         finally:  # also when the client has gone and the request is cancelled
             self._give_up()
             if timer is not None:
@@ -169,8 +164,8 @@ class _Outcomes:
         return failed
 
     def _give_up(self) -> None:
-        for name, future in self._futures.items():
-            self._waiters.give_up(name, future)
+        for name, outcome in self._outcomes.items():
+            self._waiters.give_up(name, outcome)
 
 
 async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:

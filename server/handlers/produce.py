@@ -24,7 +24,7 @@ from kavka.wire.apis.produce import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LZ4, TRANSACTIONAL, ZSTD, check_batch
+from kavka.wire.records import LZ4, TRANSACTIONAL, ZSTD, BatchHeader, check_batch
 
 ALL: Final = -1
 NO_ANSWER: Final = 0
@@ -118,15 +118,7 @@ def _append(
         records = data.records
         if records is None:
             raise ApiError(ErrorCode.INVALID_RECORD, "there must be a record batch")
-        codec_max = ZSTD if context.version >= _ZSTD_SINCE else LZ4
-        header = check_batch(records, codec_max)
-        if header.attributes & TRANSACTIONAL:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
-        settings = replica.log.settings
-        if len(records) > settings.max_message_bytes:
-            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
-        if acks == ALL and len(replica.partition.isr) < settings.min_insync_replicas:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        header = admit(replica, records, acks, codec_max(context.version))
         appended = replica.append(records, header)
     except ApiError as refusal:
         return _refused(broker, context, name, data.index, refusal)
@@ -142,6 +134,24 @@ def _append(
     if needs_commit or needs_flush:
         waiting.append(_Waiting(replica, appended.last_offset, response, needs_commit, needs_flush))
     return response
+
+
+def codec_max(version: int) -> int:
+    """The highest compression codec that a request of this version may use (KIP-110)."""
+    return ZSTD if version >= _ZSTD_SINCE else LZ4
+
+
+def admit(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
+    """The header of a batch that may be appended; ApiError for one that may not."""
+    header = check_batch(records, codec)
+    if header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+    settings = replica.log.settings
+    if len(records) > settings.max_message_bytes:
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+    if acks == ALL and len(replica.partition.isr) < settings.min_insync_replicas:
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    return header
 
 
 def _refused(

@@ -139,6 +139,7 @@ class ReplicaManager:
         """Host it no longer; who waits for it learns that at once."""
         replica = self._replicas.pop((topic, index), None)
         if replica is not None:
+            replica.partition.stop()
             self.purgatory.changed(replica.key)
         return replica
 

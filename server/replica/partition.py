@@ -94,6 +94,12 @@ class Partition:
         self.is_leader = False
         self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
 
+    def stop(self) -> None:
+        """This broker has the replica no more."""
+        self.is_leader = False
+        self.leader = NO_LEADER
+        self.story.append("stop")
+
     def _take(self, decision: Leadership) -> None:
         self.leader = decision.leader
         self.leader_epoch = decision.leader_epoch

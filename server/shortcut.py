@@ -1,0 +1,196 @@
+"""A short way for the request that producers send over and over.
+
+A producer's Produce requests for one partition differ in nothing but correlation id and records.
+Once such a request has gone the general way (`dispatch`, `handlers.produce`), its bytes around
+the records are remembered, with what they were decoded to and an answer to fill in; the next one
+with the same bytes is checked and appended without being decoded, and answered without being
+encoded. It makes 3 us of 13, and what is asked and checked is the same: whatever is unusual about
+a request, or goes wrong before anything is appended, sends it the general way.
+
+`tests/unit/server/test_shortcut.py` holds both ways to the same answers and the same logs.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.handlers.produce import ALL, NO_ANSWER, admit, codec_max
+from kavka.server.replica.manager import Replica
+from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
+from kavka.wire.codec import encode_response
+from kavka.wire.errors import ApiError
+
+LAYOUTS_MAX: Final = 8
+"""Layouts remembered per connection, a few hundred bytes each; further ones go the general way."""
+
+_FLEXIBLE_TRAILER: Final = b"\0\0\0"
+"""Empty tagged sections of partition, topic and request, behind the records (KIP-482)."""
+
+_LOG_START_SINCE: Final = 5
+_WRITE: Final = Operation.WRITE
+_TOPIC: Final = ResourceType.TOPIC
+_unpack_length: Final = struct.Struct(">i").unpack_from
+
+NEVER: Final = 2**63 - 1
+"""`flush.messages` of a topic that leaves flushing to the operating system."""
+
+
+class Layout:
+    """One remembered request: its bytes without correlation id and records, and its answer."""
+
+    __slots__ = (
+        "acks",
+        "answer",
+        "context",
+        "end",
+        "fill",
+        "fill_at",
+        "flexible",
+        "head",
+        "index",
+        "middle",
+        "name",
+        "replica",
+        "topic_id",
+        "with_log_start",
+    )
+
+    def __init__(
+        self, context: RequestContext, request: Any, frame: memoryview, replica: Replica
+    ) -> None:
+        topic = request.topic_data[0]
+        partition = topic.partition_data[0]
+        self.context = context
+        self.acks: int = request.acks
+        self.name: str = replica.log.topic
+        self.topic_id = None if topic.name else topic.topic_id
+        self.index: int = partition.index
+        self.replica = replica
+        self.flexible = API.is_flexible(context.version)
+        self.end = _records_length_at(frame, len(partition.records), self.flexible)
+        self.head = bytes(frame[:4])  # API key and version
+        self.middle = bytes(frame[8 : self.end])
+        self._prepare_answer()
+
+    def _prepare_answer(self) -> None:
+        """Encode an answer once, and find where its offsets are."""
+        offsets = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
+        answer = self.encode(PartitionResponse(self.index, 0, *offsets))
+        self.with_log_start = self.context.version >= _LOG_START_SINCE
+        fields = struct.Struct(">qqq" if self.with_log_start else ">qq")
+        self.fill_at = answer.index(fields.pack(*offsets[: fields.size // 8]))
+        self.fill = fields.pack_into
+        self.answer = answer
+
+    def encode(self, partition: PartitionResponse) -> bytearray:
+        """The frame of an answer about this one partition."""
+        name = "" if self.topic_id is not None else self.name
+        response = ProduceResponse([TopicResponse(name, self.topic_id, [partition])])
+        frame: bytearray = encode_response(API, self.context.version, 0, response)[0]
+        return frame
+
+
+def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
+    """Where the records' own length begins in the frame of a request for one partition."""
+    if not flexible:
+        return len(frame) - size - 4
+    length_bytes = max(1, ((size + 1).bit_length() + 6) // 7)
+    return len(frame) - len(_FLEXIBLE_TRAILER) - size - length_bytes
+
+
+class Shortcut:
+    """The remembered layouts of one connection."""
+
+    __slots__ = ("_broker", "_layouts")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._layouts: list[Layout] = []
+
+    def learn(self, context: RequestContext, request: Any, frame: memoryview) -> None:
+        """Remember a request that has just gone the general way, if it can go the short one."""
+        if len(self._layouts) >= LAYOUTS_MAX or request.acks == NO_ANSWER:
+            return
+        topics = request.topic_data
+        if len(topics) != 1 or len(topics[0].partition_data) != 1:
+            return
+        partition = topics[0].partition_data[0]
+        name = topics[0].name or self._broker.metadata.image.names_by_id.get(topics[0].topic_id)
+        replica = None if name is None else self._broker.replicas.find(name, partition.index)
+        if replica is None or partition.records is None:
+            return
+        layout = Layout(context, request, frame, replica)
+        if self._records_of(layout, frame) is not None:
+            self._layouts.append(layout)
+
+    def answer(self, frame: memoryview) -> bytearray | None:
+        """Append the records of a request that is remembered; None: it must go the general way,
+        and nothing has been done."""
+        for layout in self._layouts:
+            records = self._records_of(layout, frame)
+            if records is not None:
+                return self._append(layout, frame, records)
+        return None
+
+    def _records_of(self, layout: Layout, frame: memoryview) -> memoryview | None:
+        """The records, if all around them is as remembered."""
+        end = layout.end
+        if frame[8:end] != layout.middle or frame[:4] != layout.head:
+            return None
+        if not layout.flexible:
+            if len(frame) < end + 4:
+                return None
+            start = end + 4
+            size = _unpack_length(frame, end)[0]
+            return frame[start:] if size == len(frame) - start else None
+        return _flexible_records(frame, end)
+
+    def _append(self, layout: Layout, frame: memoryview, records: memoryview) -> bytearray | None:
+        broker, replica, context = self._broker, layout.replica, layout.context
+        partition = replica.partition
+        if not partition.is_leader or replica.offline:
+            self._layouts.remove(layout)
+            return None
+        if not broker.authorizer.allows(context, _WRITE, _TOPIC, layout.name):
+            return None
+        if replica.log.settings.flush_messages != NEVER or (
+            layout.acks == ALL and len(partition.isr) > 1
+        ):
+            return None  # the answer may have to wait
+        if not broker.quotas.unlimited:
+            return None  # the answer may have to say how long to be quiet
+        try:
+            header = admit(replica, records, layout.acks, codec_max(context.version))
+            appended = replica.append(records, header)
+        except ApiError:
+            return None  # nothing was appended; the general way finds the same and says so
+        answer = layout.answer[:]
+        answer[4:8] = frame[4:8]  # the correlation id
+        base, _, append_time_ms, _ = appended
+        if layout.with_log_start:
+            layout.fill(answer, layout.fill_at, base, append_time_ms, replica.log.start_offset)
+        else:
+            layout.fill(answer, layout.fill_at, base, append_time_ms)
+        return answer
+
+
+def _flexible_records(frame: memoryview, position: int) -> memoryview | None:
+    """Compact records from `position` on, with nothing behind them but empty tagged sections."""
+    size = shift = 0
+    while True:
+        if position >= len(frame) or shift > 28:
+            return None
+        byte = frame[position]
+        position += 1
+        size |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+    end = position + size - 1
+    if size == 0 or frame[end:] != _FLEXIBLE_TRAILER:
+        return None
+    return frame[position:end]

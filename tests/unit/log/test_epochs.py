@@ -1,0 +1,116 @@
+"""Leader epochs: what the questions of KIP-101 and KIP-320 are answered with."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.log.epochs import UNDEFINED, EpochFile, LeaderEpochs
+from kavka.log.memfs import Fault, MemFs
+
+
+def test_nothing_is_known_at_first() -> None:
+    epochs = LeaderEpochs()
+    assert epochs.latest == -1
+    assert epochs.end_offset(0, 10) == UNDEFINED
+    assert epochs.epoch_of(0) == -1
+    assert len(epochs) == 0
+
+
+def test_end_offsets() -> None:
+    epochs = LeaderEpochs([(2, 10), (5, 30), (6, 40)])
+    assert epochs.end_offset(6, 100) == (6, 100), "the newest goes up to the log's end"
+    assert epochs.end_offset(5, 100) == (5, 40)
+    assert epochs.end_offset(4, 100) == (2, 30), "the last one before, up to the next"
+    assert epochs.end_offset(2, 100) == (2, 30)
+    assert epochs.end_offset(1, 100) == (1, 10), "older than all: up to the first"
+    assert epochs.end_offset(7, 100) == UNDEFINED
+    assert epochs.end_offset(-1, 100) == UNDEFINED
+
+
+def test_epoch_of_an_offset() -> None:
+    epochs = LeaderEpochs([(2, 10), (5, 30)])
+    assert [epochs.epoch_of(offset) for offset in (9, 10, 29, 30, 99)] == [-1, 2, 2, 5, 5]
+
+
+def test_only_news_is_news() -> None:
+    epochs = LeaderEpochs()
+    assert epochs.assign(1, 10)
+    assert not epochs.assign(1, 10)
+    assert not epochs.assign(1, 20), "an epoch goes on"
+    assert epochs.assign(1, 5), "it began earlier than was known"
+    assert epochs.entries() == [(1, 5)]
+
+
+def test_a_new_entry_pushes_out_what_contradicts_it() -> None:
+    epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
+    assert epochs.assign(4, 20)
+    assert epochs.entries() == [(1, 10), (4, 20)]
+    assert epochs.assign(2, 25), "an older epoch than the newest, told by the log itself"
+    assert epochs.entries() == [(1, 10), (2, 25)]
+    assert epochs.latest == 2
+
+
+@pytest.mark.parametrize(("epoch", "start"), [(-1, 0), (0, -1)])
+def test_impossible_entries(epoch: int, start: int) -> None:
+    with pytest.raises(ValueError):
+        LeaderEpochs().assign(epoch, start)
+
+
+def test_cutting_the_end() -> None:
+    epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
+    assert not epochs.truncate_end(31)
+    assert epochs.truncate_end(20)
+    assert epochs.entries() == [(1, 10)]
+    assert epochs.latest == 1
+    assert epochs.truncate_end(0)
+    assert epochs.latest == -1
+
+
+def test_cutting_the_start() -> None:
+    epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
+    assert not epochs.truncate_start(10)
+    assert epochs.truncate_start(25)
+    assert epochs.entries() == [(2, 25), (3, 30)]
+    assert epochs.truncate_start(30)
+    assert epochs.entries() == [(3, 30)]
+    epochs.clear()
+    assert epochs.entries() == [] and epochs.latest == -1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100))),
+    st.integers(0, 21),
+    st.integers(0, 120),
+)
+def test_entries_always_rise(entries: list[tuple[int, int]], asked: int, end: int) -> None:
+    epochs = LeaderEpochs(entries)
+    kept = epochs.entries()
+    assert kept == sorted(kept)
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(kept, kept[1:], strict=False))
+    epoch, offset = epochs.end_offset(asked, end)
+    assert epoch <= asked
+    assert (offset == -1) == (epoch == -1)
+
+
+def test_the_file_follows() -> None:
+    fs = MemFs()
+    fs.make_dir("/d")
+    file = EpochFile(fs, "/d", LeaderEpochs())
+    assert file.assign(3, 7)
+    assert not file.assign(3, 7)
+    assert fs.read_bytes("/d/leader-epoch-checkpoint") == b"0\n1\n3 7\n"
+    assert file.truncate_end(7)
+    assert not file.truncate_end(7)
+    assert fs.read_bytes("/d/leader-epoch-checkpoint") == b"0\n0\n"
+
+
+def test_what_can_not_be_written_is_not_true() -> None:
+    fs = MemFs()
+    fs.make_dir("/d")
+    file = EpochFile(fs, "/d", LeaderEpochs())
+    fs.faults = [Fault("rename")]
+    with pytest.raises(OSError):
+        file.assign(3, 7)
+    assert file.latest == -1 and file.epochs.entries() == []

@@ -1,0 +1,156 @@
+"""The two file systems keep one contract; the real one also keeps others out."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kavka.log.fs import FileSystem, OsFs
+from kavka.log.memfs import MemFs
+
+
+@pytest.fixture(params=["os", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, str]:
+    """A file system and a directory in it."""
+    if request.param == "os":
+        return OsFs(), str(tmp_path)
+    fs = MemFs()
+    fs.make_dir("/d")
+    return fs, "/d"
+
+
+Place = tuple[FileSystem, str]
+
+
+def test_a_file_is_written_and_read_at_any_offset(place: Place) -> None:
+    fs, directory = place
+    file = fs.create(f"{directory}/f")
+    file.pwrite(b"hello", 0)
+    file.pwrite(memoryview(bytearray(b"world")), 8)
+    assert file.size() == fs.size(f"{directory}/f") == 13
+    assert file.pread(100, 0) == b"hello\0\0\0world"
+    assert file.pread(3, 9) == b"orl"
+    buffer = memoryview(bytearray(4))
+    assert file.read_into(buffer, 11) == 2
+    assert bytes(buffer) == b"ld\0\0"
+    file.truncate(4)
+    assert fs.open(f"{directory}/f").pread(100, 0) == b"hell"
+    file.sync()
+
+
+def test_cached_reads_are_whole_or_none(place: Place) -> None:
+    fs, directory = place
+    file = fs.create(f"{directory}/f")
+    file.pwrite(b"0123456789", 0)
+    buffer = memoryview(bytearray(4))
+    assert file.read_cached(buffer, 3) == 4
+    assert bytes(buffer) == b"3456"
+    assert file.read_cached(buffer, 8) is None
+
+
+def test_create_empties_what_is_there(place: Place) -> None:
+    fs, directory = place
+    fs.create(f"{directory}/f").pwrite(b"old", 0)
+    assert fs.create(f"{directory}/f").size() == 0
+
+
+def test_names(place: Place) -> None:
+    fs, directory = place
+    fs.make_dir(f"{directory}/a/b")
+    fs.make_dir(f"{directory}/a/b")
+    fs.create(f"{directory}/a/2")
+    fs.create(f"{directory}/a/10")
+    assert fs.list_dir(f"{directory}/a") == ["10", "2", "b"]
+    assert fs.is_dir(f"{directory}/a/b") and not fs.is_dir(f"{directory}/a/2")
+    assert not fs.exists(f"{directory}/a/c")
+    fs.rename(f"{directory}/a/2", f"{directory}/a/10")
+    fs.remove(f"{directory}/a/10")
+    assert fs.list_dir(f"{directory}/a") == ["b"]
+    fs.sync_dir(f"{directory}/a")
+    fs.remove_tree(f"{directory}/a")
+    fs.remove_tree(f"{directory}/a")
+    assert not fs.exists(f"{directory}/a")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda fs, path: fs.open(path),
+        lambda fs, path: fs.size(path),
+        lambda fs, path: fs.remove(path),
+        lambda fs, path: fs.read_bytes(path),
+        lambda fs, path: fs.sync_file(path),
+        lambda fs, path: fs.rename(path, path + "x"),
+        lambda fs, path: fs.list_dir(path),
+        lambda fs, path: fs.create(path + "/below"),
+    ],
+)
+def test_missing_paths(place: Place, call: Callable[[FileSystem, str], object]) -> None:
+    fs, directory = place
+    with pytest.raises(FileNotFoundError):
+        call(fs, f"{directory}/missing")
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_atomic_write_leaves_one_file(place: Place, sync: bool) -> None:
+    fs, directory = place
+    fs.write_atomic(f"{directory}/f", b"one", sync=sync)
+    fs.write_atomic(f"{directory}/f", b"second", sync=sync)
+    assert fs.read_bytes(f"{directory}/f") == b"second"
+    assert fs.list_dir(directory) == ["f"]
+
+
+def test_a_lock_keeps_a_second_one_out_until_it_is_released(place: Place) -> None:
+    fs, directory = place
+    held = fs.lock(f"{directory}/.lock")
+    with pytest.raises(BlockingIOError):
+        fs.lock(f"{directory}/.lock")
+    with pytest.raises(BlockingIOError):
+        fs.lock(f"{directory}/.lock")
+    held.release()
+    fs.lock(f"{directory}/.lock").release()
+
+
+def _lock_in_another_process(path: str) -> str:
+    try:
+        OsFs().lock(path)
+    except BlockingIOError:
+        return "refused"
+    return "locked"
+
+
+def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = OsFs().lock(path)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_lock_in_another_process, (path,)) == "refused"
+        held.release()
+        assert pool.apply(_lock_in_another_process, (path,)) == "locked"
+
+
+def test_a_file_is_closed_with_its_last_reference(tmp_path: Path) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    fs = OsFs()
+    before = count()
+    file = fs.create(str(tmp_path / "f"))
+    again = fs.open(str(tmp_path / "f"))
+    assert count() == before + 2
+    del file
+    again.close()
+    gc.collect()
+    assert count() == before
+
+
+def test_an_open_file_outlives_its_name(place: Place) -> None:
+    fs, directory = place
+    file = fs.create(f"{directory}/f")
+    file.pwrite(b"still here", 0)
+    fs.remove(f"{directory}/f")
+    assert file.pread(100, 0) == b"still here"
