@@ -66,10 +66,12 @@ def parse_log_name(name: str, parent: str) -> TopicPartition | None:
 
     StorageError for a name that should not be in a log directory at all: it may be the wrong one.
     """
-    if name.startswith(".") or name.endswith(_OTHERS) or name in _NOT_LOGS:
+    if name in _NOT_LOGS:
         return None
     match = _LOG_NAME.fullmatch(name)
     if match is None:
+        if name.startswith(".") or name.endswith(_OTHERS):
+            return None
         raise StorageError(
             f"{parent}/{name} is not named <topic>-<partition>: a log directory may hold nothing "
             "else, so it is the wrong directory or the name has to go"

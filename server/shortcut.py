@@ -18,7 +18,7 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.handlers.produce import ALL, NO_ANSWER, admit, codec_max
+from kavka.server.handlers.produce import ALL, LEADER_ONLY, admit, codec_max
 from kavka.server.replica.manager import Replica
 from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
 from kavka.wire.codec import encode_response
@@ -113,7 +113,7 @@ class Shortcut:
 
     def learn(self, context: RequestContext, request: Any, frame: memoryview) -> None:
         """Remember a request that has just gone the general way, if it can go the short one."""
-        if len(self._layouts) >= LAYOUTS_MAX or request.acks == NO_ANSWER:
+        if len(self._layouts) >= LAYOUTS_MAX or request.acks not in (ALL, LEADER_ONLY):
             return
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1:

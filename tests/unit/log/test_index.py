@@ -1,0 +1,208 @@
+"""Indexes: Kafka's bytes, found again by search, whatever is in memory and what in the file."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.log.index import TAIL_ENTRIES, IndexCache, OffsetIndex, TimeIndex
+from kavka.log.memfs import Fault, MemFs
+
+BASE = 10**12
+
+ENTRIES = st.lists(
+    st.tuples(st.integers(1, 1000), st.integers(1, 10**5)), max_size=40
+).map(lambda steps: [(sum(a for a, _ in steps[: i + 1]), sum(b for _, b in steps[: i + 1]))
+                     for i in range(len(steps))])  # fmt: skip
+
+
+def offset_index(fs: MemFs, cache: IndexCache | None = None, count: int = 0) -> OffsetIndex:
+    if not count:
+        fs.create("/i")
+    return OffsetIndex(fs, cache or IndexCache(1 << 20), "/i", BASE, count)
+
+
+def time_index(fs: MemFs, count: int = 0) -> TimeIndex:
+    if not count:
+        fs.create("/t")
+    return TimeIndex(fs, "/t", BASE, count)
+
+
+def test_an_empty_index() -> None:
+    index = offset_index(MemFs())
+    assert index.floor(BASE) == (-1, 0, -1, -1)
+    assert index.floor_position(100) == 0
+    index.write()
+    index.truncate(BASE)
+    assert len(index) == 0
+
+
+def test_the_files_bytes() -> None:
+    fs = MemFs()
+    index = offset_index(fs)
+    index.append(BASE + 5, 0)
+    index.append(BASE + 0x01020304, 0x0A0B0C0D)
+    times = time_index(fs)
+    times.append(0x0102030405060708, BASE + 5)
+    assert fs.size("/i") == fs.size("/t") == 0
+    index.write()
+    times.write()
+    assert fs.read_bytes("/i") == bytes.fromhex("00000005 00000000 01020304 0a0b0c0d")
+    assert fs.read_bytes("/t") == bytes.fromhex("0102030405060708 00000005")
+
+
+@settings(max_examples=200)
+@given(ENTRIES, st.data())
+def test_offsets_are_found_wherever_they_are(
+    entries: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    fs = MemFs()
+    cache = IndexCache(data.draw(st.sampled_from([1, 1 << 20])))
+    index = offset_index(fs, cache)
+    other = OffsetIndex(fs, cache, "/other", 0, 0)
+    written = data.draw(st.integers(0, len(entries)))
+    for number, (relative, position) in enumerate(entries):
+        if number == written:
+            index.drop_tail()
+        index.append(BASE + relative, position)
+    if data.draw(st.booleans()):
+        index.drop_tail()
+    if data.draw(st.booleans()):
+        index.write()
+        index = offset_index(fs, cache, len(entries))
+    offsets = [relative for relative, _ in entries]
+    for relative in data.draw(st.lists(st.integers(0, 50_000), max_size=5)):
+        at = bisect_right(offsets, relative) - 1
+        before = entries[at] if at >= 0 else None
+        after = entries[at + 1] if at + 1 < len(entries) else None
+        assert index.floor(BASE + relative) == (
+            BASE + before[0] if before else -1,
+            before[1] if before else 0,
+            BASE + after[0] if after else -1,
+            after[1] if after else -1,
+        )
+        cache.hold(other, 1)
+    for position in data.draw(st.lists(st.integers(0, 10**6), max_size=5)):
+        assert index.floor_position(position) == max(
+            [0, *(at for _, at in entries if at <= position)]
+        )
+
+
+@settings(max_examples=200)
+@given(ENTRIES, st.data())
+def test_truncation_drops_entries_here_and_in_the_file(
+    entries: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    fs = MemFs()
+    index, times = offset_index(fs), time_index(fs)
+    written = data.draw(st.integers(0, len(entries)))
+    for number, (relative, position) in enumerate(entries):
+        if number == written:
+            index.drop_tail()
+            times.write()
+        index.append(BASE + relative, position)
+        times.append(position, BASE + relative)
+    cut = data.draw(st.integers(0, 50_000))
+    kept = [entry for entry in entries if entry[0] < cut]
+    index.truncate(BASE + cut)
+    times.truncate(BASE + cut)
+    assert len(index) == len(times) == len(kept)
+    assert times.last_timestamp == (kept[-1][1] if kept else -1)
+    index.append(BASE + 60_000, 10**7)
+    times.append(10**7, BASE + 60_000)
+    index.write()
+    times.write()
+    wanted = [*kept, (60_000, 10**7)]
+    assert fs.read_bytes("/i") == b"".join(struct.pack(">ii", *entry) for entry in wanted)
+    assert fs.read_bytes("/t") == b"".join(
+        struct.pack(">qi", position, relative) for relative, position in wanted
+    )
+
+
+def test_a_long_index_stays_small_in_memory() -> None:
+    fs = MemFs()
+    cache = IndexCache(1 << 20)
+    index = offset_index(fs, cache)
+    for number in range(10 * TAIL_ENTRIES):
+        if index.crowded:
+            index.write()
+        index.append(BASE + number, number * 10)
+    assert fs.size("/i") >= 8 * TAIL_ENTRIES * 8
+    assert cache.held_bytes == 0, "the newest entries need no loading"
+    assert index.floor(BASE + 10 * TAIL_ENTRIES - 5).position == (10 * TAIL_ENTRIES - 5) * 10
+    assert cache.held_bytes == 0
+    assert index.floor(BASE + 3).position == 30
+    held = cache.held_bytes
+    assert held > 0
+    for number in range(10 * TAIL_ENTRIES, 13 * TAIL_ENTRIES):
+        if index.crowded:
+            index.write()
+        index.append(BASE + number, number * 10)
+    assert cache.held_bytes > held, "what leaves the tail joins what was loaded"
+    assert index.floor(BASE + 10 * TAIL_ENTRIES).position == 100 * TAIL_ENTRIES
+
+
+def test_the_cache_keeps_to_its_limit() -> None:
+    fs = MemFs()
+    cache = IndexCache(limit_bytes=200)
+    indexes = []
+    for number in range(5):
+        path = f"/{number}"
+        fs.create(path).pwrite(struct.pack(">20i", *range(20)), 0)
+        indexes.append(OffsetIndex(fs, cache, path, 0, 10))
+    for index in indexes:
+        assert index.floor(4) == (4, 5, 6, 7)
+        assert cache.held_bytes <= 200
+    fs.faults = [Fault("open", times=100)]
+    assert indexes[4].floor(4) == (4, 5, 6, 7)
+    assert indexes[3].floor(4) == (4, 5, 6, 7)
+    with pytest.raises(OSError):
+        indexes[0].floor(4)
+    fs.faults = []
+    assert indexes[0].floor(4) == (4, 5, 6, 7)
+    indexes[0].reset()
+    assert len(indexes[0]) == 0 and fs.size("/0") == 0
+
+
+def test_a_write_that_failed_is_made_up_for() -> None:
+    fs = MemFs()
+    index, times = offset_index(fs), time_index(fs)
+    index.append(BASE + 1, 10)
+    times.append(5, BASE + 1)
+    fs.faults = [Fault("pwrite", times=2)]
+    for failing in (index, times):
+        with pytest.raises(OSError):
+            failing.write()
+    index.append(BASE + 2, 20)
+    index.write()
+    times.write()
+    assert fs.read_bytes("/i") == struct.pack(">4i", 1, 10, 2, 20)
+    assert fs.read_bytes("/t") == struct.pack(">qi", 5, 1)
+
+
+@given(st.lists(st.integers(0, 100), max_size=30), st.data())
+def test_times_are_found(steps: list[int], data: st.DataObject) -> None:
+    fs = MemFs()
+    index = time_index(fs)
+    wanted: list[tuple[int, int]] = []
+    for number, step in enumerate(steps):
+        timestamp = (wanted[-1][0] if wanted else 0) + step
+        index.append(timestamp, BASE + number)
+        if not wanted or step:
+            wanted.append((timestamp, BASE + number))
+        if data.draw(st.booleans()):
+            index.write()
+    assert len(index) == len(wanted)
+    assert index.last() == (wanted[-1] if wanted else (-1, BASE))
+    for timestamp in data.draw(st.lists(st.integers(-5, 3000), max_size=5)):
+        below = [entry for entry in wanted if entry[0] <= timestamp]
+        assert index.floor(timestamp) == (below[-1] if below else (-1, BASE))
+    index.write()
+    again = time_index(fs, len(wanted))
+    assert again.last_timestamp == index.last_timestamp
+    again.reset()
+    assert fs.size("/t") == 0 and again.last_timestamp == -1

@@ -1,0 +1,82 @@
+"""The snapshots of a partition: saved, found again, and not trusted when they are broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.log.memfs import MemFs
+from kavka.log.producer_state import ProducerStates
+from kavka.log.snapshots import Snapshots
+from kavka.wire.records import read_header
+from support import logs
+from support.logs import Producer
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    found = MemFs()
+    found.make_dir("/d")
+    return found
+
+
+def states(sequence: int) -> ProducerStates:
+    found = ProducerStates()
+    found.update(read_header(logs.batch([b"v"], producer=Producer(1, 0, sequence))), sequence)
+    return found
+
+
+def last_sequence(found: ProducerStates) -> int:
+    entry = found.get(1)
+    return -1 if entry is None else entry.last_sequence
+
+
+def test_the_newest_that_is_not_too_new(fs: MemFs) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    assert snapshots.newest == -1
+    for offset in (30, 10, 20):
+        snapshots.save(offset, states(offset))
+    assert snapshots.save(20, states(21)) == "/d/00000000000000000020.snapshot"
+    assert snapshots.offsets == [10, 20, 30]
+    found = ProducerStates()
+    assert snapshots.load(29, found) == 20
+    assert last_sequence(found) == 21
+    assert snapshots.load(9, found) == -1
+    assert last_sequence(found) == -1
+
+
+def test_a_broken_one_is_passed_over_and_removed(fs: MemFs) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    for offset in (10, 20):
+        snapshots.save(offset, states(offset))
+    fs.open("/d/00000000000000000020.snapshot").truncate(11)
+    found = ProducerStates()
+    assert snapshots.load(99, found) == 10
+    assert last_sequence(found) == 10
+    assert fs.list_dir("/d") == ["00000000000000000010.snapshot"]
+
+
+def test_removing(fs: MemFs) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    for offset in (10, 20, 30, 40):
+        snapshots.save(offset, states(offset))
+    snapshots.remove(25)
+    snapshots.remove(10)
+    snapshots.remove_above(30)
+    assert snapshots.offsets == [20, 30]
+    assert len(fs.list_dir("/d")) == 2
+
+
+@pytest.mark.parametrize(
+    ("bases", "kept"),
+    [
+        ([0, 10, 20], [10, 20, 35]),  # 35: written by a clean stop, behind all segments
+        ([0, 20, 40], [20]),
+        ([0], [35]),
+    ],
+)
+def test_strays(fs: MemFs, bases: list[int], kept: list[int]) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    for offset in (10, 15, 20, 35):
+        snapshots.save(offset, states(offset))
+    snapshots.remove_strays(bases)
+    assert snapshots.offsets == kept
