@@ -24,7 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0; 1 when a stage failed. Aims that are missed are for the reader to judge."""
     arguments = _parser().parse_args(argv)
     _allow_open_files()
-    options = Options(arguments.rounds, not arguments.cold_pages, arguments.quiet_wait)
+    options = Options(
+        rounds=arguments.rounds,
+        warm_pages=not arguments.cold_pages,
+        keep_awake=not arguments.let_sleep,
+        quiet_wait_s=arguments.quiet_wait,
+    )
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=arguments.dir) as scratch:
         with Helper() as helper:
             if arguments.profile:
@@ -63,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
         "--cold-pages",
         action="store_true",
         help="don't touch the memory for the page cache before a bulk run",
+    )
+    parser.add_argument(
+        "--let-sleep",
+        action="store_true",
+        help="let idle cores sleep while something is measured (see bench/awake.py)",
     )
     parser.add_argument(
         "--quiet-wait",

@@ -20,7 +20,7 @@ class FlushPlan:
     fs: FileSystem
     files: tuple[File, ...]
     paths: tuple[str, ...]
-    """Small files; one that has been removed since is skipped."""
+    """Small files. What has been removed since, or with the whole log, is skipped."""
 
     directories: tuple[str, ...]
     offset: int
@@ -35,13 +35,15 @@ class FlushPlan:
         """Do the fsyncs; touches nothing else. OSError: nothing may be taken as flushed."""
         for file in self.files:
             file.sync()
-        for path in self.paths:
-            try:
-                self.fs.sync_file(path)
-            except FileNotFoundError:
-                continue
-        for directory in self.directories:
-            self.fs.sync_dir(directory)
+        for sync, paths in (
+            (self.fs.sync_file, self.paths),
+            (self.fs.sync_dir, self.directories),
+        ):
+            for path in paths:
+                try:
+                    sync(path)
+                except FileNotFoundError:
+                    continue
 
 
 class Unsynced:

@@ -122,7 +122,7 @@ class BatchScanner:
         """
         buffer = self._buffer
         position = 0
-        while end - position >= HEADER_BYTES:
+        while position < end:
             filled = file.read_into(buffer[: min(len(buffer), end - position)], position)
             at = 0
             while at + HEADER_BYTES <= filled:
@@ -130,7 +130,7 @@ class BatchScanner:
                 size = header.batch_length + LENGTH_PREFIX_BYTES
                 left = end - position
                 if implausible(size, header.magic, header.last_offset_delta, left):
-                    _refuse_old_format(buffer[at:filled], size, path, position)
+                    _refuse_old_format(buffer[at:filled], path, position)
                     return
                 if at + size <= filled:
                     crc = crc32c(buffer[at + CRC_START : at + size])
@@ -144,6 +144,7 @@ class BatchScanner:
                 position += size
                 at += size
             if at == 0:
+                _refuse_old_format(buffer[:filled], path, position)
                 return
 
     def _crc_of_large(self, file: File, position: int, size: int, filled: int) -> int:
@@ -161,8 +162,11 @@ class BatchScanner:
         return crc
 
 
-def _refuse_old_format(data: memoryview, size: int, path: str, position: int) -> None:
+def _refuse_old_format(data: memoryview, path: str, position: int) -> None:
+    if len(data) < _OLD_MESSAGE_BYTES_MIN:
+        return
     magic = data[_MAGIC_AT]
+    size = int.from_bytes(data[8:12], "big") + LENGTH_PREFIX_BYTES
     if (
         magic < CURRENT_MAGIC
         and _OLD_MESSAGE_BYTES_MIN <= size <= len(data)

@@ -336,14 +336,24 @@ class Segment:
         count = self._entries_in(path, TIME_ENTRY_BYTES)
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
-            timestamp, offset = times.last()
-            if not (count or self.size) or (
-                count and timestamp >= times.entry(0)[0] and offset >= self.base_offset
-            ):
+            if self._tells_the_truth(times):
                 self._times = times
-                return times
-        self.rebuild_indexes()
+        if self._times is None:
+            self.rebuild_indexes()
         return self.times
+
+    def _tells_the_truth(self, times: TimeIndex) -> bool:
+        """Whether the last entry is in the log. A closed segment has one if it has a batch."""
+        if not len(times):
+            return not self.size
+        timestamp, offset = times.last()
+        if len(times) > 1 and timestamp <= times.entry(0)[0]:
+            return False
+        extent = self.find(offset)
+        if extent is None or extent.last_offset != offset:
+            return False
+        _, header = next(headers(self.file, self.path, extent.position, self.size))
+        return header.max_timestamp == timestamp
 
     def _entries_in(self, path: str, entry_bytes: int) -> int | None:
         try:

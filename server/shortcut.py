@@ -191,6 +191,6 @@ def _flexible_records(frame: memoryview, position: int) -> memoryview | None:
             break
         shift += 7
     end = position + size - 1
-    if size == 0 or frame[end:] != _FLEXIBLE_TRAILER:
+    if size == 0 or bytes(frame[end:]) != _FLEXIBLE_TRAILER:
         return None
     return frame[position:end]

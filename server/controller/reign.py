@@ -35,7 +35,12 @@ from kavka.server.controller.new_topics import random_uuid
 from kavka.server.controller.partitions import PartitionMachine
 from kavka.server.controller.store import ControllerMoved, Store, Term
 from kavka.server.controller.waiters import Waiters
-from kavka.server.coordination.api import Coordination, WatchEvent
+from kavka.server.coordination.api import (
+    ConnectionLost,
+    Coordination,
+    SessionExpired,
+    WatchEvent,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -46,6 +51,9 @@ logger = logging.getLogger(__name__)
 QUEUED_EVENTS_MAX: Final = 100_000
 """Events in the queue. Each stands for a chunk of partitions or an answer, so only a controller
 that runs away from itself gets there."""
+
+OVER: Final = (ControllerMoved, ConnectionLost, SessionExpired)
+"""What ends a reign. Whoever raises one of them has told the `Controller` already."""
 
 Step: TypeAlias = Callable[[], Awaitable[None]]
 """Something to do in its turn that has to ask the tree first."""
@@ -66,14 +74,13 @@ class Reign:
         tasks: Tasks,
         random: Random,
     ) -> None:
-        self.store = Store(coordination, term)
+        self.store = Store(coordination, term, on_moved)
         self.ready = Waiters(tasks)
         """For topics to have leaders that clients can see."""
         self.gone = Waiters(tasks)
         """For topics to be deleted."""
         self._machine = PartitionMachine(broker_id, term.epoch, listener=listener)
         self.cluster = self._machine.cluster
-        self._on_moved = on_moved
         self._tasks = tasks
         self._random = random
         self._queue: deque[Event | Step] = deque()
@@ -139,13 +146,17 @@ class Reign:
                 await item()
             else:
                 self._handle(item)
-        except ControllerMoved:
-            self._on_moved()
+        except OVER:
+            return
         except Exception:
-            logger.exception("controller failed at %.200r after %s", item, self._machine.story)
-            failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
-            self.ready.fail(failure)
-            self.gone.fail(failure)
+            self._failed()
+
+    def _failed(self) -> None:
+        """Report the exception that is being handled, and let nobody wait for what went wrong."""
+        logger.exception("controller failed; the last it did: %s", "; ".join(self._machine.story))
+        failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
+        self.ready.fail(failure)
+        self.gone.fail(failure)
 
     def _handle(self, event: Event) -> None:
         for command in self._machine.handle(event):
@@ -175,8 +186,10 @@ class Reign:
         async def run() -> None:
             try:
                 await work
-            except ControllerMoved:
-                self._on_moved()
+            except OVER:
+                return
+            except Exception:
+                self._failed()
             finally:
                 self._under_way -= 1
                 self._report_settled()

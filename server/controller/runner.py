@@ -20,6 +20,7 @@ from kavka.server.controller.new_topics import Defaults, NewTopic, TopicResult, 
 from kavka.server.controller.producer_ids import BLOCK_IDS, next_block
 from kavka.server.controller.reign import Reign
 from kavka.server.controller.topic_requests import TopicRequests, not_controller
+from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
     Coordination,
     SessionEvent,
@@ -68,6 +69,8 @@ class Controller:
         self._reign: Reign | None = None
         self._requests: TopicRequests | None = None
         self._closed = False
+        self._looking = False
+        self._look_again = False
         self.controller_id = NO_CONTROLLER
         """The cluster's controller as far as is known."""
         coordination.on_session(self._session_event)
@@ -103,17 +106,47 @@ class Controller:
 
     # Election
 
+    def _controller_changed(self, event: WatchEvent) -> None:
+        if not self._closed:
+            self._tasks.spawn(self._see_controller(), name="controller election")
+
+    async def _see_controller(self) -> None:
+        try:
+            await self._elect()
+        except SessionExpired:
+            return  # which has its own event
+
     async def _elect(self) -> None:
-        while not self._closed and self._reign is None:
-            current = await store.current_controller(self._coordination, self._controller_changed)
-            if current is not None:
-                self.controller_id = current
+        """See who the controller is, and become it if there is none; one look at a time."""
+        self._look_again = True
+        if self._looking:
+            return
+        self._looking = True
+        try:
+            while self._look_again and not self._closed:
+                self._look_again = False
+                await self._look()
+        finally:
+            self._looking = False
+
+    async def _look(self) -> None:
+        current = await store.current_controller(self._coordination, self._controller_changed)
+        if current is not None and current.session_id == self._coordination.session_id:
+            if self._reign is not None:
                 return
-            broker_id = self._settings.broker_id
-            term = await store.elect(self._coordination, broker_id, clock=self._clock)
-            if term is not None:
-                logger.info("broker %d is the controller of epoch %d", broker_id, term.epoch)
-                self._begin_reign(term)
+            await self._coordination.delete(paths.CONTROLLER)  # left by a reign that ended
+        else:
+            self._resign()
+            if current is not None:
+                self.controller_id = current.broker_id
+                return
+        broker_id = self._settings.broker_id
+        term = await store.elect(self._coordination, broker_id, clock=self._clock)
+        if term is None:
+            self._look_again = True  # another one was quicker
+        elif not self._closed:
+            logger.info("broker %d is the controller of epoch %d", broker_id, term.epoch)
+            self._begin_reign(term)
 
     def _begin_reign(self, term: store.Term) -> None:
         self.controller_id = self._settings.broker_id
@@ -135,23 +168,12 @@ class Controller:
             random=self._random,
         )
 
-    def _controller_changed(self, event: WatchEvent) -> None:
-        if not self._closed:
-            self._tasks.spawn(self._see_controller(), name="controller election")
-
-    async def _see_controller(self) -> None:
-        try:
-            current = await store.current_controller(self._coordination, self._controller_changed)
-            if current != self._settings.broker_id:
-                self._resign()
-            await self._elect()
-        except SessionExpired:
-            return  # which has its own event
-
     def _moved(self) -> None:
-        """A write was refused: somebody has taken over. Who, says the watch."""
-        logger.warning("controller epoch %d is over: another broker took over", self.epoch)
-        self._resign()
+        """A write was refused: somebody has taken over."""
+        if self._reign is not None:
+            logger.warning("controller epoch %d is over: another broker took over", self.epoch)
+            self._resign()
+            self._tasks.spawn(self._see_controller(), name="controller election")
 
     def _resign(self) -> None:
         reign, self._reign, self._requests = self._reign, None, None

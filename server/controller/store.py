@@ -7,8 +7,8 @@ controller that has been replaced without knowing it can't write any more (KAFKA
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kavka.seams import Clock
 from kavka.server.controller.events import (
@@ -40,7 +40,7 @@ from kavka.server.coordination.api import (
 )
 from kavka.server.coordination.paths import TopicAssignment
 
-DELETES_PER_TRANSACTION_MAX = 500
+DELETES_PER_TRANSACTION_MAX: Final = 500
 """Keeps the removal of a big topic in slices, and below ZooKeeper's limit for one request."""
 
 
@@ -79,21 +79,32 @@ async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> 
     return Term(epoch, version + 1)
 
 
-async def current_controller(coordination: Coordination, watch: Watch) -> int | None:
-    """The controller's broker id, None when there is none; the watch sees it change."""
+class Registration(NamedTuple):
+    """Who is the controller, and which session it registered in."""
+
+    broker_id: int
+    session_id: int
+
+
+async def current_controller(coordination: Coordination, watch: Watch) -> Registration | None:
+    """The controller, None when there is none; the watch sees it change."""
     if await coordination.exists(paths.CONTROLLER, watch) is None:
         return None
     try:
-        return paths.decode_controller((await coordination.get(paths.CONTROLLER)).data)
+        data, stat = await coordination.get(paths.CONTROLLER)
     except NoNode:
         return None
+    return Registration(paths.decode_controller(data), stat.ephemeral_owner)
 
 
 class Store:
     """The tree, for the controller of one term."""
 
-    def __init__(self, coordination: Coordination, term: Term) -> None:
+    def __init__(
+        self, coordination: Coordination, term: Term, on_moved: Callable[[], None]
+    ) -> None:
         self._coordination = coordination
+        self._on_moved = on_moved
         self._fence = Check(paths.CONTROLLER_EPOCH, term.version)
         self._with_partitions_node: dict[str, None] = {}
         """Topics that have, or are being given, the parent of their partitions."""
@@ -298,11 +309,12 @@ class Store:
                 raise failed.cause from None
 
     async def _fenced(self, ops: Sequence[Op]) -> list[OpResult]:
-        """The results of `ops`; ControllerMoved when this term is over."""
+        """The results of `ops`. ControllerMoved, and `on_moved` called, when the term is over."""
         try:
             return (await self._coordination.multi([self._fence, *ops]))[1:]
         except MultiFailed as failed:
             if failed.index == 0:
+                self._on_moved()
                 raise ControllerMoved from failed
             raise MultiFailed(failed.index - 1, failed.cause) from None
 

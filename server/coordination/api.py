@@ -56,7 +56,7 @@ class BadArguments(CoordinationError):
 
 
 class ConnectionLost(CoordinationError):
-    """The answer did not arrive: the request may have taken effect or not."""
+    """The session ended before the answer came: the request may have taken effect or not."""
 
 
 class SessionExpired(CoordinationError):

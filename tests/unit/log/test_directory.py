@@ -13,7 +13,9 @@ from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError, StorageError
 
 # meta.properties of a broker of Apache Kafka 3.9 in ZooKeeper mode
-KAFKA_META = b"#\n#Mon Mar 03 10:12:45 UTC 2025\ncluster.id=vPeOCWypqUOSepEvx0cbog\nversion=0\nbroker.id=3\n"
+KAFKA_META = (
+    b"#\n#Mon Mar 03 10:12:45 UTC 2025\ncluster.id=vPeOCWypqUOSepEvx0cbog\nversion=0\nbroker.id=3\n"
+)
 
 
 def test_names_of_logs() -> None:

@@ -288,7 +288,7 @@ class LogModel(RuleBasedStateMachine):
 
 TestLogModel = LogModel.TestCase
 TestLogModel.settings = settings(
-    max_examples=60,
+    max_examples=300,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

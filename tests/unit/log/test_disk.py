@@ -1,0 +1,42 @@
+"""How many files are open at a time, and which are closed for others."""
+
+from __future__ import annotations
+
+from kavka.log.disk import Disk
+from kavka.log.fs import File
+from kavka.log.memfs import MemFs
+
+
+class Holder:
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.open_file: File | None = disk.fs.create(path)
+        self.used = False
+        disk.files.hold(self)
+
+
+def test_the_limit_holds_and_what_is_used_stays_open() -> None:
+    disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
+    holders = [Holder(disk, f"/{number}") for number in range(3)]
+    assert len(disk.files) == 3
+    for holder in holders:
+        holder.used = False
+    holders[0].used = True
+    held = holders[1].open_file
+    holders += [Holder(disk, "/3")]
+    assert len(disk.files) == 3
+    assert [holder.open_file is not None for holder in holders] == [True, False, True, True]
+    assert held is not None
+    held.pwrite(b"still open for whoever holds it", 0)
+    for number in range(4, 50):
+        holders.append(Holder(disk, f"/{number}"))
+        assert len(disk.files) == 3
+        assert sum(holder.open_file is not None for holder in holders) == 3
+
+
+def test_dropping() -> None:
+    disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
+    holder = Holder(disk, "/f")
+    disk.files.drop(holder)
+    disk.files.drop(holder)
+    assert holder.open_file is None
+    assert len(disk.files) == 0

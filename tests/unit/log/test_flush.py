@@ -1,0 +1,154 @@
+"""What a flush plan brings to the disk, and in spite of what."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.log.memfs import Fault, MemFs
+from support import logs
+from support.logs import Broker
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def broker(fs: MemFs) -> Broker:
+    return Broker(fs, log_settings=logs.settings(segment_bytes=2000))
+
+
+def test_nothing_to_do(broker: Broker) -> None:
+    log = broker.log()
+    assert log.flush_plan() is None
+    assert not log.flush_wanted and not log.flush_needed(broker.clock.now_ms() + HOUR_MS)
+    logs.flush(log)
+    assert log.flush_plan(everything=True) is None
+
+
+def test_only_closed_segments_are_due_by_default(broker: Broker) -> None:
+    log = broker.log()
+    logs.fill(log, 5)
+    assert not log.flush_wanted
+    assert log.flush_plan() is None
+    logs.fill(log, 30, start=5)
+    assert log.flush_wanted
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == plan.offset
+    assert 0 < log.recovery_point < log.end_offset
+    assert not log.flush_wanted
+    broker.crash()
+    log = broker.log()
+    assert log.end_offset == plan.offset
+    assert len(logs.read_from(log)) == plan.offset
+
+
+def test_flush_messages(fs: MemFs) -> None:
+    log = Broker(fs, log_settings=logs.settings(flush_messages=3)).log()
+    logs.fill(log, 2)
+    assert not log.flush_wanted
+    logs.fill(log, 1, start=2)
+    assert log.flush_wanted
+    plan = log.flush_plan()
+    assert plan is not None and plan.offset == 3
+    log.flushed(plan)
+    assert not log.flush_wanted
+
+
+def test_flush_ms(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(flush_ms=1000))
+    log = broker.log()
+    start = broker.clock.now_ms()
+    assert not log.flush_needed(start + 5000), "nothing is unflushed"
+    logs.fill(log, 2)
+    assert not log.flush_needed(start + 999)
+    assert log.flush_needed(start + 1000)
+    assert log.flush_plan(start + 999) is None
+    plan = log.flush_plan(start + 1000)
+    assert plan is not None and plan.offset == 2
+    log.flushed(plan)
+    logs.fill(log, 1, start=2)
+    assert not log.flush_needed(start + 1999)
+    assert log.flush_needed(start + 2000)
+
+
+def test_the_log_goes_on_while_a_plan_runs(broker: Broker) -> None:
+    log = broker.log()
+    logs.fill(log, 5)
+    plan = log.flush_plan(everything=True)
+    assert plan is not None
+    logs.fill(log, 100, start=5)
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == 5
+    broker.crash()
+    left = len(logs.read_from(broker.log()))
+    assert 5 <= left < 105
+
+
+def test_a_plan_from_before_a_cut_says_nothing(broker: Broker) -> None:
+    log = broker.log()
+    logs.fill(log, 5)
+    plan = log.flush_plan(everything=True)
+    assert plan is not None
+    log.truncate_to(2)
+    logs.fill(log, 10, start=2)
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == 0
+
+
+def test_small_files_may_go_meanwhile(broker: Broker, fs: MemFs) -> None:
+    log = broker.log()
+    logs.fill(log, 30)
+    plan = log.flush_plan(everything=True)
+    assert plan is not None
+    [snapshot, *_] = [path for path in plan.paths if path.endswith(".snapshot")]
+    fs.remove(snapshot)
+    plan.run()
+
+
+def test_a_log_may_go_meanwhile(broker: Broker) -> None:
+    log = broker.log()
+    logs.fill(log, 3)
+    plan = log.flush_plan(everything=True)
+    assert plan is not None
+    broker.logs.delete("t", 0)
+    broker.logs.purge()
+    plan.run()
+
+
+def test_a_failed_fsync_moves_nothing(broker: Broker, fs: MemFs) -> None:
+    log = broker.log()
+    logs.fill(log, 3)
+    plan = log.flush_plan(everything=True)
+    assert plan is not None
+    fs.faults = [Fault("sync", ".log")]
+    with pytest.raises(OSError):
+        plan.run()
+    assert log.recovery_point == 0
+
+
+def test_a_new_partition_needs_the_names_of_its_directories(broker: Broker) -> None:
+    logs.fill(broker.log(), 3)
+    logs.flush(broker.log())
+    broker.crash()
+    log = broker.log()
+    assert log.end_offset == 3
+    assert log.topic_id == logs.TOPIC_ID
+    assert log.latest_epoch == 0
+
+
+def test_what_a_killed_process_wrote_is_flushed_by_the_next(broker: Broker) -> None:
+    logs.fill(broker.log(), 40)
+    broker.kill()
+    logs.flush(broker.log())
+    broker.logs.checkpoint({}).run()
+    broker.crash()
+    assert len(logs.read_from(broker.log())) == 40

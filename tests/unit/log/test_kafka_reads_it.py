@@ -1,0 +1,63 @@
+"""Apache Kafka's own tool reads what is written, whatever became of it in between."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kavka.log.fs import OsFs
+from support import dump_log, logs
+from support.logs import Broker, Producer
+
+
+@pytest.fixture
+def data(tmp_path: Path, kafka_libs: Path) -> Path:
+    return tmp_path / "data"
+
+
+def test_every_kind_of_file(data: Path) -> None:
+    """Rolled, truncated, recovered after a kill with a torn tail, flushed and closed."""
+    settings = logs.settings(segment_bytes=20_000, index_interval_bytes=500)
+    broker = Broker(OsFs(), str(data), log_settings=settings)
+    chance = random.Random(2)
+    clock = logs.TIMESTAMP
+    sequences = {1: 0, 2: 0}
+
+    def write(count: int) -> None:
+        nonlocal clock
+        for number in range(count):
+            clock += chance.randint(-20, 50)
+            values = [chance.randbytes(chance.randint(0, 300)) for _ in range(chance.randint(1, 5))]
+            writer = chance.choice([1, 2, None])
+            producer = logs.NO_PRODUCER
+            if writer is not None:
+                producer = Producer(writer, 3, sequences[writer])
+                sequences[writer] += len(values)
+            times = [clock + chance.randint(0, 9) for _ in values]
+            made = logs.batch(values, timestamps=times, producer=producer, compression=number % 5)
+            logs.append(broker.log(), made, leader_epoch=broker.log().end_offset // 300)
+
+    write(300)
+    broker.kill()
+    write(100)
+    broker.restart()
+    log = broker.log()
+    write(50)
+    cut = log.read(log.end_offset - 30, 1, upto=log.end_offset, at_least_one=True)
+    assert cut is not None
+    broker.logs.truncate(log, cut.base_offset)
+    broker.logs.purge()
+    sequences = {state.producer_id: state.last_sequence + 1 for state in log.producer_states()}
+    write(40)
+    with (data / "t-0" / f"{log._active.base_offset:020d}.log").open("ab") as file:
+        file.write(b"half a batch")
+    broker.kill()
+    write(5)
+    records = broker.log().end_offset
+    broker.logs.close()
+    dumped = dump_log.assert_sound(data)
+    assert dumped.records == records
+    assert dumped.index_entries > 100
+    assert dumped.producers > 10

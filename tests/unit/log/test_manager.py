@@ -1,0 +1,358 @@
+"""Log directories: whose they are, what is in them, and the files that speak of all logs."""
+
+from __future__ import annotations
+
+import errno
+import random
+from uuid import UUID
+
+import pytest
+
+from kavka.log.directory import Meta
+from kavka.log.errors import StorageError
+from kavka.log.fs import FileSystem
+from kavka.log.manager import LogManager, remove_garbage
+from kavka.log.memfs import Fault, MemFs
+from support import logs
+from support.logs import TOPIC_ID, Broker
+from support.virtual import VirtualClock
+
+META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def broker(fs: MemFs) -> Broker:
+    return Broker(fs)
+
+
+def manager(fs: FileSystem, *directories: str) -> LogManager:
+    return LogManager(fs, directories, clock=VirtualClock(), random=random.Random(0))
+
+
+def start(fs: FileSystem, *directories: str) -> LogManager:
+    made = manager(fs, *directories)
+    made.open()
+    made.load_all(lambda topic: logs.settings())
+    return made
+
+
+# --- directories
+
+
+def test_a_second_broker_is_told_which_directory(fs: MemFs) -> None:
+    first = manager(fs, "/a", "/b/deep/er/")
+    assert first.open() is None
+    assert first.directories == ["/a", "/b/deep/er"]
+    with pytest.raises(StorageError, match="the log directory /b/deep/er is in use"):
+        manager(fs, "/c", "/b/deep/er").open()
+    first.unlock()
+    manager(fs, "/c", "/b/deep/er").open()
+
+
+def test_whose_directories_they_are(fs: MemFs) -> None:
+    first = manager(fs, "/a")
+    assert first.open() is None
+    first.claim(META)
+    first.unlock()
+    second = manager(fs, "/a", "/b")
+    assert second.open() == META
+    second.claim(META)
+    assert fs.read_bytes("/a/meta.properties") == fs.read_bytes("/b/meta.properties")
+    assert b"cluster.id=vPeOCWypqUOSepEvx0cbog\n" in fs.read_bytes("/a/meta.properties")
+    second.unlock()
+    third = manager(fs, "/c")
+    third.open()
+    third.claim(Meta("another", 3))
+    third.unlock()
+    with pytest.raises(StorageError, match="different brokers or clusters: /a, /c"):
+        manager(fs, "/a", "/c").open()
+
+
+def test_broken_meta_properties_are_told(fs: MemFs) -> None:
+    fs.make_dir("/a")
+    fs.create("/a/meta.properties")
+    with pytest.raises(StorageError, match="/a/meta.properties is corrupt"):
+        manager(fs, "/a").open()
+
+
+def test_a_directory_survives_a_power_cut_with_what_was_flushed(fs: MemFs) -> None:
+    made = manager(fs, "/new/data")
+    made.open()
+    made.claim(META)
+    fs.crash()
+    assert manager(fs, "/new/data").open() == META
+
+
+def test_what_should_not_be_there(fs: MemFs) -> None:
+    fs.make_dir("/a/lost+found")
+    fs.make_dir("/a/.snapshots")
+    with pytest.raises(StorageError, match=r"/a/lost\+found is not named <topic>-<partition>"):
+        start(fs, "/a")
+
+
+def test_one_partition_in_two_directories(fs: MemFs) -> None:
+    fs.make_dir("/a/t-0")
+    fs.make_dir("/b/t-0")
+    with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
+        start(fs, "/a", "/b")
+
+
+# --- logs
+
+
+def test_create_and_get(broker: Broker, fs: MemFs) -> None:
+    assert broker.logs.get("t", 0) is None
+    log = broker.logs.create("t", 0, TOPIC_ID, broker.settings)
+    assert broker.logs.get("t", 0) is log
+    assert (log.topic, log.partition, log.topic_id) == ("t", 0, TOPIC_ID)
+    assert fs.list_dir("/data/t-0") == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "partition.metadata",
+    ]
+    with pytest.raises(StorageError, match="there is a log of t-0 already"):
+        broker.logs.create("t", 0, TOPIC_ID, broker.settings)
+    fs.make_dir("/data/other-1")
+    with pytest.raises(StorageError, match="/data/other-1 is there already"):
+        broker.logs.create("other", 1, TOPIC_ID, broker.settings)
+
+
+def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
+    made = start(fs, "/a")
+    made.create("small", 0, TOPIC_ID, logs.settings())
+    made.create("large", 0, TOPIC_ID, logs.settings())
+    made.close()
+    again = manager(fs, "/a")
+    again.open()
+    again.load_all(lambda topic: logs.settings(segment_bytes=len(topic) * 1000 + topic.count("s")))
+    assert {log.topic: log.settings.segment_bytes for log in again} == {
+        "small": 5001,
+        "large": 5000,
+    }
+    assert len(again) == 2
+
+
+def test_new_logs_go_where_the_fewest_are(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b")
+    for partition in range(5):
+        made.create("t", partition, TOPIC_ID, logs.settings())
+    assert [log.directory for log in made] == ["/a/t-0", "/b/t-1", "/a/t-2", "/b/t-3", "/a/t-4"]
+    made.delete("t", 0)
+    made.delete("t", 2)
+    assert made.create("t", 9, TOPIC_ID, logs.settings()).directory == "/a/t-9"
+    made.close()
+    again = start(fs, "/b", "/a")
+    found = {log.partition: log.directory for log in again}
+    assert found == {1: "/b/t-1", 3: "/b/t-3", 4: "/a/t-4", 9: "/a/t-9"}
+
+
+def test_a_log_that_can_not_be_made_leaves_nothing(broker: Broker, fs: MemFs) -> None:
+    fs.faults = [Fault("create", ".timeindex", error=errno.ENOSPC)]
+    with pytest.raises(OSError):
+        broker.log()
+    assert broker.logs.get("t", 0) is None
+    assert not fs.exists("/data/t-0")
+    logs.fill(broker.log(), 1)
+
+
+def test_topic_ids_are_kept_and_may_not_change(broker: Broker, fs: MemFs) -> None:
+    broker.log()
+    broker.restart()
+    log = broker.log()
+    assert log.topic_id == TOPIC_ID
+    broker.logs.assign_topic_id(log, TOPIC_ID)
+    with pytest.raises(StorageError, match="/data/t-0 belongs to the topic id"):
+        broker.logs.assign_topic_id(log, UUID(int=5))
+    for content in (b"", bytes(43), b"version: 0\ntopic_id: x"):
+        broker.logs.close()
+        fs.create("/data/t-0/partition.metadata").pwrite(content, 0)
+        broker.start()
+        log = broker.log()
+        assert log.topic_id is None
+        broker.logs.assign_topic_id(log, TOPIC_ID)
+        broker.kill()
+        assert broker.log().topic_id == TOPIC_ID
+
+
+def test_deleting(broker: Broker, fs: MemFs) -> None:
+    logs.fill(broker.log(), 3)
+    logs.fill(broker.log("t", 1), 3)
+    found = broker.log().read(0, 1000, upto=3, at_least_one=True)
+    broker.logs.delete("t", 0)
+    assert broker.logs.get("t", 0) is None
+    [renamed] = [name for name in fs.list_dir("/data") if name.endswith("-delete")]
+    prefix, _, unique = renamed.removesuffix("-delete").partition(".")
+    assert prefix == "t-0" and len(bytes.fromhex(unique)) == 16
+    assert found is not None and len(logs.parse(logs.bytes_of(found))) == 3, "who reads goes on"
+    fresh = broker.log()
+    assert fresh.end_offset == 0
+    broker.logs.purge()
+    assert [name for name in fs.list_dir("/data") if name.endswith("-delete")] == []
+    assert len(logs.read_from(broker.log("t", 1))) == 3
+
+
+def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) -> None:
+    logs.fill(broker.log(), 3)
+    broker.logs.delete("t", 0)
+    broker.kill()
+    assert len(broker.logs) == 0
+    garbage = broker.logs.take_garbage()
+    assert garbage and broker.logs.take_garbage() == []
+    remove_garbage(fs, garbage)
+    remove_garbage(fs, garbage)
+    assert not [name for name in fs.list_dir("/data") if name.startswith("t-")]
+
+
+def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> None:
+    """Checkpoints that name a deleted log may not speak of one made later."""
+    for how in ("at once", "after a kill"):
+        log = broker.log()
+        logs.fill(log, 50)
+        log.start_offset = 40
+        logs.flush(log)
+        broker.logs.checkpoint({}).run()
+        assert b"t 0 40" in fs.read_bytes("/data/log-start-offset-checkpoint")
+        broker.logs.delete("t", 0)
+        if how == "after a kill":
+            broker.kill()
+        logs.fill(broker.log(), 45)
+        broker.kill()
+        log = broker.log()
+        assert (log.start_offset, log.recovery_point, log.end_offset) == (0, 0, 45)
+        broker.logs.delete("t", 0)
+
+
+def test_a_checkpoint_that_is_overtaken_keeps_silent(broker: Broker, fs: MemFs) -> None:
+    """One is under way in a thread while a log is deleted and made anew."""
+    log = broker.log()
+    logs.fill(log, 50)
+    log.start_offset = 40
+    slow = broker.logs.checkpoint({})
+    broker.logs.delete("t", 0)
+    broker.log()
+    slow.run()
+    assert fs.read_bytes("/data/log-start-offset-checkpoint") == b"0\n0\n"
+    assert not slow.done
+    assert not [name for name in fs.list_dir("/data") if name.endswith(".tmp")]
+
+
+def test_a_failed_log_is_served_no_more_and_its_directory_not_trusted(
+    broker: Broker, fs: MemFs
+) -> None:
+    log = broker.log()
+    logs.fill(log, 3)
+    logs.fill(broker.log("t", 1), 3)
+    broker.logs.fail(log)
+    assert broker.logs.get("t", 0) is None
+    broker.logs.close()
+    assert not fs.exists("/data/.kafka_cleanshutdown")
+    broker.start()
+    assert len(logs.read_from(broker.log())) == 3
+
+
+# --- checkpoints and the end
+
+
+def test_checkpoints(fs: MemFs) -> None:
+    broker = Broker(fs)
+    for partition in range(2):
+        log = broker.log("t", partition)
+        logs.fill(log, 5)
+        logs.flush(log)
+    broker.log().start_offset = 2
+    logs.fill(broker.log(), 5)
+    broker.logs.checkpoint({("t", 0): 7, ("t", 1): 5, ("gone", 0): 1}).run()
+    assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 5\nt 1 5\n"
+    assert fs.read_bytes("/data/log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+    assert fs.read_bytes("/data/replication-offset-checkpoint") == b"0\n2\nt 0 7\nt 1 5\n"
+    broker.crash()
+    assert broker.logs.high_watermarks() == {("t", 0): 7, ("t", 1): 5}
+    assert broker.log().start_offset == 2
+    assert broker.log().recovery_point == 5
+
+
+def test_checkpoints_lie_with_their_logs(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b")
+    for partition in range(2):
+        made.create("t", partition, TOPIC_ID, logs.settings())
+    made.checkpoint({("t", 0): 0, ("t", 1): 0}).run()
+    for directory, partition in (("/a", 0), ("/b", 1)):
+        for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            assert fs.read_bytes(f"{directory}/{name}") == b"0\n1\nt %d 0\n" % partition
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", bytes(100), b"0\n5\nt 0 1\n"])
+def test_broken_checkpoints_are_done_without(
+    broker: Broker, fs: MemFs, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.fill(broker.log(), 5)
+    broker.logs.checkpoint({("t", 0): 5}).run()
+    for name in ("recovery-point", "log-start", "replication"):
+        fs.create(f"/data/{name}-offset-checkpoint").pwrite(content, 0)
+    broker.kill()
+    assert broker.logs.high_watermarks() == {}
+    assert len(logs.read_from(broker.log())) == 5
+    assert not content or "recovery-point-offset-checkpoint is corrupt" in caplog.text
+
+
+def test_a_cut_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=500))
+    log = broker.log()
+    logs.fill(log, 20)
+    logs.flush(log)
+    broker.logs.checkpoint({}).run()
+    broker.logs.truncate(log, 5)
+    assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 5\n"
+
+
+def test_an_orderly_stop(broker: Broker, fs: MemFs) -> None:
+    logs.fill(broker.log(), 5)
+    broker.log("empty")
+    broker.logs.close({("t", 0): 4})
+    assert fs.exists("/data/.kafka_cleanshutdown")
+    assert fs.list_dir("/data/t-0")[2:4] == [
+        "00000000000000000000.timeindex",
+        "00000000000000000005.snapshot",
+    ]
+    assert not [name for name in fs.list_dir("/data/empty-0") if name.endswith("snapshot")]
+    fs.crash()
+    broker.start()
+    assert not fs.exists("/data/.kafka_cleanshutdown")
+    assert broker.logs.high_watermarks() == {("t", 0): 4}
+    log = broker.log()
+    assert (log.end_offset, log.recovery_point) == (5, 5)
+    logs.fill(log, 3, start=5)
+    broker.crash()
+    assert broker.log().end_offset == 5, "the marker of an earlier stop does not come back"
+
+
+def test_a_stop_that_fails_leaves_no_marker(
+    broker: Broker, fs: MemFs, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.fill(broker.log(), 5)
+    fs.faults = [Fault("sync", ".log")]
+    broker.logs.close()
+    assert "/data/t-0 can't be closed in order" in caplog.text
+    assert not fs.exists("/data/.kafka_cleanshutdown")
+    broker.start()
+    assert broker.log().end_offset == 5
+
+
+def test_many_logs_share_few_open_files(fs: MemFs) -> None:
+    made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0), open_files_max=5)
+    made.open()
+    made.load_all(lambda topic: logs.settings())
+    for partition in range(40):
+        logs.fill(made.create("t", partition, TOPIC_ID, logs.settings()), 2)
+    for log in made:
+        logs.fill(log, 2, start=2)
+        assert len(logs.read_from(log)) == 4
+    assert sum(log._active.open_file is not None for log in made) <= 5
+    made.close()
+    assert [log.end_offset for log in start(fs, "/a")] == [4] * 40

@@ -1,0 +1,492 @@
+"""A partition's log, as clients and replicas see it."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record import MemoryRecords
+
+from kavka.log.fs import OsFs
+from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import Appended, PartitionLog
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import read_header
+from support import logs
+from support.logs import Broker, Producer, Read
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def broker(fs: MemFs) -> Broker:
+    return Broker(fs)
+
+
+@pytest.fixture
+def log(broker: Broker) -> PartitionLog:
+    return broker.log()
+
+
+def small(fs: MemFs, **changes: int) -> PartitionLog:
+    return Broker(fs, log_settings=logs.settings(**{"segment_bytes": 2000} | changes)).log()
+
+
+def refused(log: PartitionLog, data: memoryview) -> ErrorCode:
+    before = log.end_offset
+    with pytest.raises(ApiError) as error:
+        logs.append(log, data)
+    assert log.end_offset == before
+    return error.value.code
+
+
+def used_bytes(fs: MemFs) -> int:
+    fs.capacity_bytes = 1 << 40
+    return fs.capacity_bytes - fs.room_bytes()
+
+
+# --- append
+
+
+def test_offsets_are_given_in_order(log: PartitionLog) -> None:
+    assert logs.append(log, logs.batch([b"a", None, b""])) == Appended(0, 2, -1, False)
+    assert logs.append(log, logs.batch([b"b"])) == Appended(3, 3, -1, False)
+    assert (log.start_offset, log.end_offset) == (0, 4)
+    assert [(read.offset, read.value) for read in logs.read_from(log)] == [
+        (0, b"a"), (1, None), (2, b""), (3, b"b"),
+    ]  # fmt: skip
+
+
+def test_offset_and_epoch_are_stamped_into_the_producers_bytes(log: PartitionLog) -> None:
+    logs.append(log, logs.batch([b"first"]))
+    data = logs.batch([b"a", b"b"])
+    sent = bytes(data)
+    logs.append(log, data, leader_epoch=7)
+    found = log.read(1, 1 << 20, upto=3, at_least_one=True)
+    assert found is not None
+    stored = logs.bytes_of(found)
+    assert stored == bytes(data)
+    assert stored[8:12] + stored[16:] == sent[8:12] + sent[16:]
+    [one] = [batch for batch in iter(MemoryRecords(stored).next_batch, None)]
+    assert (one.base_offset, one.leader_epoch) == (1, 7)
+
+
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_every_codec_is_kept_as_it_is(log: PartitionLog, compression: int) -> None:
+    values = [b"%d" % number * 20 for number in range(50)]
+    logs.append(log, logs.batch(values, compression=compression))
+    assert [read.value for read in logs.read_from(log)] == values
+
+
+def test_a_segment_is_never_larger_than_it_may_be(fs: MemFs) -> None:
+    log = small(fs)
+    logs.fill(log, 50)
+    names = [name for name in fs.list_dir(log.directory) if name.endswith(".log")]
+    sizes = [fs.size(f"{log.directory}/{name}") for name in names]
+    assert log.segment_count == len(sizes) > 3
+    one = len(logs.batch([bytes(100)]))
+    assert all(2000 - one < size <= 2000 for size in sizes[:-1])
+    assert len(logs.read_from(log)) == 50
+
+
+def test_a_batch_larger_than_a_segment(fs: MemFs) -> None:
+    log = small(fs)
+    assert refused(log, logs.batch([bytes(2000)])) == ErrorCode.RECORD_LIST_TOO_LARGE
+    logs.fill(log, 3)
+
+
+def test_rolling_by_record_time(fs: MemFs) -> None:
+    """segment.ms counts from the first batch's timestamp to the new one's, as in Kafka."""
+    log = small(fs, segment_bytes=1 << 30, segment_ms=1000)
+    for timestamp in (5000, 6000, 4000, 6001):
+        logs.append(log, logs.batch([b"v"], timestamps=timestamp), now_ms=10**6)
+    assert [segment.base_offset for segment in log._segments] == [0, 3]
+    logs.append(log, logs.batch([b"v"], timestamps=7001), now_ms=10**9)
+    assert log.segment_count == 2
+
+
+def test_rolling_by_age_where_records_have_no_time(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_ms=1000))
+    log = broker.log()
+    start = broker.clock.now_ms()
+    for now_ms, segments in ((start, 1), (start + 1000, 1), (start + 1001, 2), (start + 2001, 2)):
+        logs.append(log, logs.batch([b"v"], timestamps=-1), now_ms=now_ms)
+        assert log.segment_count == segments
+
+
+def test_rolling_where_relative_offsets_end(log: PartitionLog) -> None:
+    """A batch of compacted records may span any number of offsets."""
+    logs.append(log, logs.batch([b"v"]))
+    wide = logs.batch([b"v"])
+    header = read_header(wide)._replace(last_offset_delta=2**31 - 2)
+    assert log.append(wide, header, leader_epoch=0, now_ms=0).last_offset == 2**31 - 1
+    logs.append(log, logs.batch([b"v"]))
+    assert [segment.base_offset for segment in log._segments] == [0, 2**31]
+
+
+def test_new_settings_count_from_the_next_batch(log: PartitionLog) -> None:
+    logs.fill(log, 10)
+    assert log.segment_count == 1
+    log.configure(logs.settings(segment_bytes=500))
+    logs.fill(log, 10, start=10)
+    assert log.segment_count > 3
+    assert len(logs.read_from(log)) == 20
+
+
+def test_an_empty_segment_is_not_rolled(log: PartitionLog) -> None:
+    log.roll(0)
+    assert log.segment_count == 1
+
+
+# --- producers
+
+
+def test_a_copy_is_answered_with_its_first_place(log: PartitionLog) -> None:
+    data = logs.batch([b"a", b"b"], producer=Producer(5, 0, 0), timestamps=1234)
+    copy = memoryview(bytearray(data))
+    assert logs.append(log, data) == Appended(0, 1, -1, False)
+    logs.append(log, logs.batch([b"c"], producer=Producer(5, 0, 2)))
+    # Kafka gives a duplicate's timestamp as its append time
+    assert logs.append(log, copy) == Appended(0, 1, 1234, True)
+    assert log.end_offset == 3
+
+
+def test_refused_batches_leave_no_trace(log: PartitionLog) -> None:
+    logs.append(log, logs.batch([b"a"], producer=Producer(5, 1, 0)))
+    gap = logs.batch([b"c"], producer=Producer(5, 1, 2))
+    assert refused(log, gap) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    zombie = logs.batch([b"c"], producer=Producer(5, 0, 1))
+    assert refused(log, zombie) == ErrorCode.INVALID_PRODUCER_EPOCH
+    logs.append(log, logs.batch([b"b"], producer=Producer(5, 1, 1)))
+    assert [read.value for read in logs.read_from(log)] == [b"a", b"b"]
+
+
+def test_copies_are_known_after_rolling_restart_and_crash(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
+    sent = [logs.batch([b"v" * 50], producer=Producer(5, 0, n)) for n in range(20)]
+    copies = [memoryview(bytearray(data)) for data in sent]
+    for data in sent:
+        logs.append(broker.log(), data)
+    assert broker.log().segment_count > 3
+    for again in (broker.kill, broker.restart, broker.kill):
+        again()
+        log = broker.log()
+        assert logs.append(log, copies[19])[:2] == (19, 19)
+        assert refused(log, logs.batch([b"v"], producer=Producer(5, 0, 21))) == (
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
+    assert broker.log().end_offset == 20
+
+
+# --- a failing disk
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 60, 61, 100])
+def test_a_full_disk_leaves_the_log_as_it_was(fs: MemFs, broker: Broker, room_bytes: int) -> None:
+    log = broker.log()
+    logs.fill(log, 5)
+    size = log.size_bytes
+    big = logs.batch([b"x" * 1000], producer=Producer(5, 0, 0))
+    kept = bytes(big)
+    fs.capacity_bytes = used_bytes(fs) + room_bytes
+    for _ in range(3):
+        with pytest.raises(OSError) as full:
+            logs.append(log, memoryview(bytearray(kept)))
+        assert full.value.errno == errno.ENOSPC
+    assert (log.end_offset, log.size_bytes, len(log.producer_states())) == (5, size, 0)
+    assert len(logs.read_from(log)) == 5
+    fs.capacity_bytes = None
+    logs.append(log, logs.batch([b"small"]))
+    assert fs.size(f"{log.directory}/{0:020d}.log") == log.size_bytes, "nothing is left over"
+    logs.append(log, memoryview(bytearray(kept)))
+    broker.kill()
+    assert [read.value for read in logs.read_from(broker.log())][5:] == [b"small", b"x" * 1000]
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot.tmp"])
+@pytest.mark.parametrize("op", ["create", "pwrite"])
+def test_a_roll_that_fails_is_tried_again(fs: MemFs, op: str, suffix: str) -> None:
+    log = small(fs, index_interval_bytes=200)
+    logs.fill(log, 15)
+    while log._active.size + len(logs.batch([bytes(100)])) <= 2000:
+        logs.fill(log, 1, start=log.end_offset)
+    before = log.end_offset
+    fs.faults = [Fault(op, suffix)]
+    try:
+        logs.fill(log, 1, start=before)
+    except OSError:
+        assert log.end_offset == before
+        logs.fill(log, 1, start=before)
+    fs.faults = []
+    logs.fill(log, 20, start=before + 1)
+    wanted = [b"%0100d" % number for number in range(before + 21)]
+    assert [read.value for read in logs.read_from(log)] == wanted
+
+
+@pytest.mark.parametrize("how", ["roll", "restart", "flush"])
+def test_what_a_failed_write_left_does_not_stay(fs: MemFs, broker: Broker, how: str) -> None:
+    log = broker.log()
+    logs.fill(log, 2)
+    path, whole = f"{log.directory}/{0:020d}.log", log.size_bytes
+    fs.capacity_bytes = used_bytes(fs) + 70
+    with pytest.raises(OSError):
+        logs.append(log, logs.batch([bytes(500)]))
+    fs.capacity_bytes = None
+    assert fs.size(path) == whole + 70
+    if how == "roll":
+        log.roll(0)
+    elif how == "restart":
+        broker.restart()
+    else:
+        logs.flush(log)
+    assert fs.size(path) == whole
+    broker.kill()
+    assert len(logs.read_from(broker.log())) == 2
+
+
+# --- read
+
+
+def test_out_of_range(log: PartitionLog) -> None:
+    logs.fill(log, 3)
+    assert log.read(3, 100, upto=3, at_least_one=True) is None
+    for offset in (-1, 4, 10**12):
+        with pytest.raises(ApiError) as error:
+            log.read(offset, 100, upto=3, at_least_one=True)
+        assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_nothing_above_the_limit_is_given(log: PartitionLog) -> None:
+    logs.fill(log, 10)
+    for upto in range(11):
+        assert [read.offset for read in logs.read_from(log, upto=upto)] == list(range(upto))
+        assert log.read(10, 100, upto=upto, at_least_one=True) is None
+    assert log.read(5, 100, upto=3, at_least_one=True) is None
+
+
+def test_the_first_batch_is_given_whole_or_not_at_all(log: PartitionLog) -> None:
+    for _ in range(3):
+        logs.append(log, logs.batch([bytes(5000)]))
+    one = log.size_bytes // 3
+    for max_bytes in (0, 1, 61, one - 1):
+        assert log.read(1, max_bytes, upto=3, at_least_one=False) is None
+        found = log.read(1, max_bytes, upto=3, at_least_one=True)
+        assert found is not None
+        assert (found.position, found.length, found.base_offset) == (one, one, 1)
+
+
+def test_a_read_begins_with_the_batch_that_holds_the_offset(log: PartitionLog) -> None:
+    for _ in range(4):
+        logs.append(log, logs.batch([b"v"] * 5))
+    for offset in range(20):
+        found = log.read(offset, 1 << 20, upto=20, at_least_one=True)
+        assert found is not None
+        assert found.base_offset == offset // 5 * 5
+        assert logs.parse(logs.bytes_of(found))[0].offset == offset // 5 * 5
+
+
+def test_a_read_stays_in_one_segment(fs: MemFs) -> None:
+    log = small(fs)
+    logs.fill(log, 40)
+    bases = [segment.base_offset for segment in log._segments]
+    for base, following in zip(bases, [*bases[1:], 40], strict=True):
+        found = log.read(base, 1 << 20, upto=40, at_least_one=True)
+        assert found is not None
+        assert [read.offset for read in logs.parse(logs.bytes_of(found))] == list(
+            range(base, following)
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=60),
+    interval=st.sampled_from([0, 1000, 4096]),
+    max_bytes=st.integers(0, 20_000),
+    segment_bytes=st.sampled_from([4000, 20_000, 10**6]),
+    again=st.booleans(),
+)
+def test_reading_on_and_on_gives_every_batch_once(
+    sizes: list[int], interval: int, max_bytes: int, segment_bytes: int, again: bool
+) -> None:
+    broker = Broker(
+        MemFs(),
+        log_settings=logs.settings(index_interval_bytes=interval, segment_bytes=segment_bytes),
+    )
+    for size in sizes:
+        logs.append(broker.log(), logs.batch([bytes(size)]))
+    if again:
+        broker.restart()
+    read = logs.read_from(broker.log(), max_bytes=max_bytes)
+    assert [len(record.value or b"") for record in read] == sizes
+    assert [record.offset for record in read] == list(range(len(sizes)))
+
+
+def test_a_cut_comes_where_the_reader_goes_on(log: PartitionLog) -> None:
+    """No part of a batch is sent for nothing, and the next read finds its place at once."""
+    for _ in range(50):
+        logs.append(log, logs.batch([bytes(5000)]))
+    one = log.size_bytes // 50
+    offset = 0
+    while offset < 50:
+        found = log.read(offset, 30_000, upto=50, at_least_one=True)
+        assert found is not None
+        assert found.length % one == 0 and found.length > 30_000 - 2 * one or offset > 44
+        offset += found.length // one
+
+
+def test_reading_while_writing(log: PartitionLog) -> None:
+    """A reader at the end asks for each new batch; all of it, and its place, is known."""
+    chance = random.Random(3)
+    offset = 0
+    read: list[Read] = []
+    for number in range(300):
+        logs.append(log, logs.batch([b"%d" % number] * chance.randint(1, 3)))
+        if chance.random() < 0.7:
+            read += logs.read_from(log, offset)
+            offset = log.end_offset
+    read += logs.read_from(log, offset)
+    assert [record.offset for record in read] == list(range(log.end_offset))
+
+
+def test_a_follower_of_the_high_watermark(log: PartitionLog) -> None:
+    """The limit lies behind the end all the time, now more and now less."""
+    chance = random.Random(4)
+    watermark = offset = 0
+    ends = [0]
+    read: list[Read] = []
+    for number in range(300):
+        ends.append(logs.append(log, logs.batch([b"%d" % number] * 2)).last_offset + 1)
+        if chance.random() < 0.5:
+            watermark = max(watermark, ends[-1 - chance.randint(0, 3)])
+            got = logs.read_from(log, offset, upto=watermark)
+            assert not got or got[-1].offset == watermark - 1
+            read += got
+            offset = watermark
+    assert [record.offset for record in read] == list(range(watermark))
+
+
+# --- by time
+
+
+def test_by_timestamp(fs: MemFs) -> None:
+    log = small(fs, index_interval_bytes=300)
+    times = [50, 10, 60, 20, 90, 30, 90, 95] + [5] * 40 + [200]
+    for timestamp in times:
+        logs.append(log, logs.batch([bytes(100)], timestamps=timestamp))
+    assert log.segment_count > 2
+    for wanted in range(0, 210, 5):
+        number = next((n for n, time in enumerate(times) if time >= wanted), None)
+        found = log.batch_for_timestamp(wanted)
+        assert (None if found is None else found.base_offset) == number
+    later = log.batch_for_timestamp(90, from_offset=5)
+    assert later is not None and later.base_offset == 6
+    assert [read.timestamp for read in logs.parse(logs.bytes_of(later))] == [90]
+    newest = log.batch_of_max_timestamp()
+    assert newest is not None and newest.base_offset == 48
+
+
+def test_the_first_of_the_newest(log: PartitionLog) -> None:
+    assert log.batch_of_max_timestamp() is None
+    assert log.batch_for_timestamp(0) is None
+    for timestamp in (5, 9, 9, 3):
+        logs.append(log, logs.batch([b"v"], timestamps=timestamp))
+    found = log.batch_of_max_timestamp()
+    assert found is not None and found.base_offset == 1
+
+
+# --- epochs and truncation
+
+
+def test_epochs_are_taken_from_the_leader(broker: Broker, fs: MemFs) -> None:
+    log = broker.log()
+    assert log.latest_epoch is None
+    log.assign_epoch(2, 0)
+    logs.append(log, logs.batch([b"v"] * 3), leader_epoch=2)
+    logs.append(log, logs.batch([b"v"] * 3), leader_epoch=5)
+    assert log.latest_epoch == 5
+    assert log.epoch_entries() == [(2, 0), (5, 3)]
+    assert fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n2\n2 0\n5 3\n"
+    assert log.end_offset_for_epoch(5) == (5, 6)
+    assert log.end_offset_for_epoch(3) == (2, 3)
+    assert log.end_offset_for_epoch(6) == (-1, -1)
+    assert [log.epoch_of(offset) for offset in (0, 2, 3)] == [2, 2, 5]
+
+
+def test_truncation_takes_everything_back(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
+    log = broker.log()
+    for number in range(20):
+        data = logs.batch([b"%030d" % number], producer=Producer(5, 0, number), timestamps=number)
+        logs.append(log, data, leader_epoch=number // 5)
+    log.truncate_to(25)
+    assert log.end_offset == 20
+    for offset in (17, 11, 11, 3):
+        broker.logs.truncate(log, offset)
+        assert (log.start_offset, log.end_offset, log.recovery_point) == (0, offset, 0)
+        assert [read.offset for read in logs.read_from(log)] == list(range(offset))
+        assert log.latest_epoch == (offset - 1) // 5
+        assert [state.last_sequence for state in log.producer_states()] == [offset - 1]
+        newest = log.batch_of_max_timestamp()
+        assert newest is not None and newest.base_offset == offset - 1
+        numbered = [name for name in fs.list_dir(log.directory) if name[0].isdigit()]
+        assert all(name.endswith(".deleted") or int(name[:20]) <= offset for name in numbered)
+    broker.logs.purge()
+    assert not [name for name in fs.list_dir(log.directory) if name.endswith(".deleted")]
+    data = logs.batch([b"again"], producer=Producer(5, 0, 3))
+    assert logs.append(log, data, leader_epoch=9).base_offset == 3
+    broker.kill()
+    assert [read.offset for read in logs.read_from(broker.log())] == [0, 1, 2, 3]
+
+
+def test_truncating_into_a_batch_drops_it_whole(log: PartitionLog) -> None:
+    """The end is then where it was asked for, as in Apache Kafka."""
+    for _ in range(3):
+        logs.append(log, logs.batch([b"v"] * 4))
+    log.truncate_to(6)
+    assert log.end_offset == 6
+    assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3]
+    logs.append(log, logs.batch([b"w"]))
+    assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3, 6]
+
+
+def test_truncating_before_the_first_segment_begins_anew(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
+    log = broker.log()
+    logs.fill(log, 10, size=50)
+    fs.remove(f"{log.directory}/{0:020d}.log")
+    broker.kill()
+    log = broker.log()
+    first = log.start_offset
+    assert first > 0 and log.first_base_offset == first
+    log.truncate_to(first - 1)
+    assert (log.start_offset, log.end_offset) == (first - 1, first - 1)
+    assert logs.append(log, logs.batch([b"v"])).base_offset == first - 1
+    assert len(logs.read_from(log, first - 1)) == 1
+
+
+# --- the real thing
+
+
+def test_on_the_real_file_system(tmp_path: Path) -> None:
+    broker = Broker(
+        OsFs(), str(tmp_path / "data"), log_settings=logs.settings(segment_bytes=50_000)
+    )
+    chance = random.Random(1)
+    values = [chance.randbytes(chance.randint(0, 3000)) for _ in range(200)]
+    for number, value in enumerate(values):
+        logs.append(broker.log(), logs.batch([value], timestamps=number))
+    for again in ("at once", "kill", "restart"):
+        if again != "at once":
+            getattr(broker, again)()
+        log = broker.log()
+        assert [read.value for read in logs.read_from(log, max_bytes=10_000)] == values
+        found = log.batch_for_timestamp(150)
+        assert found is not None and found.base_offset == 150
+    broker.logs.close()

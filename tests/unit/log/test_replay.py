@@ -1,0 +1,60 @@
+"""Producer state of any offset: from a snapshot, or from the very beginning."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.log.memfs import MemFs
+from kavka.log.partition_log import PartitionLog
+from kavka.log.producer_state import ProducerStates
+from kavka.log.replay import replay_producers
+from kavka.log.snapshots import Snapshots
+from support import logs
+from support.logs import Broker, Producer
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def log(fs: MemFs) -> PartitionLog:
+    """20 batches of two records, by two producers in turn."""
+    log = Broker(fs, log_settings=logs.settings(segment_bytes=500)).log()
+    for number in range(20):
+        producer = Producer(number % 2, 0, number // 2 * 2)
+        logs.append(log, logs.batch([b"v", b"w"], producer=producer))
+    return log
+
+
+def state_at(log: PartitionLog, snapshots: Snapshots, end: int, start: int = 0) -> dict[int, int]:
+    states = ProducerStates()
+    replay_producers(log._segments, snapshots, states, start, end)
+    return {state.producer_id: state.last_sequence for state in states}
+
+
+def state_of(batches: range) -> dict[int, int]:
+    return {number % 2: number // 2 * 2 + 1 for number in batches}
+
+
+@pytest.mark.parametrize("with_snapshots", [True, False])
+def test_the_state_at_each_batch(log: PartitionLog, fs: MemFs, with_snapshots: bool) -> None:
+    taken = log._snapshots.offsets
+    assert len(taken) == 3
+    snapshots = Snapshots(fs, log.directory, taken if with_snapshots else [])
+    for batches in range(21):
+        assert state_at(log, snapshots, 2 * batches) == state_of(range(batches))
+    assert state_at(log, snapshots, 7) == state_of(range(3)), "a batch counts when it is whole"
+
+
+def test_nothing_before_the_start_counts(log: PartitionLog, fs: MemFs) -> None:
+    none = Snapshots(fs, log.directory, [])
+    assert state_at(log, none, 40, start=38) == state_of(range(19, 20))
+    assert state_at(log, none, 40, start=40) == {}
+
+
+def test_no_segments(fs: MemFs) -> None:
+    states = ProducerStates()
+    replay_producers([], Snapshots(fs, "/", []), states, 0, 0)
+    assert len(states) == 0

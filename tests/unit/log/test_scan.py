@@ -1,0 +1,144 @@
+"""Walking files from batch to batch, through what is whole and what is not."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.log import scan
+from kavka.log.errors import CorruptLogError, StorageError
+from kavka.log.fs import File
+from kavka.log.memfs import MemFs
+from kavka.wire.records import stamp
+from support import logs
+
+SIZES = st.lists(st.integers(0, 9000), max_size=6)
+
+
+def file_of(data: bytes) -> File:
+    file = MemFs().create("/f")
+    file.pwrite(data, 0)
+    return file
+
+
+def batches(sizes: list[int]) -> list[bytes]:
+    """Batches of two records, with offsets as in a log."""
+    made = []
+    for number, size in enumerate(sizes):
+        data = logs.batch([bytes([number % 250]) * size, b"second"])
+        stamp(data, number * 2, 0)
+        made.append(bytes(data))
+    return made
+
+
+@given(SIZES)
+def test_everything_is_found(sizes: list[int]) -> None:
+    made = batches(sizes)
+    data = b"".join(made)
+    file = file_of(data)
+    wanted = []
+    position = 0
+    for number, one in enumerate(made):
+        wanted.append((position, len(one), number * 2, number * 2 + 1))
+        position += len(one)
+    assert [tuple(extent) for extent in scan.extents(file, "f", 0, len(data))] == wanted
+    for scanned in (
+        scan.headers(file, "f", 0, len(data)),
+        scan.BatchScanner(buffer_bytes=2000).batches(file, "f", len(data)),
+        scan.BatchScanner().batches(file, "f", len(data)),
+    ):
+        found = [(at, one.size, one.base_offset, one.last_offset) for at, one in scanned]
+        assert found == wanted
+    if wanted:
+        last = wanted[-1]
+        assert scan.extent_at(file, "f", last[0], len(data)) == last
+
+
+@settings(max_examples=150)
+@given(SIZES.filter(bool), st.data())
+def test_a_cut_anywhere_ends_the_walk_there(sizes: list[int], data: st.DataObject) -> None:
+    made = batches(sizes)
+    whole = b"".join(made)
+    cut = data.draw(st.integers(0, len(whole)))
+    file = file_of(whole[:cut])
+    good = 0
+    ends = []
+    for one in made:
+        good += len(one)
+        ends.append(good)
+    wanted = [end for end in ends if end <= cut]
+    scanner = scan.BatchScanner(buffer_bytes=data.draw(st.sampled_from([64, 5000, 1 << 20])))
+    found = [at + one.size for at, one in scanner.batches(file, "f", cut)]
+    assert found == wanted
+    if cut not in (0, *ends):
+        for walk in (scan.extents(file, "f", 0, cut), scan.headers(file, "f", 0, cut)):
+            with pytest.raises(CorruptLogError, match="f has no batch at byte"):
+                for _ in walk:
+                    pass
+
+
+@settings(max_examples=300)
+@given(SIZES.filter(bool), st.data())
+def test_a_flipped_bit_is_never_taken_for_good(sizes: list[int], data: st.DataObject) -> None:
+    """Base offset and leader epoch lie outside the CRC: a flip there shows by the offsets."""
+    made = batches(sizes)
+    whole = bytearray(b"".join(made))
+    broken = data.draw(st.integers(0, len(made) - 1))
+    start = sum(map(len, made[:broken]))
+    at = data.draw(st.sampled_from([*range(8, 12), *range(16, len(made[broken]))]))
+    whole[start + at] ^= 1 << data.draw(st.integers(0, 7))
+    scanner = scan.BatchScanner(buffer_bytes=data.draw(st.sampled_from([64, 5000, 1 << 20])))
+    found = list(scanner.batches(file_of(bytes(whole)), "f", len(whole)))
+    assert [header.base_offset for _, header in found] == [n * 2 for n in range(broken)]
+
+
+@given(st.binary(max_size=200))
+def test_garbage_holds_no_batch(data: bytes) -> None:
+    assert list(scan.BatchScanner().batches(file_of(data), "f", len(data))) == []
+
+
+def test_zeros_hold_no_batch() -> None:
+    [one] = batches([100])
+    data = one + bytes(5000)
+    found = list(scan.BatchScanner().batches(file_of(data), "f", len(data)))
+    assert [position for position, _ in found] == [0]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_good_message_of_an_old_format_is_no_damage(magic: int) -> None:
+    # KIP-31: offset, size, CRC-32 of the rest; magic, attributes, (timestamp,) key and value
+    rest = struct.pack(">bb", magic, 0) + (struct.pack(">q", 5) if magic else b"")
+    rest += struct.pack(">i", -1) + struct.pack(">i", 60) + bytes(60)
+    message = struct.pack(">qiI", 0, len(rest) + 4, zlib.crc32(rest)) + rest
+    with pytest.raises(StorageError, match=f"message of format {magic} at byte 0"):
+        list(scan.BatchScanner().batches(file_of(message), "f", len(message)))
+    torn = message[:-1] + b"x"
+    assert list(scan.BatchScanner().batches(file_of(torn), "f", len(torn))) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "magic", "delta", "room", "why"),
+    [
+        (61, 2, 0, 61, None),
+        (60, 2, 0, 100, "size"),
+        (-5, 2, 0, 100, "size"),
+        (62, 2, 0, 61, "size"),
+        (61, 3, 0, 61, "magic"),
+        (61, 2, -1, 61, "last offset"),
+    ],
+)
+def test_what_may_be_a_batch(size: int, magic: int, delta: int, room: int, why: str | None) -> None:
+    found = scan.implausible(size, magic, delta, room)
+    assert (found is None) == (why is None)
+    assert why is None or (found is not None and why in found)
+
+
+@pytest.mark.parametrize("position", [-1, 1, 150, 10**9])
+def test_no_batch_begins_there(position: int) -> None:
+    [one] = batches([100])
+    with pytest.raises(CorruptLogError):
+        scan.extent_at(file_of(one), "f", position, len(one))

@@ -1,0 +1,85 @@
+"""Segments in a row: which one an offset belongs to, with gaps and empty ones in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.log.disk import Disk
+from kavka.log.memfs import MemFs
+from kavka.log.segment import Segment
+from kavka.log.segments import SegmentList, mark_deleted
+from kavka.wire.records import stamp
+from support import logs
+
+
+@pytest.fixture
+def disk() -> Disk:
+    fs = MemFs()
+    fs.make_dir("/d")
+    return Disk(fs, open_files_max=10, index_cache_bytes=0)
+
+
+@pytest.fixture
+def row(disk: Disk) -> SegmentList:
+    """Segments from 0, 10 and 20 on; the second is empty, the last ends at 25."""
+    segments = []
+    for base, offsets in ((0, (0, 3, 7)), (10, ()), (20, (22, 24))):
+        segment = Segment.create(disk, "/d", base, logs.settings())
+        for offset in offsets:
+            data = logs.batch([b"v"], timestamps=100 + offset)
+            stamp(data, offset, 0)
+            segment.append(data, len(data), offset, 100 + offset)
+        segments.append(segment)
+    return SegmentList(segments)
+
+
+def test_by_base_offset(row: SegmentList) -> None:
+    assert len(row) == 3 and row.first_base == 0 and row.active.base_offset == 20
+    assert [row.floor(offset).base_offset for offset in (0, 9, 10, 19, 20, 99)] == [
+        0, 0, 10, 10, 20, 20,
+    ]  # fmt: skip
+    assert [row.slot(offset) for offset in (-5, 0, 10, 99)] == [0, 0, 1, 2]
+    assert [segment.base_offset for segment in row.since(12)] == [10, 20]
+    first, second, last = row
+    assert row.ends_before(first, 10) and not row.ends_before(first, 9)
+    assert not row.ends_before(last, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("offset", "base"), [(0, 0), (1, 3), (4, 7), (8, 22), (10, 22), (15, 22), (23, 24), (25, None)]
+)
+def test_the_next_batch_may_be_in_a_later_segment(
+    row: SegmentList, offset: int, base: int | None
+) -> None:
+    found = row.locate(offset)
+    assert (None if found is None else found[1].base_offset) == base
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "start", "base"),
+    [(0, 0, 0), (101, 0, 3), (107, 0, 7), (108, 0, 22), (0, 23, 24), (125, 0, None)],
+)
+def test_by_time(row: SegmentList, timestamp: int, start: int, base: int | None) -> None:
+    found = row.locate_timestamp(timestamp, start)
+    assert (None if found is None else found[1].base_offset) == base
+
+
+def test_the_greatest_time(row: SegmentList) -> None:
+    found = row.locate_max_timestamp()
+    assert found is not None and found[1].base_offset == 24
+    assert SegmentList([next(iter(row.remove(1)))]).locate_max_timestamp() is None
+
+
+def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
+    removed = row.remove(1)
+    assert [segment.base_offset for segment in removed] == [10, 20]
+    assert len(row) == 1 and row.active.base_offset == 0
+    renamed = mark_deleted(disk, removed)
+    assert renamed[0].startswith("/d/00000000000000000020.")
+    assert all(path.endswith(".deleted") for path in renamed)
+    names = disk.fs.list_dir("/d")
+    assert sorted(path.removeprefix("/d/") for path in renamed) == [
+        name for name in names if name.endswith(".deleted")
+    ]
+    row.append(Segment.create(disk, "/d", 8, logs.settings()))
+    assert row.floor(100).base_offset == 8
