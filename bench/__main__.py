@@ -27,7 +27,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = Options(
         rounds=arguments.rounds,
         warm_pages=not arguments.cold_pages,
-        keep_awake=not arguments.let_sleep,
         quiet_wait_s=arguments.quiet_wait,
     )
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=arguments.dir) as scratch:
@@ -68,11 +67,6 @@ def _parser() -> argparse.ArgumentParser:
         "--cold-pages",
         action="store_true",
         help="don't touch the memory for the page cache before a bulk run",
-    )
-    parser.add_argument(
-        "--let-sleep",
-        action="store_true",
-        help="let idle cores sleep while something is measured (see bench/awake.py)",
     )
     parser.add_argument(
         "--quiet-wait",

@@ -93,10 +93,8 @@ class Meter:
     runs in a child process adds its seconds by `add_client` inside the block.
     """
 
-    def __init__(self, pid: int, spinners: list[int]) -> None:
-        """Of the broker `pid`; `spinners` are processes that count as nobody's work."""
+    def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._spinners = spinners
         self.broker_s = 0.0
         self.client_s = 0.0
         self.wall_s = 0.0
@@ -106,7 +104,6 @@ class Meter:
     def __enter__(self) -> Meter:
         self._machine, self._own_s = machine_cpu(), own_cpu_s()
         self._broker_s = cpu_s(tree(self._pid))
-        self._spun_s = cpu_s(self._spinners)
         self._start_s = time.monotonic()
         return self
 
@@ -124,7 +121,7 @@ class Meter:
         self.broker_s = cpu_s(tree(self._pid)) - self._broker_s
         self.client_s += own_cpu_s() - self._own_s
         machine = machine_cpu()
-        busy_s = machine.busy_s - self._machine.busy_s - (cpu_s(self._spinners) - self._spun_s)
+        busy_s = machine.busy_s - self._machine.busy_s
         self.others = max(0.0, busy_s - self.broker_s - self.client_s) / self.wall_s
         self.stolen = (machine.stolen_s - self._machine.stolen_s) / self.wall_s
 

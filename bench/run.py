@@ -6,12 +6,11 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from bench import machine, raw
-from bench.awake import cores_awake
 from bench.helper import Helper
 from bench.peers import Peer
 from bench.procs import Meter
@@ -26,7 +25,6 @@ class Options:
 
     rounds: int
     warm_pages: bool
-    keep_awake: bool
     quiet_wait_s: float
     """How long a run may wait, in all, for the rest of the machine to be quiet."""
 
@@ -113,15 +111,9 @@ class Run:
         raw.delete_topic(self.peer.port, name)
 
     @contextmanager
-    def meter(self, stage: str, *, awake: bool = True) -> Iterator[Meter]:
-        """Measure CPU over a `with` block and note who used the cores.
-
-        The cores are kept from sleeping unless the command line, or the stage, says otherwise.
-        """
-        with ExitStack() as stack:
-            keep = awake and self.options.keep_awake
-            spinners = stack.enter_context(cores_awake()) if keep else []
-            meter = stack.enter_context(Meter(self.peer.pid, spinners))
+    def meter(self, stage: str) -> Iterator[Meter]:
+        """Measure CPU over a `with` block and note who used the cores."""
+        with Meter(self.peer.pid) as meter:
             yield meter
         wall_s = meter.wall_s
         load = Load(
@@ -139,7 +131,7 @@ class Run:
     def wait_quiet(self) -> None:
         """Wait until others use less than QUIET_CORES, as long as the run's patience lasts."""
         while self._patience_s > 0:
-            with Meter(self.peer.pid, []) as meter:
+            with Meter(self.peer.pid) as meter:
                 time.sleep(QUIET_SAMPLE_S)
             if meter.others < QUIET_CORES:
                 return

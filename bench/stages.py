@@ -65,7 +65,7 @@ def rest(run: Run) -> None:
     """Memory and CPU of a broker that nobody talks to."""
     time.sleep(REST_SETTLE_S)
     for _ in range(run.options.rounds):
-        with run.meter("rest", awake=False) as meter:
+        with run.meter("rest") as meter:
             time.sleep(REST_S)
         run.add("rest.cpu", 100 * meter.broker_s / meter.wall_s)
     run.add("rest.rss", run.peer.rss_mb())
@@ -160,7 +160,7 @@ def idle_memory(run: Run) -> None:
     with _crowd(run):
         time.sleep(1)
         run.add("idle.rss", run.peer.rss_mb() - before_mb)
-        with run.meter("idle", awake=False) as meter:
+        with run.meter("idle") as meter:
             time.sleep(REST_S)
         run.add("idle.cpu", 100 * meter.broker_s / meter.wall_s)
 

@@ -308,11 +308,15 @@ class LogManager:
         self._stale[key] = self._serial
 
     def fail(self, log: PartitionLog) -> None:
-        """Serve a log no more whose files can't be relied on; they stay as they are."""
+        """Serve a log no more whose files can't be relied on; they stay as they are.
+
+        Nothing happens to one that is out already.
+        """
         key = (log.topic, log.partition)
-        self._unclean.add(self._parents.pop(key))
-        del self._logs[key]
-        log.release()
+        if self._logs.get(key) is log:
+            self._unclean.add(self._parents.pop(key))
+            del self._logs[key]
+            log.release()
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """Cut a log, and make sure that a crash does not take what comes next for flushed."""

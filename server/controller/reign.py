@@ -219,9 +219,8 @@ class Reign:
             self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:
-        await self.store.remove_topic(name)
+        await self.store.remove_topic(name)  # of which the watch on the topics tells
         logger.info("topic %s is deleted", name)
-        self.put(TopicsGone((name,)))
 
     # What the tree says. A step handles what it finds in its own turn, so the next one knows it.
 

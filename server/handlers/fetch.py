@@ -9,16 +9,20 @@ partition does not have, and reading from the closest replica (KIP-392).
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.replica.manager import ANY_EPOCH
 from kavka.server.replica.reading import READ_COMMITTED, Part, plan_part, read_cached, read_cold
 from kavka.server.sessions import Fetching, TopicKey, Wanted
 from kavka.wire.apis.fetch import (
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionResponse,
     TopicResponse,
 )
@@ -26,7 +30,14 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
-_CURRENT_LEADER_SINCE: Final = 12
+_CURRENT_LEADER_SINCE: Final = 16
+
+_MISSING: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""What is found out before anything is read."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -43,7 +54,15 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 class _Fetch:
     """One fetch on its way: planned once, and again whenever one of its partitions changed."""
 
-    __slots__ = ("_broker", "_context", "_fetching", "_is_follower", "_parts", "_request")
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_enough_missing",
+        "_fetching",
+        "_is_follower",
+        "_parts",
+        "_request",
+    )
 
     def __init__(
         self, broker: Broker, context: RequestContext, request: Any, fetching: Fetching
@@ -54,20 +73,26 @@ class _Fetch:
         self._fetching = fetching
         self._is_follower = _replica_id(context, request) >= 0
         self._parts: list[Part] = []
+        self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
 
     # -- planning -------------------------------------------------------------------------
 
     def ready(self) -> bool:
-        """Plan, and tell whether there is enough to answer at once: bytes, or an error."""
+        """Plan, and tell whether there is enough to answer at once: bytes, or an error.
+
+        That there is no such topic is no reason to hurry as long as others are read: the client
+        would ask again and again until its metadata tell it.
+        """
         self._parts = parts = self._plan()
-        size = 0
+        size = missing = 0
         for part in parts:
-            answer = part.answer
-            if answer.error_code or answer.diverging_epoch is not None:
-                return True
             if part.slice is not None:
                 size += part.slice.length
-        return size >= self._request.min_bytes or not parts
+            elif part.answer.error_code in _MISSING:
+                missing += 1
+            elif part.answer.error_code or part.answer.diverging_epoch is not None:
+                return True
+        return size >= self._request.min_bytes or missing >= self._enough_missing
 
     def _plan(self) -> list[Part]:
         broker, request = self._broker, self._request
@@ -102,7 +127,11 @@ class _Fetch:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
         if self._is_follower:
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            replica.check_epoch(wanted.current_leader_epoch)
+            knows_epoch = wanted.current_leader_epoch != ANY_EPOCH
+            raise ApiError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
         return replica
 
     def _name(self, topic: TopicKey) -> str | None:
@@ -112,6 +141,8 @@ class _Fetch:
 
     def _refused(self, wanted: Wanted, refusal: ApiError) -> PartitionResponse:
         answer = PartitionResponse(wanted.partition, refusal.code)
+        if refusal.code not in _MISSING:
+            answer.aborted_transactions = None
         if (
             refusal.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
             and self._context.version >= _CURRENT_LEADER_SINCE
@@ -124,10 +155,16 @@ class _Fetch:
 
     # -- answering ------------------------------------------------------------------------
 
-    async def wait(self, max_wait_ms: int) -> FetchResponse:
-        """Long poll: until there is enough, or time runs out."""
+    def wait(self, max_wait_ms: int) -> Coroutine[Any, Any, FetchResponse]:
+        """Long poll: until there is enough, or time runs out. What changes from now on counts,
+        even before the coroutine gets its first turn."""
         keys = [part.replica.key for part in self._parts if part.replica is not None]
-        if not await self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000):
+        self._enough_missing = len(self._parts) - len(keys) + 1
+        woken = self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000)
+        return self._answer_when(woken)
+
+    async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
+        if not await woken:
             self.ready()
         answer = self.answer()
         return answer if isinstance(answer, FetchResponse) else await answer
@@ -150,6 +187,7 @@ class _Fetch:
         except ApiError as refusal:
             return FetchResponse((), refusal.code)
         topics: list[TopicResponse] = []
+        leaders: dict[int, None] = {}
         last: TopicKey | None = None
         partitions: list[PartitionResponse] = []
         for part in self._parts:
@@ -161,7 +199,19 @@ class _Fetch:
                 partitions = []
                 topics.append(_topic_response(topic, partitions))
             partitions.append(part.answer)
-        return FetchResponse(topics, 0, fetching.session_id)
+            if part.answer.current_leader is not None:
+                leaders[part.answer.current_leader.leader_id] = None
+        return FetchResponse(topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ())
+
+    def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
+        """Where the leaders are that the answer names."""
+        brokers, listener = self._broker.metadata.image.brokers, self._context.peer.listener
+        known = (brokers[leader] for leader in leaders if leader in brokers)
+        return [
+            NodeEndpoint(broker.broker_id, *broker.endpoints[listener], broker.rack)
+            for broker in known
+            if listener in broker.endpoints
+        ]
 
 
 def _topic_response(topic: TopicKey, partitions: list[PartitionResponse]) -> TopicResponse:

@@ -9,6 +9,8 @@ Left out until transactions are served: transactional batches are refused (INVAL
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -17,7 +19,6 @@ from kavka.server.context import BadRequest, RequestContext
 from kavka.server.replica.manager import Replica
 from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.produce import (
-    API,
     LeaderIdAndEpoch,
     PartitionResponse,
     ProduceResponse,
@@ -65,15 +66,14 @@ class _Waiting(NamedTuple):
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     acks = request.acks
-    if acks not in (ALL, NO_ANSWER, LEADER_ONLY):
-        return API.error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, context.version)
+    append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
     waiting: list[_Waiting] = []
     topics = []
     for topic in request.topic_data:
         name, refusal = _resolve(broker, context, topic, by_id)
         partitions = [
-            _append(broker, context, name, data, acks, waiting)
+            append(broker, context, name, data, acks, waiting)
             if refusal is None
             else PartitionResponse(data.index, refusal)
             for data in topic.partition_data
@@ -83,7 +83,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return _no_answer(topics)
     response = ProduceResponse(topics)
     if waiting:
-        return _when_settled(broker, response, waiting, request.timeout_ms)
+        return _wait(broker, response, waiting, request.timeout_ms)
     return response
 
 
@@ -99,7 +99,7 @@ def _resolve(
         name = topic.name
     if not broker.authorizer.allows(context, Operation.WRITE, ResourceType.TOPIC, name):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if name in INTERNAL_TOPICS:
+    if name in INTERNAL_TOPICS and name in broker.metadata.image.topics:
         return name, ErrorCode.INVALID_TOPIC_EXCEPTION
     return name, None
 
@@ -143,15 +143,35 @@ def codec_max(version: int) -> int:
 
 def admit(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
     """The header of a batch that may be appended; ApiError for one that may not."""
-    header = check_batch(records, codec)
-    if header.attributes & TRANSACTIONAL:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     settings = replica.log.settings
     if len(records) > settings.max_message_bytes:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
-    if acks == ALL and len(replica.partition.isr) < settings.min_insync_replicas:
-        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    header = check_batch(records, codec)
+    if header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+    if acks == ALL:
+        partition = replica.partition
+        in_sync = len(partition.isr)
+        # a partition can't have more replicas in sync than it has (Apache Kafka's effectiveMinIsr)
+        if in_sync < settings.min_insync_replicas and in_sync < len(partition.replicas):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     return header
+
+
+def _refuse_acks(
+    broker: Broker,
+    context: RequestContext,
+    name: str,
+    data: Any,
+    acks: int,
+    waiting: list[_Waiting],
+) -> PartitionResponse:
+    """In the place of `_append`, for a number of acks that there is not."""
+    try:
+        broker.replicas.leader(name, data.index)
+    except ApiError as refusal:
+        return _refused(broker, context, name, data.index, refusal)
+    return PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
 
 
 def _refused(
@@ -178,15 +198,24 @@ def _no_answer(topics: list[TopicResponse]) -> None:
                 )
 
 
-async def _when_settled(
+def _wait(
     broker: Broker, response: ProduceResponse, waiting: list[_Waiting], timeout_ms: int
-) -> ProduceResponse:
-    """Wait for the replicas in sync (acks=all) and the disk (`flush.messages`), or the timeout."""
+) -> Coroutine[Any, Any, ProduceResponse]:
+    """Wait for the replicas in sync (acks=all) and the disk (`flush.messages`), or the timeout.
+    What changes from now on counts, even before the coroutine gets its first turn."""
 
     def settled() -> bool:
         return all(batch.is_settled() for batch in waiting)
 
-    await broker.purgatory.wait([b.replica.key for b in waiting], settled, timeout_ms / 1000)
+    keys = [batch.replica.key for batch in waiting]
+    woken = broker.purgatory.wait(keys, settled, timeout_ms / 1000)
+    return _when_settled(response, waiting, woken)
+
+
+async def _when_settled(
+    response: ProduceResponse, waiting: list[_Waiting], woken: asyncio.Future[Any]
+) -> ProduceResponse:
+    await woken
     for batch in waiting:
         batch.settle()
     return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.log.memfs import Fault
-from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.messages import (
+    LEADER_DURING_DELETE,
+    TopicPartition,
+    UpdateMetadata,
+)
 from kavka.server.controller.new_topics import NewTopic
 from kavka.server.controller.runner import Controller
 from kavka.server.coordination import paths, storage
@@ -342,17 +347,30 @@ def test_what_was_answered_survives_and_what_was_begun_ends(
                 unsure[name] = None
             await settle()
         await cluster.controller.settled()
+        doomed = ids_told_to_be_deleted(cluster)
         if power_cut:
             cluster.fs.crash()
         else:
             cluster.fs.kill()
         await cluster.start()
         await check_settled(cluster)
+        assert doomed.isdisjoint(cluster.broker.metadata.image.names_by_id)
         for name, exists in there.items():
             if name not in unsure:
                 assert (name in cluster.broker.metadata.image.topics) == exists
 
     asyncio.run(run())
+
+
+def ids_told_to_be_deleted(cluster: ControlledCluster) -> set[uuid.UUID]:
+    """Topics that the broker was told to forget: their data may be gone."""
+    return {
+        topic.topic_id
+        for request in cluster.broker.requests
+        if isinstance(request, UpdateMetadata)
+        for topic in request.topic_states
+        if any(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
+    }
 
 
 async def ask(controller: Controller, what: str, name: str, timeout_ms: int) -> ErrorCode:
