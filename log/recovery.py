@@ -88,7 +88,7 @@ class _Loader:
         names = settle(self._fs, place.directory)
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
-        self._recovered_from = 0
+        self._touched_from = 0
         self._producers = ProducerStates()
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
@@ -128,7 +128,7 @@ class _Loader:
         """What the process before wrote may not be on the disk, be it the directory's name."""
         log.unsynced_name(log.directory)
         for name in self._fs.list_dir(log.directory):
-            if name.endswith((LOG, *_INDEXES)) and base_of(name) < self._recovered_from:
+            if name.endswith((LOG, *_INDEXES)) and base_of(name) < self._touched_from:
                 continue
             log.unsynced(f"{log.directory}/{name}")
 
@@ -215,10 +215,11 @@ class _Loader:
         point = self._checkpointed.recovery_point
         bases = [segment.base_offset for segment in self._segments]
         first = max(0, bisect_right(bases, point) - 1)
-        begin = self._recovered_from = bases[first]
+        begin = bases[first]
+        self._touched_from = bases[max(0, first - 1)]
         if first:
-            # it may have been flushed before it was closed, and then the power went
-            self._segments[first - 1].complete()
+            # it may have been recovered, or closed, after it was flushed; then the power went
+            self._segments[first - 1].end_at(begin)
         self._follow(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)

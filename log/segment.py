@@ -219,8 +219,19 @@ class Segment:
         self._note_fullness()
         self._look_up_timestamps()
 
-    def complete(self) -> None:
-        """Add what `seal` had added, if a power cut has taken it."""
+    def end_at(self, offset: int) -> None:
+        """Bring a closed segment whose records were flushed into order after a power cut.
+
+        What was cut off behind the batch before `offset` may be there again, and the entry that
+        `seal` had added to the time index may be gone. CorruptLogError: more than that is wrong.
+        """
+        self.offsets.truncate(offset)
+        last = self.find(offset - 1)
+        if last is not None and last.last_offset == offset - 1:
+            end = last.position + last.size
+            if end < self.size:
+                self.size = end
+                self.repair()
         self._look_up_timestamps()
         self.seal()
 

@@ -72,6 +72,7 @@ class Instance:
         self._connections = Connections()
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
+        self._logs_loaded = False
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
@@ -92,6 +93,7 @@ class Instance:
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         logs.load_all(lambda topic: log_settings(settings, topic_configs.get(topic)))
+        self._logs_loaded = True
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
@@ -142,7 +144,9 @@ class Instance:
             metadata=metadata,
             topic_configs=topic_configs,
             high_watermarks=logs.high_watermarks(),
+            fs=self._fs,
             tasks=self._tasks,
+            jobs=self._jobs,
         )
         controller = self._controller = Controller(
             ControllerSettings(
@@ -240,6 +244,11 @@ class Instance:
             await self._upkeep.stop()
         if self._coordination is not None:
             await self._coordination.close()
-        if self._logs is not None:
-            watermarks = {} if self._replicas is None else self._replicas.high_watermarks()
+        if self._logs is not None and not self._logs_loaded:
+            self._logs.unlock()  # what they hold was not looked at, or isn't ours: nothing is said
+        elif self._logs is not None:
+            watermarks = None
+            if self._replicas is not None:
+                await self._replicas.flushed()
+                watermarks = self._replicas.high_watermarks()
             await self._jobs.run(self._logs.close, watermarks)

@@ -113,18 +113,16 @@ class MetadataCache:
 
 def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicImage:
     """A topic with the partitions of `state` in the place of those it had."""
-    partitions = {image.partition: image for image in before.partitions} if before else {}
-    if before is not None and before.topic_id != state.topic_id:
-        partitions = {}  # made anew under the same name
-    for partition in state.partition_states:
-        if partition.leader == LEADER_DURING_DELETE:
-            partitions.pop(partition.partition_index, None)
-        else:
-            partitions[partition.partition_index] = _partition(partition)
-    in_order = tuple(partitions[index] for index in sorted(partitions))
-    return TopicImage(state.topic_name, state.topic_id, in_order)
-
-
+    known: tuple[PartitionImage, ...] = ()
+    if before is not None and before.topic_id == state.topic_id:
+        known = before.partitions  # else it was made anew under the same name
+    changes = {
+        partition.partition_index: partition for partition in state.partition_states
+    }
+    if list(changes) == list(range(len(known), len(known) + len(changes))):
+        # A big topic comes in parts: the next part goes at the end.
+        partitions = {
+    partitions = {image.partition: image for image in known}
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
     return PartitionImage(
         partition=state.partition_index,

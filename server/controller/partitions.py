@@ -125,6 +125,8 @@ class PartitionMachine:
             partition.deleted = _without(partition.deleted, event.fresh)
             if topic.deleting:
                 deleting.append(where)
+                if not partition.is_deleted and not topic.removing:
+                    topic.undeleted[where.partition] = None
             elif write := self._decide(where, partition):
                 writes.append(write)
             elif partition.state is not None:
@@ -242,6 +244,7 @@ class PartitionMachine:
             if topic is None or topic.deleting:
                 continue
             topic.deleting = True
+            topic.undeleted = dict.fromkeys(topic.partitions)
             for chunk in chunks([TopicPartition(name, index) for index in topic.partitions]):
                 yield Post(DeleteReplicas(chunk))
             yield from self._remove_if_deleted(topic)
@@ -280,14 +283,14 @@ class PartitionMachine:
                 partition = topic.partitions[state.partition_index]
                 if code == ErrorCode.NONE:
                     partition.deleted = (*_without(partition.deleted, (broker_id,)), broker_id)
+                    if partition.is_deleted:
+                        topic.undeleted.pop(state.partition_index, None)
                 else:
                     yield Report(f"{where}: broker {broker_id} can't delete it: {code.name}")
             yield from self._remove_if_deleted(topic)
 
     def _remove_if_deleted(self, topic: Topic) -> Iterator[Command]:
-        if topic.removing or not topic.deleting:
-            return
-        if all(set(part.replicas) <= set(part.deleted) for part in topic.partitions.values()):
+        if topic.deleting and not topic.removing and not topic.undeleted:
             topic.removing = True
             yield RemoveTopic(topic.name)
 

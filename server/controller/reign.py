@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kavka.seams import Random, Tasks
 from kavka.server.controller.channels import BrokerPort, Channels
 from kavka.server.controller.events import (
+    CHUNK_PARTITIONS,
     BrokersChanged,
     Command,
     Event,
@@ -41,6 +42,7 @@ from kavka.server.coordination.api import (
     SessionExpired,
     WatchEvent,
 )
+from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -239,18 +241,21 @@ class Reign:
 
     async def _load_partitions(self, names: Sequence[str]) -> None:
         """Read topics with their partitions, be they new or changed by others."""
-        ids: dict[str, uuid.UUID] = {}
-        assignments = await self.store.assignments(names)
-        for name, assignment in assignments.items():
-            topic_id = assignment.topic_id
-            if topic_id is None:  # made by a broker from before KIP-516
-                topic_id = random_uuid(self._random)
-                await self.store.set_topic_id(name, replace(assignment, topic_id=topic_id))
-            ids[name] = topic_id
-        self._handle(TopicsFound(ids))
-        async for found in self.store.partitions(assignments):
-            self._handle(found)
-            await self._tasks.sleep(0)
+        for start in range(0, len(names), CHUNK_PARTITIONS):
+            assignments = await self.store.assignments(names[start : start + CHUNK_PARTITIONS])
+            ids: dict[str, uuid.UUID] = {}
+            for name, assignment in assignments.items():
+                ids[name] = assignment.topic_id or await self._give_id(name, assignment)
+            self._handle(TopicsFound(ids))
+            async for found in self.store.partitions(assignments):
+                self._handle(found)
+                await self._tasks.sleep(0)
+
+    async def _give_id(self, name: str, assignment: TopicAssignment) -> uuid.UUID:
+        """Store an id for a topic made by a broker from before KIP-516."""
+        topic_id = random_uuid(self._random)
+        await self.store.set_topic_id(name, replace(assignment, topic_id=topic_id))
+        return topic_id
 
     async def _load_marks(self) -> None:
         names = await self.store.marked_topics(self._watch(self._load_marks))

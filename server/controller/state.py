@@ -46,6 +46,11 @@ class Partition:
     deleted: tuple[int, ...] = ()
     """Replicas that are gone from their broker, in a topic that is being deleted."""
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether no broker has anything of it any more."""
+        return all(broker_id in self.deleted for broker_id in self.replicas)
+
 
 @dataclass(slots=True)
 class Topic:
@@ -55,6 +60,8 @@ class Topic:
     topic_id: uuid.UUID
     partitions: dict[int, Partition] = field(default_factory=dict)
     deleting: bool = False
+    undeleted: dict[int, None] = field(default_factory=dict)
+    """Partitions of a topic being deleted of which some broker still has a replica."""
     removing: bool = False
     """All its replicas are deleted; now its nodes are being removed."""
 
@@ -100,12 +107,15 @@ class ClusterState:
     def check_invariants(self) -> None:
         """Assert what must hold at any moment; for tests."""
         for topic in self.topics.values():
-            assert topic.deleting or not topic.removing
+            assert topic.deleting or not (topic.removing or topic.undeleted)
+            assert not (topic.removing and topic.undeleted)
             for index, partition in topic.partitions.items():
                 where = (topic.name, index, partition)
                 assert partition.replicas, where
                 assert len(set(partition.replicas)) == len(partition.replicas), where
                 assert partition.announced <= partition.version, where
+                if topic.deleting and not topic.removing:
+                    assert partition.is_deleted == (index not in topic.undeleted), where
                 assert (partition.state is None) == (partition.version == NOT_STORED), where
                 if partition.state is not None:
                     state = partition.state

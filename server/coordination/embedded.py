@@ -4,7 +4,7 @@ Two plain files in the first log directory: `coordination.log` has the transacti
 snapshot, `coordination.snapshot` the nodes at one. A transaction takes effect in memory at once;
 its answer, its watch events and the answers to reads that may have seen it wait until it is on
 disk. All writers that wait share one fsync, which runs off the loop. The log is replaced by a
-snapshot when it has grown past `LOG_BYTES_MAX`.
+snapshot when it has grown past `storage.LOG_BYTES_MAX`.
 
 There is one session, and it lives as long as the process: what was ephemeral dies at the next
 start. The caller holds the lock of the directory.
@@ -38,7 +38,7 @@ from kavka.server.coordination.api import (
     WatchEvent,
     Znode,
 )
-from kavka.server.coordination.storage import LOG_BYTES_MAX, SLICE_NODES, Storage, load
+from kavka.server.coordination.storage import SLICE_NODES, Storage, load
 from kavka.server.coordination.tree import CloseSession, Transaction, Tree, TreeOp
 from kavka.server.coordination.watches import Watches
 
@@ -235,7 +235,7 @@ class Embedded:
                 self._syncing = None
                 for waiting in batch.waiting:
                     waiting.release(self._tasks)
-                if self._storage.log_bytes > LOG_BYTES_MAX:
+                if self._storage.log_is_long:
                     await self._rewrite()
         except OSError:
             logger.critical("coordination log: can't write, so this session ends", exc_info=True)

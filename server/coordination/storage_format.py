@@ -4,8 +4,8 @@ The log is a header and frames. A frame is what one group commit wrote: length, 
 or more transactions. Only the last frame can be torn, since the next is not begun before the one
 before it is synced. The snapshot is a header, the nodes and a CRC-32C over all of it.
 
-Numbers are big-endian. A path is its UTF-8 length (2 bytes) and bytes; data is its length (4
-bytes, -1 for none) and bytes.
+An operation, and a node, is a fixed part and then the bytes of its path (UTF-8) and of its data,
+whose lengths end the fixed part; -1 stands for no data. Numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ SNAPSHOT_HEADER: Final = b"kavka coordination snapshot 1\n"
 FRAME: Final = struct.Struct(">II")
 _CRC: Final = struct.Struct(">I")
 _TRANSACTION: Final = struct.Struct(">qqqI")
-_CREATE: Final = struct.Struct(">B??")
-_VERSIONED: Final = struct.Struct(">Bi")
+_CREATE: Final = struct.Struct(">B??Hi")
+_SET: Final = struct.Struct(">BiHi")
+_DELETE: Final = struct.Struct(">BiH")
 _CLOSE: Final = struct.Struct(">Bq")
-_PATH: Final = struct.Struct(">H")
-_DATA: Final = struct.Struct(">i")
-_NODE: Final = struct.Struct(">qqqqqiiq")
 _COUNTS: Final = struct.Struct(">qI")
+_NODE: Final = struct.Struct(">qqqqqiiqHi")
 
 _NO_DATA: Final = -1
 _OP_CREATE, _OP_SET, _OP_DELETE, _OP_CLOSE = range(4)
@@ -41,9 +40,9 @@ class Corrupt(Exception):
 
 
 class Frame(NamedTuple):
-    """One frame's transactions, still encoded, and where the next frame begins."""
+    """Where one frame's transactions are; the next frame begins at `end`."""
 
-    payload: memoryview
+    start: int
     end: int
 
 
@@ -55,28 +54,25 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def _encode_op(op: TreeOp) -> bytes:
+    if isinstance(op, CloseSession):
+        return _CLOSE.pack(_OP_CLOSE, op.session_id)
+    path = op.path.encode()
     match op:
-        case Create():
-            kind = _CREATE.pack(_OP_CREATE, op.ephemeral, op.sequential)
-            return kind + _encode_path(op.path) + _encode_data(op.data)
         case SetData():
-            kind = _VERSIONED.pack(_OP_SET, op.version)
-            return kind + _encode_path(op.path) + _encode_data(op.data)
+            fixed = _SET.pack(_OP_SET, op.version, len(path), _length(op.data))
+            return fixed + path + (op.data or b"")
+        case Create():
+            sizes = len(path), _length(op.data)
+            fixed = _CREATE.pack(_OP_CREATE, op.ephemeral, op.sequential, *sizes)
+            return fixed + path + (op.data or b"")
         case Delete():
-            return _VERSIONED.pack(_OP_DELETE, op.version) + _encode_path(op.path)
-        case CloseSession():
-            return _CLOSE.pack(_OP_CLOSE, op.session_id)
+            return _DELETE.pack(_OP_DELETE, op.version, len(path)) + path
         case Check():
             return b""
 
 
-def _encode_path(path: str) -> bytes:
-    text = path.encode()
-    return _PATH.pack(len(text)) + text
-
-
-def _encode_data(data: bytes | None) -> bytes:
-    return _DATA.pack(_NO_DATA) if data is None else _DATA.pack(len(data)) + data
+def _length(data: bytes | None) -> int:
+    return _NO_DATA if data is None else len(data)
 
 
 def encode_frame(transactions: Iterable[bytes]) -> bytes:
@@ -85,19 +81,19 @@ def encode_frame(transactions: Iterable[bytes]) -> bytes:
     return FRAME.pack(len(payload), crc32c(payload)) + payload
 
 
-def read_frame(log: memoryview, position: int) -> Frame | None:
+def read_frame(log: bytes, position: int) -> Frame | None:
     """The frame at `position`, or None when the log ends there or holds no whole frame there."""
     start = position + FRAME.size
     if start >= len(log):
         return None
     length, crc = FRAME.unpack_from(log, position)
-    payload = log[start : start + length]
-    if not length or len(payload) < length or crc32c(payload) != crc:
+    end = start + length
+    if not length or end > len(log) or crc32c(memoryview(log)[start:end]) != crc:
         return None
-    return Frame(payload, start + length)
+    return Frame(start, end)
 
 
-def check_tail(log: memoryview, position: int) -> None:
+def check_tail(log: bytes, position: int) -> None:
     """Raise Corrupt unless a crash explains that no whole frame is at `position`.
 
     A frame that is broken and yet followed by a whole one was damaged after it had been synced.
@@ -108,53 +104,49 @@ def check_tail(log: memoryview, position: int) -> None:
             raise Corrupt(f"the frame at byte {position} is damaged, the next one is whole")
 
 
-class _Reader:
-    """Takes values one after the other out of a buffer."""
-
-    def __init__(self, buffer: memoryview, position: int = 0) -> None:
-        self.buffer = buffer
-        self.position = position
-
-    def take(self, layout: struct.Struct) -> tuple[int, ...]:
-        values = layout.unpack_from(self.buffer, self.position)
-        self.position += layout.size
-        return values
-
-    def take_bytes(self, length: int) -> bytes:
-        end = self.position + length
-        taken = bytes(self.buffer[self.position : end])
-        self.position = end
-        return taken
-
-    def take_path(self) -> str:
-        return self.take_bytes(*self.take(_PATH)).decode()
-
-    def take_data(self) -> bytes | None:
-        (length,) = self.take(_DATA)
-        return None if length == _NO_DATA else self.take_bytes(length)
-
-
-def decode_transactions(payload: memoryview) -> Iterator[Transaction]:
+def decode_transactions(log: bytes, frame: Frame) -> Iterator[Transaction]:
     """The transactions of one frame."""
-    reader = _Reader(payload)
-    while reader.position < len(payload):
-        zxid, time_ms, session_id, count = reader.take(_TRANSACTION)
-        yield Transaction(zxid, time_ms, session_id, [_decode_op(reader) for _ in range(count)])
+    position = frame.start
+    while position < frame.end:
+        zxid, time_ms, session_id, count = _TRANSACTION.unpack_from(log, position)
+        position += _TRANSACTION.size
+        ops: list[TreeOp] = []
+        for _ in range(count):
+            op, position = _decode_op(log, position)
+            ops.append(op)
+        yield Transaction(zxid, time_ms, session_id, ops)
 
 
-def _decode_op(reader: _Reader) -> TreeOp:
-    kind = reader.buffer[reader.position]
-    if kind == _OP_CREATE:
-        _, ephemeral, sequential = reader.take(_CREATE)
-        return Create(reader.take_path(), reader.take_data(), bool(ephemeral), bool(sequential))
-    if kind == _OP_CLOSE:
-        return CloseSession(reader.take(_CLOSE)[1])
-    _, version = reader.take(_VERSIONED)
+def _decode_op(log: bytes, position: int) -> tuple[TreeOp, int]:
+    """An operation, and where the next one begins."""
+    kind = log[position]
     if kind == _OP_SET:
-        return SetData(reader.take_path(), reader.take_data(), version)
+        _, version, path_length, data_length = _SET.unpack_from(log, position)
+        path, data, end = _take(log, position + _SET.size, path_length, data_length)
+        return SetData(path, data, version), end
+    if kind == _OP_CREATE:
+        _, ephemeral, sequential, *lengths = _CREATE.unpack_from(log, position)
+        path, data, end = _take(log, position + _CREATE.size, *lengths)
+        return Create(path, data, ephemeral, sequential), end
     if kind == _OP_DELETE:
-        return Delete(reader.take_path(), version)
+        _, version, path_length = _DELETE.unpack_from(log, position)
+        path, _, end = _take(log, position + _DELETE.size, path_length, _NO_DATA)
+        return Delete(path, version), end
+    if kind == _OP_CLOSE:
+        return CloseSession(_CLOSE.unpack_from(log, position)[1]), position + _CLOSE.size
     raise Corrupt(f"unknown operation {kind}")
+
+
+def _take(
+    source: bytes, position: int, path_length: int, data_length: int
+) -> tuple[str, bytes | None, int]:
+    """Path, data, and what comes after them."""
+    middle = position + path_length
+    path = source[position:middle].decode()
+    if data_length == _NO_DATA:
+        return path, None, middle
+    end = middle + data_length
+    return path, source[middle:end], end
 
 
 def encode_snapshot_start(zxid: int, count: int) -> bytes:
@@ -165,7 +157,8 @@ def encode_snapshot_start(zxid: int, count: int) -> bytes:
 def encode_node(path: str, node: Node) -> bytes:
     """One node of a snapshot."""
     data, *numbers = node
-    return _NODE.pack(*numbers) + _encode_path(path) + _encode_data(data)
+    text = path.encode()
+    return _NODE.pack(*numbers, len(text), _length(data)) + text + (data or b"")
 
 
 def encode_snapshot_end(before: bytes) -> bytes:
@@ -173,20 +166,20 @@ def encode_snapshot_end(before: bytes) -> bytes:
     return _CRC.pack(crc32c(before))
 
 
-def decode_snapshot(snapshot: memoryview) -> tuple[int, Iterator[tuple[str, Node]]]:
+def decode_snapshot(snapshot: bytes) -> tuple[int, Iterator[tuple[str, Node]]]:
     """The last transaction in a snapshot and its nodes; Corrupt when it is not whole."""
     end = len(snapshot) - _CRC.size
     start = len(SNAPSHOT_HEADER)
-    if bytes(snapshot[:start]) != SNAPSHOT_HEADER:
+    if snapshot[:start] != SNAPSHOT_HEADER or end < start + _COUNTS.size:
         raise Corrupt("not a snapshot of a version that this Kavka reads")
-    if _CRC.unpack_from(snapshot, end) != (crc32c(snapshot[:end]),):
+    if _CRC.unpack_from(snapshot, end) != (crc32c(memoryview(snapshot)[:end]),):
         raise Corrupt("the snapshot's checksum is wrong")
-    reader = _Reader(snapshot, start)
-    zxid, count = reader.take(_COUNTS)
-    return zxid, (_decode_node(reader) for _ in range(count))
+    zxid, count = _COUNTS.unpack_from(snapshot, start)
+    return zxid, _decode_nodes(snapshot, start + _COUNTS.size, count)
 
 
-def _decode_node(reader: _Reader) -> tuple[str, Node]:
-    numbers = reader.take(_NODE)
-    path = reader.take_path()
-    return path, Node(reader.take_data(), *numbers)
+def _decode_nodes(snapshot: bytes, position: int, count: int) -> Iterator[tuple[str, Node]]:
+    for _ in range(count):
+        *numbers, path_length, data_length = _NODE.unpack_from(snapshot, position)
+        path, data, position = _take(snapshot, position + _NODE.size, path_length, data_length)
+        yield path, Node(data, *numbers)

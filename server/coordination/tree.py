@@ -98,6 +98,8 @@ class _Step:
     """A transaction under way: how to take it back, and what it has to tell."""
 
     by: Transaction
+    quiet: bool
+    """Whether nobody asks for results and events: the tree is being loaded."""
     undo: list[tuple[str, Node | None]] = field(default_factory=list)
     """Each node before it was touched, None for one that was not there."""
     events: list[WatchEvent] = field(default_factory=list)
@@ -124,34 +126,18 @@ class Tree:
 
     def get(self, path: str) -> Znode:
         """Data and Stat, or NoNode."""
-        return Znode(self._node(path).data, self.stat(path))
+        node = self._node(path)
+        return Znode(node.data, self._stat(path, node))
 
     def exists(self, path: str) -> Stat | None:
         """Stat, or None where there is no node."""
-        return self.stat(path) if path in self._nodes else None
+        node = self._nodes.get(path)
+        return None if node is None else self._stat(path, node)
 
     def children(self, path: str) -> list[str]:
         """Names of the children, sorted, or NoNode."""
         self._node(path)
         return sorted(self._children.get(path, ()))
-
-    def stat(self, path: str) -> Stat:
-        """A node's Stat, or NoNode."""
-        node = self._node(path)
-        count = len(self._children.get(path, ()))
-        return Stat(
-            czxid=node.czxid,
-            mzxid=node.mzxid,
-            pzxid=node.pzxid,
-            ctime=node.ctime,
-            mtime=node.mtime,
-            version=node.version,
-            # one up a creation and one up a deletion, of which there were created - count
-            cversion=2 * node.children_created - count,
-            ephemeral_owner=node.ephemeral_owner,
-            data_length=len(node.data or b""),
-            num_children=count,
-        )
 
     def ephemerals(self) -> list[int]:
         """Sessions that own nodes, in the order in which they made their first."""
@@ -167,9 +153,12 @@ class Tree:
         if path != ROOT:
             self._attach(path, node)
 
-    def execute(self, transaction: Transaction) -> Outcome:
-        """Do all operations or none. MultiFailed says which one could not be done and why."""
-        step = _Step(transaction)
+    def execute(self, transaction: Transaction, *, quiet: bool = False) -> Outcome:
+        """Do all operations or none. MultiFailed says which one could not be done and why.
+
+        If `quiet`, the results are None and events are left out.
+        """
+        step = _Step(transaction, quiet)
         results: list[OpResult] = []
         for index, op in enumerate(transaction.ops):
             try:
@@ -198,28 +187,27 @@ class Tree:
             self._remove(op.path, step)
         return None
 
-    def _set(self, op: SetData, step: _Step) -> Stat:
-        node, by = self._expect(op.path, op.version), step.by
-        self._put(
-            op.path,
-            Node(
-                op.data,
-                node.czxid,
-                by.zxid,
-                node.pzxid,
-                node.ctime,
-                by.time_ms,
-                node.version + 1,
-                node.children_created,
-                node.ephemeral_owner,
-            ),
-            step,
+    def _set(self, op: SetData, step: _Step) -> Stat | None:
+        before, by = self._expect(op.path, op.version), step.by
+        node = Node(
+            op.data,
+            before.czxid,
+            by.zxid,
+            before.pzxid,
+            before.ctime,
+            by.time_ms,
+            before.version + 1,
+            before.children_created,
+            before.ephemeral_owner,
         )
+        self._put(op.path, node, step)
+        if step.quiet:
+            return None
         step.events.append(WatchEvent(WatchKind.DATA_CHANGED, op.path))
-        return self.stat(op.path)
+        return self._stat(op.path, node)
 
-    def _create(self, op: Create, step: _Step) -> Created:
-        if not _is_path(op.path + "1" if op.sequential else op.path):
+    def _create(self, op: Create, step: _Step) -> Created | None:
+        if not step.quiet and not _is_path(op.path + "1" if op.sequential else op.path):
             raise BadArguments(op.path)
         parent_path = parent_of(op.path)
         parent = self._nodes.get(parent_path)
@@ -232,11 +220,14 @@ class Tree:
             raise NoChildrenForEphemerals(path)
         zxid, now_ms, session_id, _ = step.by
         owner = session_id if op.ephemeral else NO_SESSION
-        self._put(path, Node(op.data, zxid, zxid, zxid, now_ms, now_ms, 0, 0, owner), step)
+        node = Node(op.data, zxid, zxid, zxid, now_ms, now_ms, 0, 0, owner)
+        self._put(path, node, step)
         self._tell_parent(parent_path, step, created=1)
+        if step.quiet:
+            return None
         step.events.append(WatchEvent(WatchKind.CREATED, path))
         step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
-        return Created(path, self.stat(path))
+        return Created(path, self._stat(path, node))
 
     def _remove(self, path: str, step: _Step) -> None:
         step.undo.append((path, self._detach(path)))
@@ -263,6 +254,15 @@ class Tree:
             ),
             step,
         )
+
+    def _stat(self, path: str, node: Node) -> Stat:
+        data, czxid, mzxid, pzxid, ctime, mtime, version, children_created, owner = node
+        children = self._children.get(path)
+        count = 0 if children is None else len(children)
+        # one up a creation and one up a deletion, of which there were created - count
+        cversion = 2 * children_created - count
+        size = 0 if data is None else len(data)
+        return Stat(czxid, mzxid, pzxid, ctime, mtime, version, cversion, owner, size, count)
 
     def _node(self, path: str) -> Node:
         node = self._nodes.get(path)

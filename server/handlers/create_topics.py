@@ -6,6 +6,7 @@ resulting settings in the answer (KIP-525). The answer comes when this broker se
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -22,7 +23,7 @@ _RAFT_METADATA_TOPIC: Final = "__cluster_metadata"
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     answers = {topic.name: TopicResponse(topic.name) for topic in request.topics}
-    names = [topic.name for topic in request.topics]
+    times_named = Counter(topic.name for topic in request.topics)
     if not broker.controller.is_active:
         for answer in answers.values():
             answer.error_code = ErrorCode.NOT_CONTROLLER
@@ -31,16 +32,30 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         if name == _RAFT_METADATA_TOPIC:
             answer.error_code = ErrorCode.INVALID_REQUEST
             answer.error_message = f"Creation of internal topic {name} is prohibited."
-        elif names.count(name) > 1:
+        elif times_named[name] > 1:
             answer.error_code = ErrorCode.INVALID_REQUEST
             answer.error_message = "Found multiple entries for this topic."
         elif not _may_create(broker, context, name):
             answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answer.error_message = "Authorization failed."
+    _check_assignments(request, answers)
     wanted = [t for t in request.topics if answers[t.name].error_code == ErrorCode.NONE]
     if not wanted:
         return CreateTopicsResponse(list(answers.values()))
     return _create(broker, context, request, wanted, answers)
+
+
+def _check_assignments(request: Any, answers: dict[str, TopicResponse]) -> None:
+    """A partition that is assigned twice can't be told to the controller."""
+    for topic in request.topics:
+        answer = answers[topic.name]
+        times = Counter(assignment.partition_index for assignment in topic.assignments)
+        twice = [index for index, count in times.items() if count > 1]
+        if twice and answer.error_code == ErrorCode.NONE:
+            answer.error_code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            answer.error_message = (
+                f"Found multiple manual partition assignments for partition {twice[0]}"
+            )
 
 
 def _may_create(broker: Broker, context: RequestContext, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from kavka.wire.apis.delete_topics import (
     TopicResponse,
     asked_topics,
 )
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ErrorCode
 
 _DISABLED_SINCE: Final = 3
 
@@ -26,13 +27,41 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         newer = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
         return API.error_response(request, code, context.version)
-    asked = asked_topics(request, context.version)
-    if any(name is not None and topic_id is not None for name, topic_id in asked):
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    answers = [_check(broker, context, name, topic_id) for name, topic_id in asked]
+    answers = _answers(broker, context, asked_topics(request, context.version))
     if all(answer.error_code for answer in answers):
         return DeleteTopicsResponse(answers)
     return _delete(broker, request.timeout_ms, answers)
+
+
+def _answers(
+    broker: Broker, context: RequestContext, asked: list[tuple[str | None, UUID | None]]
+) -> list[TopicResponse]:
+    """An answer to each topic, once; one that is named twice, or by name and id, is refused."""
+    image = broker.metadata.image
+    times = Counter(asked)
+    answers = []
+    for (name, topic_id), count in times.items():
+        known = None if name is None else image.topics.get(name)
+        if name is not None and topic_id is not None:
+            answer = _invalid(name, topic_id, "You may not specify both topic name and topic id.")
+        elif name is None and topic_id is None:
+            answer = _invalid(None, None, "Neither topic name nor id were specified.")
+        elif count > 1:
+            kind = "id" if name is None else "name"
+            answer = _invalid(name, topic_id, f"Duplicate topic {kind}.")
+        elif known is not None and (None, known.topic_id) in times:
+            message = "The provided topic name maps to an ID that was already supplied."
+            answer = _invalid(name, known.topic_id, message)
+        elif topic_id is not None and (image.names_by_id.get(topic_id), None) in times:
+            continue  # answered under its name
+        else:
+            answer = _check(broker, context, name, topic_id)
+        answers.append(answer)
+    return answers
+
+
+def _invalid(name: str | None, topic_id: UUID | None, message: str) -> TopicResponse:
+    return TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message)
 
 
 def _check(

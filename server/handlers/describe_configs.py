@@ -7,6 +7,7 @@ groups, which are answered INVALID_REQUEST.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -24,6 +25,9 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 TOPIC: Final = 2
 BROKER: Final = 4
+
+_integer: Final = re.compile("[+-]?[0-9]{1,10}").fullmatch
+"""As Java reads one; Python would also take spaces and underscores."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeConfigsResponse:
@@ -48,7 +52,7 @@ def _resource(
     synonyms = context.version >= 1 and request.include_synonyms
     documentation = context.version >= 3 and request.include_documentation
     return ResourceResponse(
-        kind, name, 0, None, [_config(entry, synonyms, documentation) for entry in entries]
+        kind, name, 0, "", [_config(entry, synonyms, documentation) for entry in entries]
     )
 
 
@@ -72,13 +76,11 @@ def _broker(
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not name:
         return describe.broker_default_entries(names=keys)
-    try:
-        broker_id = int(name)
-    except ValueError:
+    if not _integer(name):
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-        ) from None
-    if broker_id != broker.broker_id:
+        )
+    if int(name) != broker.broker_id:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.broker_id} or empty string, "

@@ -201,7 +201,9 @@ class _Fetch:
             partitions.append(part.answer)
             if part.answer.current_leader is not None:
                 leaders[part.answer.current_leader.leader_id] = None
-        return FetchResponse(topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ())
+        return FetchResponse(
+            topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()
+        )
 
     def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
         """Where the leaders are that the answer names."""

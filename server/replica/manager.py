@@ -6,6 +6,7 @@ runs on the loop, and from check to apply nothing waits; fsync goes through `Job
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Final
@@ -110,6 +111,7 @@ class ReplicaManager:
         self._tasks = tasks
         self._jobs = jobs
         self._replicas: dict[tuple[str, int], Replica] = {}
+        self._flushes: dict[asyncio.Task[None], None] = {}
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._replicas.values()))
@@ -147,8 +149,11 @@ class ReplicaManager:
 
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
         """A partition whose log can't be written is served no more (until a restart)."""
+        if replica.offline:
+            return
         replica.offline = True
-        self.logs.fail(replica.log)
+        if self.logs.get(*replica.key) is replica.log:  # it may have been deleted meanwhile
+            self.logs.fail(replica.log)
         logger.error("%s-%d is offline, its log failed: %s", *replica.key, failure)
         self.purgatory.changed(replica.key)
 
@@ -156,7 +161,9 @@ class ReplicaManager:
         """Bring a log to the disk, one fsync at a time a partition."""
         if not replica.flushing and not replica.offline:
             replica.flushing = True
-            self._tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
+            task = self._tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
+            self._flushes[task] = None
+            task.add_done_callback(self._flushes.pop)
 
     async def _flush(self, replica: Replica) -> None:
         try:
@@ -171,6 +178,10 @@ class ReplicaManager:
             self.storage_failed(replica, failure)
         finally:
             replica.flushing = False
+
+    async def flushed(self) -> None:
+        """Wait until no flush is under way."""
+        await asyncio.gather(*self._flushes, return_exceptions=True)
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         """What `replication-offset-checkpoint` holds."""

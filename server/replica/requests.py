@@ -9,7 +9,8 @@ import logging
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.seams import Tasks
+from kavka.log.fs import FileSystem
+from kavka.seams import Jobs, Tasks
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.controller.messages import (
     EPOCH_DURING_DELETE,
@@ -46,14 +47,18 @@ class ControllerRequests:
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
         high_watermarks: dict[tuple[str, int], int],
+        fs: FileSystem,
         tasks: Tasks,
+        jobs: Jobs,
     ) -> None:
         self._settings = settings
         self._replicas = replicas
         self._metadata = metadata
         self._topic_configs = topic_configs
         self._high_watermarks = high_watermarks
+        self._fs = fs
         self._tasks = tasks
+        self._jobs = jobs
         self._controller_epoch = -1
 
     def _is_stale(self, controller_epoch: int) -> bool:
@@ -151,7 +156,26 @@ class ControllerRequests:
             if any(state.delete_partition for state in topic.partition_states):
                 self._topic_configs.forget(topic.topic_name)
             await self._tasks.sleep(0)
+        await self._make_deletions_last(request, errors)
         return StopReplicaResponse(ErrorCode.NONE, errors)
+
+    async def _make_deletions_last(
+        self, request: StopReplica, errors: dict[TopicPartition, ErrorCode]
+    ) -> None:
+        """The controller forgets a topic after our answer: a power cut may not bring its logs
+        back then, which would be in the way of a new topic of the name."""
+        deleted = [
+            TopicPartition(topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+            if state.delete_partition
+        ]
+        try:
+            for directory in self._replicas.logs.directories if deleted else ():
+                await self._jobs.run(self._fs.sync_dir, directory)
+        except OSError as failure:
+            logger.error("deletions may not last: %s", failure)
+            errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
         replica = self._replicas.find(topic, state.partition_index)
@@ -159,6 +183,8 @@ class ControllerRequests:
             epoch = state.leader_epoch
             if epoch != EPOCH_DURING_DELETE and epoch < replica.partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
+            if replica.offline and state.delete_partition:
+                return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay: after a restart, perhaps
             self._replicas.remove(topic, state.partition_index)
         if state.delete_partition:
             logs = self._replicas.logs

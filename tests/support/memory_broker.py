@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from kavka.log.memfs import MemFs
+from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
 from kavka.server.replica.manager import Replica
@@ -132,7 +133,6 @@ class MemoryBroker:
         self.fs = fs or MemFs()
         self.clock = VirtualClock()
         self.random = random.Random(seed)
-        self.log_errors_expected = False
         self._new_life()
 
     def _new_life(self) -> None:
@@ -234,10 +234,8 @@ class MemoryBroker:
         timeout_ms: int = 30_000,
     ) -> Any:
         """Write to one partition; its answer."""
-        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
-        answer = await self.ask(
-            "Produce", version, acks=acks, timeout_ms=timeout_ms, topic_data=data
-        )
+        request = producing({(topic, partition): records}, acks=acks, timeout_ms=timeout_ms)
+        answer = await self.ask("Produce", version, **request)
         return answer.responses[0].partition_responses[0]
 
     async def fetch(
@@ -298,6 +296,13 @@ class MemoryBroker:
 
     # -- looking inside -------------------------------------------------------------------
 
+    @property
+    def parts(self) -> Broker:
+        """The broker as its handlers see it."""
+        connection: Any = self.client.transport.get_protocol()
+        found: Broker = connection._dispatcher._broker
+        return found
+
     def replicas(self) -> list[Replica]:
         """What the broker hosts."""
         return list(self.instance._replicas or ())
@@ -305,6 +310,32 @@ class MemoryBroker:
     def replica(self, topic: str = "t", partition: int = 0) -> Replica:
         """One of them."""
         return next(one for one in self.replicas() if one.key == (topic, partition))
+
+
+def producing(
+    records: Mapping[tuple[str, int], bytes | bytearray | None],
+    *,
+    acks: int = -1,
+    timeout_ms: int = 30_000,
+    topic_ids: Mapping[str, UUID] | None = None,
+) -> dict[str, Any]:
+    """A Produce request of a batch for each (topic, partition)."""
+    ids = topic_ids or {}
+    return {
+        "acks": acks,
+        "timeout_ms": timeout_ms,
+        "topic_data": [
+            {
+                "name": topic,
+                "topic_id": ids.get(topic),
+                "partition_data": [
+                    {"index": partition, "records": batch}
+                    for partition, batch in partitions.items()
+                ],
+            }
+            for topic, partitions in by_topic(records).items()
+        ],
+    }
 
 
 def fetching(
@@ -398,4 +429,4 @@ def _collect_lost_failures() -> list[Any]:
     return lost
 
 
-__all__ = ["Client", "MemoryBroker", "fetching", "scenario", "until"]
+__all__ = ["Client", "MemoryBroker", "fetching", "producing", "scenario", "until"]

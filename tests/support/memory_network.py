@@ -55,6 +55,9 @@ class MemoryTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high == 0, "the broker wants to know when all is written"
 
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
     def is_closing(self) -> bool:
         return self._closing
 

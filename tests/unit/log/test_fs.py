@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,21 +117,36 @@ def test_a_lock_keeps_a_second_one_out_until_it_is_released(place: Place) -> Non
     fs.lock(f"{directory}/.lock").release()
 
 
+LOCK_IT = """
+import sys
+from kavka.log.fs import OsFs
+try:
+    OsFs().lock(sys.argv[1])
+except BlockingIOError:
+    print("refused")
+else:
+    print("locked")
+"""
+
+
 def _lock_in_another_process(path: str) -> str:
-    try:
-        OsFs().lock(path)
-    except BlockingIOError:
-        return "refused"
-    return "locked"
+    done = subprocess.run(
+        [sys.executable, "-c", LOCK_IT, path],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     held = OsFs().lock(path)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(_lock_in_another_process, (path,)) == "refused"
-        held.release()
-        assert pool.apply(_lock_in_another_process, (path,)) == "locked"
+    assert _lock_in_another_process(path) == "refused"
+    held.release()
+    assert _lock_in_another_process(path) == "locked"
 
 
 def test_a_file_is_closed_with_its_last_reference(tmp_path: Path) -> None:

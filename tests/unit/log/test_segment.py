@@ -223,16 +223,23 @@ def test_a_damaged_log_is_told_with_its_place() -> None:
     assert again.size == segment.size, "nothing is thrown away"
 
 
-def test_complete_adds_what_was_lost_of_the_time_index() -> None:
+def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 7)
     again = reopened(segment)
-    path = segment.path_of(".timeindex")
-    whole = fs.read_bytes(path)
-    fs.open(path).truncate(len(whole) - 12)
-    again.complete()
-    assert fs.read_bytes(path) == whole
+    path, times = segment.path, segment.path_of(".timeindex")
+    whole, whole_times = fs.read_bytes(path), fs.read_bytes(times)
+    fs.open(times).truncate(len(whole_times) - 12)
+    again.end_at(BASE + 14)
+    assert fs.read_bytes(times) == whole_times
     assert again.max_timestamp == (BASE + 12) * STEP_MS
+    fs.open(path).pwrite(bytes(50), len(whole))
+    longer = Segment(again._disk, "/d", BASE, len(whole) + 50, logs.settings())
+    longer.end_at(BASE + 14)
+    assert longer.size == len(whole)
+    assert (fs.read_bytes(path), fs.read_bytes(times)) == (whole, whole_times)
+    longer.end_at(BASE + 20)
+    assert longer.size == len(whole), "there is a gap behind it"
 
 
 def test_files_are_closed_and_opened_as_needed() -> None:

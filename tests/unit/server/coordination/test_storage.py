@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kavka.log.memfs import MemFs
-from kavka.server.coordination import embedded, storage
+from kavka.server.coordination import storage
 from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
 
@@ -104,12 +104,12 @@ def test_a_damaged_snapshot_stops_the_start() -> None:
 
 def test_a_snapshot_with_the_log_from_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Power went off after the snapshot was there and before the log was begun anew."""
-    monkeypatch.setattr(embedded, "LOG_BYTES_MAX", 0)
+    monkeypatch.setattr(storage, "LOG_BYTES_MAX", 0)
 
     async def run() -> None:
         fs, _ = await disk_with_transactions()
         snapshot = fs.read_bytes(SNAPSHOT)
-        monkeypatch.setattr(embedded, "LOG_BYTES_MAX", 1 << 20)
+        monkeypatch.setattr(storage, "LOG_BYTES_MAX", 1 << 20)
         fs, _ = await disk_with_transactions()
         log = fs.read_bytes(LOG)
         assert await names_on(disk_with(log, snapshot)) == ["0", "1", "2", "3", "4"]
