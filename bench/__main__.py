@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = measure(names, Path(scratch), helper, options, arguments.only)
     print()
     print(report.table(found.get("kavka"), found.get("apache")))
-    print()
+    print(f"{report.DISTURBED}\n")
     for results in found.values():
         print(*report.summary(results), sep="\n")
     if "kavka" in found and (misses := report.missed(found["kavka"])):

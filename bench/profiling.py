@@ -19,7 +19,7 @@ from bench.run import Run
 
 TOP_LINES: Final = 30
 TOP_PARTS: Final = 8
-SAMPLES_PER_S: Final = 999
+SAMPLES_PER_S: Final = 4999
 WAIT_S: Final = 10.0
 REPORT_TIMEOUT_S: Final = 60
 

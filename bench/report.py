@@ -10,15 +10,20 @@ from bench.measures import SECTIONS, Measure
 from bench.run import Results
 
 NOTHING: Final = "–"
+DISTURBED_CORES: Final = 0.25
+DISTURBED: Final = (
+    f"*: meanwhile others used more than {DISTURBED_CORES} cores (median of the runs)"
+)
 HEADINGS: Final = ("measure", "Kavka", "Apache Kafka", "ratio", "aim", "met")
 
 
 def table(kavka: Results | None, apache: Results | None) -> str:
-    """Markdown. A cell is the median of the rounds, with the range where there were several."""
+    """Markdown. A cell is the median of the rounds, with the range where there were several;
+    a star says that the machine was not ours alone."""
     rows: list[Sequence[str]] = [HEADINGS]
     for section in SECTIONS:
         lines = [
-            _row(measure, _values(kavka, measure), _values(apache, measure))
+            _row(measure, kavka, apache)
             for measure in section.measures
             if _values(kavka, measure) or _values(apache, measure)
         ]
@@ -53,13 +58,15 @@ def _values(results: Results | None, measure: Measure) -> Sequence[float]:
     return results.values.get(measure.key, ()) if results else ()
 
 
-def _row(measure: Measure, kavka: Sequence[float], apache: Sequence[float]) -> tuple[str, ...]:
+def _row(measure: Measure, kavka: Results | None, apache: Results | None) -> tuple[str, ...]:
+    ours, theirs = _values(kavka, measure), _values(apache, measure)
     ratio = met = NOTHING
-    if kavka and apache and (theirs := statistics.median(apache)):
-        ratio = f"{statistics.median(kavka) / theirs:.2f}"
-    if kavka and measure.aim is not None:
-        met = _verdict(measure, statistics.median(kavka))
-    return (measure.label, _cell(kavka), _cell(apache), ratio, _bound(measure), met)
+    if ours and theirs and (divisor := statistics.median(theirs)):
+        ratio = f"{statistics.median(ours) / divisor:.2f}"
+    if ours and measure.aim is not None:
+        met = _verdict(measure, statistics.median(ours))
+    cells = (_cell(each, measure) for each in (kavka, apache))
+    return (measure.label, *cells, ratio, _bound(measure), met)
 
 
 def _verdict(measure: Measure, median: float) -> str:
@@ -79,13 +86,22 @@ def _bound(measure: Measure) -> str:
     return f"{sign} {_number(measure.aim)}{stretch}"
 
 
-def _cell(values: Sequence[float]) -> str:
-    if not values:
+def _cell(results: Results | None, measure: Measure) -> str:
+    values = _values(results, measure)
+    if not results or not values:
         return NOTHING
+    mark = "*" if _others(results, measure) > DISTURBED_CORES else ""
     median = _number(statistics.median(values))
     if len(values) == 1:
-        return median
-    return f"{median} ({_number(min(values))}–{_number(max(values))})"
+        return median + mark
+    return f"{median} ({_number(min(values))}–{_number(max(values))}){mark}"
+
+
+def _others(results: Results, measure: Measure) -> float:
+    """Cores that others used in the stage behind a row, which its key begins with."""
+    stage = measure.key.rpartition(".")[0]
+    used = [load.others for load in results.loads if load.stage == stage]
+    return statistics.median(used) if used else 0.0
 
 
 def _number(value: float) -> str:

@@ -372,7 +372,8 @@ class PartitionLog:
     # --- cut
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the records at `offset` and above; the end offset becomes `offset`.
+        """Drop the records at `offset` and above; the end offset becomes `offset`. Waits for the
+        disk when there are any.
 
         The recovery point goes back too and has to reach its checkpoint before the next append
         (`LogManager.truncate` sees to it), else new records would pass for flushed ones.

@@ -269,7 +269,7 @@ class _Loader:
             size,
             end,
         )
-        segment.repair()
+        segment.cut_rest()
         return False, end
 
     def _drop(self, slot: int) -> None:

@@ -162,6 +162,10 @@ class Segment:
             self._first_timestamp = max_timestamp
         self._since_entry += size
 
+    def cut_rest(self) -> None:
+        """Drop what lies behind the last good batch; waits for the disk."""
+        self._cut(self.size)
+
     def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Index a batch that is in the file already, as `append` would have; see `start_over`."""
         if self.offsets.crowded:
@@ -189,6 +193,13 @@ class Segment:
         """Cut what a failed `append` may have left behind the last batch."""
         self.file.truncate(self.size)
 
+    def _cut(self, size: int) -> None:
+        """Drop the batches from byte `size` on, so that a power cut can't bring one of them back
+        behind a batch that takes the place of those before it; waits for the disk."""
+        self.size = size
+        self.file.truncate(size)
+        self.file.sync()
+
     def write_indexes(self) -> None:
         """Bring the index files up to date, without fsync."""
         self.offsets.write()
@@ -208,13 +219,12 @@ class Segment:
         self._disk.files.drop(self)
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that holds `offset` on."""
+        """Drop the batches from the one that holds `offset` on; waits for the disk."""
         extent = self.find(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
         if extent is not None:
-            self.file.truncate(extent.position)
-            self.size = extent.position
+            self._cut(extent.position)
         self._since_entry = 0
         self._note_fullness()
         self._look_up_timestamps()
@@ -230,8 +240,7 @@ class Segment:
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
             if end < self.size:
-                self.size = end
-                self.repair()
+                self._cut(end)
         self._look_up_timestamps()
         self.seal()
 
@@ -406,7 +415,8 @@ class Segment:
         self._disk.fs.sync_dir(self.directory)
 
     def start_over(self) -> None:
-        """Forget size and indexes; `index` is going to be called for each batch that is good."""
+        """Forget size and indexes; `index` is going to be called for each batch that is good,
+        and `seal` and `cut_rest` at the end."""
         self._create_indexes()
         self.size = 0
 

@@ -116,13 +116,22 @@ def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicI
     known: tuple[PartitionImage, ...] = ()
     if before is not None and before.topic_id == state.topic_id:
         known = before.partitions  # else it was made anew under the same name
-    changes = {
-        partition.partition_index: partition for partition in state.partition_states
-    }
-    if list(changes) == list(range(len(known), len(known) + len(changes))):
-        # A big topic comes in parts: the next part goes at the end.
-        partitions = {
+    if all(
+        partition.partition_index == index and partition.leader != LEADER_DURING_DELETE
+        for index, partition in enumerate(state.partition_states, start=len(known))
+    ):  # the next part of a big topic
+        known += tuple(map(_partition, state.partition_states))
+        return TopicImage(state.topic_name, state.topic_id, known)
     partitions = {image.partition: image for image in known}
+    for partition in state.partition_states:
+        if partition.leader == LEADER_DURING_DELETE:
+            partitions.pop(partition.partition_index, None)
+        else:
+            partitions[partition.partition_index] = _partition(partition)
+    in_order = tuple(partitions[index] for index in sorted(partitions))
+    return TopicImage(state.topic_name, state.topic_id, in_order)
+
+
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
     return PartitionImage(
         partition=state.partition_index,

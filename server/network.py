@@ -44,7 +44,8 @@ class SocketNetwork:
         self._send_bytes = send_bytes
 
     async def bind(self, host: str, port: int) -> SocketListening:
-        family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
+        every_family = not host and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if ":" in host or every_family else socket.AF_INET
         bound = socket.socket(family, socket.SOCK_STREAM)
         try:
             self._prepare(bound)
@@ -59,7 +60,7 @@ class SocketNetwork:
 
     async def _resolve(self, host: str, family: int) -> str:
         if not host:
-            return "::"  # every interface, of both families
+            return "::" if family == socket.AF_INET6 else "0.0.0.0"  # every interface
         found = await self._loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
         return str(found[0][4][0])
 

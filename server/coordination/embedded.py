@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -144,7 +145,7 @@ class Embedded:
         return self._write(Delete(path, version))
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        return self._answer(lambda: self._apply(ops))
+        return self._answer(lambda: self._request(ops))
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
         def read() -> Znode:
@@ -177,8 +178,10 @@ class Embedded:
 
     async def close(self) -> None:
         if not self._expired:
-            await self._answer(lambda: self._apply([CloseSession(self.session_id)]))
+            closing = self._answer(lambda: self._apply([CloseSession(self.session_id)]))
             self._expired = True
+            with suppress(ConnectionLost):  # reported where it happened
+                await closing
         if self._flusher is not None:
             await self._flusher
         self._storage.close()
@@ -186,16 +189,19 @@ class Embedded:
     def _write(self, op: Op) -> Awaitable[Any]:
         def write() -> OpResult:
             try:
-                return self._apply([op])[0]
+                return self._request([op])[0]
             except MultiFailed as failed:
                 raise failed.cause from None
 
         return self._answer(write)
 
-    def _apply(self, ops: Sequence[TreeOp]) -> list[OpResult]:
-        """Let a transaction take effect in memory, and see to it that it gets to the disk."""
+    def _request(self, ops: Sequence[Op]) -> list[OpResult]:
         if self._gathering.transactions_bytes > PENDING_BYTES_MAX:
             raise Overloaded
+        return self._apply(ops)
+
+    def _apply(self, ops: Sequence[TreeOp]) -> list[OpResult]:
+        """Let a transaction take effect in memory, and see to it that it gets to the disk."""
         transaction = Transaction(
             self._tree.zxid + 1, self._clock.now_ms(), self.session_id, tuple(ops)
         )

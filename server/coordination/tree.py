@@ -37,6 +37,9 @@ from kavka.server.coordination.api import (
 
 ROOT: Final = "/"
 
+PATH_CHARACTERS_MAX: Final = 16_000
+"""Far beyond any that Kafka makes, and short enough for the log's two bytes of length."""
+
 _component = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+"
 _is_path = re.compile(rf"/(?:{_component}(?:/{_component})*)?").fullmatch
 
@@ -207,8 +210,8 @@ class Tree:
         return self._stat(op.path, node)
 
     def _create(self, op: Create, step: _Step) -> Created | None:
-        if not step.quiet and not _is_path(op.path + "1" if op.sequential else op.path):
-            raise BadArguments(op.path)
+        if not step.quiet:
+            _check_path(op)
         parent_path = parent_of(op.path)
         parent = self._nodes.get(parent_path)
         if parent is None:
@@ -323,6 +326,12 @@ class Tree:
         owned = {(path, owner) for owner, paths in self._ephemerals.items() for path in paths}
         owners = {(path, node.ephemeral_owner) for path, node in self._nodes.items()}
         assert owned == {(path, owner) for path, owner in owners if owner != NO_SESSION}
+
+
+def _check_path(op: Create) -> None:
+    path = op.path + "1" if op.sequential else op.path
+    if len(path) > PATH_CHARACTERS_MAX or not _is_path(path):
+        raise BadArguments(op.path)
 
 
 def _drop(table: dict[K, dict[str, None]], key: K, name: str) -> None:

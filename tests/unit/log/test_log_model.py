@@ -206,9 +206,6 @@ class LogModel(RuleBasedStateMachine):
         self.broker.logs.truncate(self.log, offset)
         self.cut(offset)
         self.broker.logs.purge()
-        # a cut that was not flushed may be undone by a power cut, as Apache Kafka's; leader
-        # epochs sort that out
-        self.flush()
 
     # --- ends and beginnings
 

@@ -89,6 +89,14 @@ def test_updates_add_up() -> None:
     assert first.topics["a"].partitions == (image(0), image(1)), "an image does not change"
 
 
+def test_a_big_topic_comes_in_parts() -> None:
+    cache = MetadataCache("cluster")
+    for indexes in ([0, 1], [2], [3, 4], [4], [6], [7], [5]):
+        cache.apply(update(("a", ID_A, [state(index) for index in indexes])))
+    cache.apply(update(("a", ID_A, [])))
+    assert cache.image.topics["a"].partitions == tuple(image(index) for index in range(8))
+
+
 def test_a_partition_without_a_leader_stays_in_sight() -> None:
     cache = MetadataCache("cluster")
     cache.apply(update(("a", ID_A, [state(0, leader=NO_LEADER)])))

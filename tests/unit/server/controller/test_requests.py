@@ -46,7 +46,7 @@ def cluster() -> ClusterState:
     b0 = Partition((2,))
     b0.state, b0.version, b0.mzxid = PartitionState(2, 1, (2,), 5), 3, 450
     state.topics["a"] = Topic("a", ID_A, {0: a0, 1: a1})
-    state.topics["b"] = Topic("b", ID_B, {0: b0}, deleting=True)
+    state.topics["b"] = Topic("b", ID_B, {0: b0}, deleting=True, undeleted={0: None})
     state.check_invariants()
     return state
 

@@ -35,6 +35,9 @@ def on_a_cluster(body: Body, **settings: Any) -> None:
         cluster = ControlledCluster(**settings)
         await cluster.start()
         await body(cluster)
+        cluster.session._tree.check_invariants()
+        if cluster.controller._reign is not None:
+            cluster.controller._reign.cluster.check_invariants()
 
     asyncio.run(run())
 

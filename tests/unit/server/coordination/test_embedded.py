@@ -178,6 +178,19 @@ def test_a_disk_that_fails_ends_the_session(op: str) -> None:
     asyncio.run(run())
 
 
+def test_a_disk_that_fails_at_the_end_does_not_hold_up_the_end() -> None:
+    async def run() -> None:
+        fs = new_fs()
+        session = await open_on(fs)
+        await session.create("/e", ephemeral=True)
+        fs.faults.append(Fault("sync", storage.LOG_NAME))
+        await session.close()
+        fs.kill()
+        assert await (await open_on(fs)).children("/") == []
+
+    asyncio.run(run())
+
+
 def test_ephemerals_die_with_the_process() -> None:
     async def run() -> None:
         fs = new_fs()
@@ -242,13 +255,12 @@ def test_a_long_log_becomes_a_snapshot(power_cut: bool, monkeypatch: pytest.Monk
     async def run() -> None:
         fs = new_fs()
         session = await open_on(fs)
-        begun_anew, before = 0, 0
+        begun_anew, size = 0, 0
         for number in range(60):
             await session.create(f"/{number}", bytes(100))
             await settle()
-            size = fs.size(f"/data/{storage.LOG_NAME}")
+            before, size = size, fs.size(f"/data/{storage.LOG_NAME}")
             begun_anew += size < before
-            before = size
         snapshot_size = fs.size(f"/data/{storage.SNAPSHOT_NAME}")
         assert begun_anew == 2, "at 2,000 bytes and when it was as long as the snapshot"
         assert size < snapshot_size

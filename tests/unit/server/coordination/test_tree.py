@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kavka.server.coordination.api import (
     ANY_VERSION,
+    BadArguments,
     BadVersion,
     Check,
     CoordinationError,
@@ -29,6 +30,7 @@ from kavka.server.coordination.api import (
     WatchKind,
 )
 from kavka.server.coordination.tree import (
+    PATH_CHARACTERS_MAX,
     CloseSession,
     Transaction,
     Tree,
@@ -214,6 +216,17 @@ def test_the_root_is_its_own_parent() -> None:
 
 def one(tree: Tree, *ops: TreeOp, session: int = 7) -> list[WatchEvent]:
     return tree.execute(Transaction(tree.zxid + 1, 0, session, ops)).events
+
+
+def test_paths_have_a_limit() -> None:
+    tree = Tree()
+    longest = "/" + "a" * (PATH_CHARACTERS_MAX - 1)
+    one(tree, Create(longest))
+    for too_long in (Create(longest + "a"), Create(longest, sequential=True)):
+        with pytest.raises(MultiFailed) as failure:
+            one(tree, too_long)
+        assert type(failure.value.cause) is BadArguments
+    assert len(tree) == 2
 
 
 def test_events_tell_what_happened_in_order() -> None:
