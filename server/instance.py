@@ -6,7 +6,7 @@ The order of both is on this page. `kavka start` runs one in a process of its ow
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kavka.log.directory import Meta
 from kavka.log.fs import FileSystem
@@ -19,7 +19,7 @@ from kavka.server.config.listeners import Listener
 from kavka.server.connection import Connection, Connections
 from kavka.server.controller.new_topics import random_uuid
 from kavka.server.controller.runner import Controller, ControllerSettings
-from kavka.server.coordination.api import Coordination
+from kavka.server.coordination.api import Coordination, SessionEvent
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
@@ -59,8 +59,12 @@ class Instance:
         random: Random,
         fs: FileSystem,
         network: Network,
+        on_failure: Callable[[], object],
     ) -> None:
+        """`on_failure` is called when the broker can't go on and is to be stopped."""
         self.settings = settings
+        self.has_failed = False
+        self._on_failure = on_failure
         self.addresses: Mapping[str, tuple[str, int]] = {}
         """Where clients are told to connect, by listener; known after the start."""
         self._clock = clock
@@ -87,6 +91,7 @@ class Instance:
         coordination = self._coordination = await open_embedded(
             self._fs, settings.log_dirs[0], clock=self._clock, tasks=self._tasks, jobs=self._jobs
         )
+        coordination.on_session(self._session_event)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
         logs.claim(self._checked(meta, Meta(cluster, settings.broker_id)))
@@ -109,6 +114,13 @@ class Instance:
         )
         self._upkeep.start()
         await self._accept(broker)
+
+    def _session_event(self, event: SessionEvent) -> None:
+        """Without a session nothing can be decided or remembered any more: better no broker."""
+        if event is SessionEvent.EXPIRED and not self.has_failed:
+            logger.error("the metadata can't be written any more; stopping")
+            self.has_failed = True
+            self._on_failure()
 
     def _checked(self, found: Meta | None, ours: Meta) -> Meta:
         """The directories must be this broker's, of this cluster."""

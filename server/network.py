@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Final
+
+SYSTEM_SIZED: Final = -1
+"""Buffer size that leaves it to the system."""
 
 
 class SocketListening:
@@ -72,7 +76,7 @@ class SocketNetwork:
         unbound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if unbound.family == socket.AF_INET6:
             unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if self._receive_bytes != -1:
+        if self._receive_bytes != SYSTEM_SIZED:
             unbound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
-        if self._send_bytes != -1:
+        if self._send_bytes != SYSTEM_SIZED:
             unbound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)

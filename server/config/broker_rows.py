@@ -115,7 +115,8 @@ _NETWORK_ROWS: Final = (
         102_400,
         None,
         HIGH,
-        "The receive buffer of a connection's socket in bytes. -1: the system's choice.",
+        "The receive buffer of a connection's socket in bytes. -1: the system's choice. Left "
+        "alone, Kavka lets the system size it by need, which costs less CPU than this size.",
     ),
     _row(
         "socket.request.max.bytes",
@@ -131,7 +132,8 @@ _NETWORK_ROWS: Final = (
         102_400,
         None,
         HIGH,
-        "The send buffer of a connection's socket in bytes. -1: the system's choice.",
+        "The send buffer of a connection's socket in bytes. -1: the system's choice. Left "
+        "alone, Kavka lets the system size it by need, which costs less CPU than this size.",
     ),
     _row(
         "connections.max.idle.ms",

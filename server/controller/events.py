@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.server.controller.messages import (
@@ -44,43 +43,37 @@ class FoundPartition(NamedTuple):
     stored: StoredState | None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersChanged:
+class BrokersChanged(NamedTuple):
     """These brokers are registered now."""
 
     brokers: Mapping[int, LiveBroker]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsFound:
+class TopicsFound(NamedTuple):
     """Topics that were not known, with their ids; their partitions follow."""
 
     topics: Mapping[str, uuid.UUID]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsFound:
+class PartitionsFound(NamedTuple):
     """Partitions of known topics, new or read again after a conflict. At most a chunk."""
 
     partitions: tuple[FoundPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsGone:
+class TopicsGone(NamedTuple):
     """The nodes of these topics are removed."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsMarked:
+class TopicsMarked(NamedTuple):
     """These topics are to be deleted."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Examine:
+class Examine(NamedTuple):
     """Look again at partitions after a change of brokers. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
@@ -89,35 +82,30 @@ class Examine:
     gone: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteReplicas:
+class DeleteReplicas(NamedTuple):
     """Delete what brokers have of these partitions of topics to be deleted. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StatesWritten:
+class StatesWritten(NamedTuple):
     """The answer to a `WriteStates`: what is in the tree now."""
 
     stored: Mapping[TopicPartition, StoredState]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrAnswered:
+class LeaderAndIsrAnswered(NamedTuple):
     broker_id: int
     response: LeaderAndIsrResponse
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataAnswered:
+class UpdateMetadataAnswered(NamedTuple):
     broker_id: int
     request: UpdateMetadata
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplicaAnswered:
+class StopReplicaAnswered(NamedTuple):
     broker_id: int
     request: StopReplica
     response: StopReplicaResponse
@@ -146,44 +134,38 @@ class StateWrite(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteStates:
+class WriteStates(NamedTuple):
     """Write these, each only if its version still is the expected one."""
 
     writes: tuple[StateWrite, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Send a request to a broker, after those sent to it before."""
 
     broker_id: int
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(NamedTuple):
     """Handle an event after those that wait already."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTopic:
+class RemoveTopic(NamedTuple):
     """Remove a topic's nodes: no broker has anything of it any more."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetMarks:
+class ForgetMarks(NamedTuple):
     """Remove the deletion marks of topics that do not exist."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """Something that an operator should see."""
 
     text: str

@@ -8,7 +8,6 @@ they are handed over as they are.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kavka.wire.errors import ErrorCode
@@ -23,8 +22,7 @@ EPOCH_DURING_DELETE: Final = -2
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrPartitionState:
+class LeaderAndIsrPartitionState(NamedTuple):
     """A partition's leader and replicas, for a broker that has one of them."""
 
     partition_index: int
@@ -43,15 +41,13 @@ class LeaderAndIsrPartitionState:
     leader_recovery_state: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrTopicState:
+class LeaderAndIsrTopicState(NamedTuple):
     topic_name: str
     topic_id: uuid.UUID
     partition_states: tuple[LeaderAndIsrPartitionState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrLiveLeader:
+class LeaderAndIsrLiveLeader(NamedTuple):
     """Where followers find a leader: its inter-broker listener."""
 
     broker_id: int
@@ -59,8 +55,7 @@ class LeaderAndIsrLiveLeader:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
+class LeaderAndIsr(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
@@ -79,8 +74,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrResponse:
+class LeaderAndIsrResponse(NamedTuple):
     """`error_code` other than NONE refuses the whole request."""
 
     error_code: ErrorCode
@@ -88,8 +82,7 @@ class LeaderAndIsrResponse:
     """Partitions that the broker could not do as told; the others it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataPartitionState:
+class UpdateMetadataPartitionState(NamedTuple):
     partition_index: int
     controller_epoch: int
     leader: int
@@ -102,15 +95,13 @@ class UpdateMetadataPartitionState:
     offline_replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataTopicState:
+class UpdateMetadataTopicState(NamedTuple):
     topic_name: str
     topic_id: uuid.UUID
     partition_states: tuple[UpdateMetadataPartitionState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataEndpoint:
+class UpdateMetadataEndpoint(NamedTuple):
     port: int
     host: str
     listener: str
@@ -118,15 +109,13 @@ class UpdateMetadataEndpoint:
     """By name; the wire has its number."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataBroker:
+class UpdateMetadataBroker(NamedTuple):
     id: int
     endpoints: tuple[UpdateMetadataEndpoint, ...]
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadata:
+class UpdateMetadata(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
@@ -136,30 +125,26 @@ class UpdateMetadata:
     """All of them, every time."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplicaPartitionState:
+class StopReplicaPartitionState(NamedTuple):
     partition_index: int
     leader_epoch: int
     """Or `EPOCH_DURING_DELETE`."""
     delete_partition: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplicaTopicState:
+class StopReplicaTopicState(NamedTuple):
     topic_name: str
     partition_states: tuple[StopReplicaPartitionState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplica:
+class StopReplica(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
     topic_states: tuple[StopReplicaTopicState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplicaResponse:
+class StopReplicaResponse(NamedTuple):
     """`error_code` other than NONE refuses the whole request."""
 
     error_code: ErrorCode

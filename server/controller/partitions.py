@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import Final
 
 from kavka.server.controller import requests
@@ -332,7 +331,7 @@ class PartitionMachine:
 
 def _brief(event: Event) -> str:
     """An event in short: events are big, and each is put down."""
-    first = getattr(event, fields(event)[0].name)
+    first = event[0]
     if isinstance(first, tuple | dict):
         return f"{type(event).__name__}: {len(first)}, {next(iter(first), None)!s:.80}"
     return f"{type(event).__name__}: {first!s:.80}"

@@ -118,6 +118,7 @@ async def _serve(
             receive_bytes=settings.socket_receive_buffer_bytes,
             send_bytes=settings.socket_send_buffer_bytes,
         ),
+        on_failure=lambda: None,
     )
     try:
         await instance.start()

@@ -149,6 +149,7 @@ class MemoryBroker:
             random=self.random,
             fs=self.fs,
             network=self.network,
+            on_failure=lambda: None,
         )
 
     # -- life and death -------------------------------------------------------------------
