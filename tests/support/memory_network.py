@@ -111,7 +111,6 @@ class MemoryTransport(asyncio.Transport):
         if outbox:
             self._protocol.resume_writing()
 
-    @property
     def is_reading(self) -> bool:
         """Whether the broker takes more requests."""
         return self._reading
@@ -124,7 +123,7 @@ class MemoryTransport(asyncio.Transport):
     def _deliver(self) -> None:
         self._due = False
         while self._inbox and self._reading and not self._closing:
-            room = self._protocol.get_buffer(-1)
+            room = memoryview(self._protocol.get_buffer(-1))
             count = min(len(room), len(self._inbox))
             room[:count] = self._inbox[:count]
             del self._inbox[:count]
