@@ -119,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             if slot.waiting is not None:
                 slot.waiting.cancel()
         self._slots.clear()
+        self._framer.drop()
         self._lent.clear()  # the transport may still hold them: left to the garbage collector
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -132,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def eof_received(self) -> bool:
+        self._framer.rest()  # room was made for bytes that did not come
         return False  # close: a client that will not read answers needs none
 
     def pause_writing(self) -> None:

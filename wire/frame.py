@@ -134,6 +134,11 @@ class Framer:
             return f"negative request size {size}"
         return f"request of {size} bytes; socket.request.max.bytes is {self._frame_bytes_max}"
 
+    def drop(self) -> None:
+        """The stream is over: give the arena back with whatever lies in it."""
+        self._start = self._end
+        self.rest()
+
     def rest(self) -> None:
         """Give the arena back unless part of a frame lies in it."""
         if self._start == self._end and self._arena is not None:

@@ -296,6 +296,18 @@ async def test_waits_end_with_the_connection(s: Scene) -> None:
     assert s.sent == b""
 
 
+@scene
+async def test_the_end_of_the_stream_gives_the_arena_back(s: Scene) -> None:
+    arena = s.connection.get_buffer(-1).obj
+    assert not s.connection.eof_received()
+    assert s.arenas.take(1).buffer is arena
+    half = s.connection.get_buffer(-1)
+    half[:2] = b"\0\0"
+    s.connection.buffer_updated(2)
+    s.connection.connection_lost(None)
+    assert s.arenas.take(1).buffer is half.obj
+
+
 @pytest.mark.parametrize("split", [1, 2, 3, 7])
 def test_frames_in_pieces(split: int) -> None:
     async def main() -> None:

@@ -1,0 +1,176 @@
+"""Produce by idempotent producers: copies, gaps and epochs (KIP-98, KIP-360), also across restarts.
+
+The answers are those of Apache Kafka 4.3.1 to the same requests.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import Written, build
+from support.memory_broker import MemoryBroker, scenario
+
+ID = 4000
+RECORDS = 3
+REMEMBERED = 5
+SEQUENCES = 2**31
+TIME_MS = 1_700_000_000_000
+
+
+class Outcome(NamedTuple):
+    code: Code
+    base_offset: int
+
+
+async def write(
+    broker: MemoryBroker, sequence: int, *, epoch: int = 0, producer_id: int = ID, topic: str = "t"
+) -> Outcome:
+    """Three records with sequences from `sequence` on; equal arguments give equal bytes."""
+    records = [Written(value=b"%d" % (sequence + number)) for number in range(RECORDS)]
+    answer = await broker.produce(build(records, producer=(producer_id, epoch, sequence)), topic)
+    return Outcome(Code(answer.error_code), answer.base_offset)
+
+
+def accepted(base_offset: int) -> Outcome:
+    return Outcome(Code.NONE, base_offset)
+
+
+def refused(code: Code) -> Outcome:
+    return Outcome(code, -1)
+
+
+GAP = refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+async def end(broker: MemoryBroker) -> int:
+    offset: int = (await broker.list_offset(-1)).offset
+    return offset
+
+
+@scenario(topics={"t": 1})
+async def test_copies_of_the_last_five_batches_are_known(broker: MemoryBroker) -> None:
+    batches = REMEMBERED + 2
+    for number in range(batches):
+        assert await write(broker, RECORDS * number) == accepted(RECORDS * number)
+    for number in range(batches):
+        known = number >= batches - REMEMBERED
+        wanted = accepted(RECORDS * number) if known else GAP
+        assert await write(broker, RECORDS * number) == wanted
+    assert await end(broker) == RECORDS * batches, "no copy is appended"
+
+
+@scenario(topics={"t": 1})
+async def test_a_copy_is_answered_with_the_time_of_its_records(broker: MemoryBroker) -> None:
+    batch = build([Written(time_ms=7)], producer=(ID, 0, 0))
+    first = await broker.produce(bytes(batch))
+    again = await broker.produce(bytes(batch))
+    assert (first.log_append_time_ms, again.log_append_time_ms) == (-1, TIME_MS + 7)
+    assert again.log_start_offset == 0
+
+
+@pytest.mark.parametrize("wrong", [RECORDS + 1, RECORDS + 300, 1, RECORDS - 1])
+@scenario(topics={"t": 1})
+async def test_gaps_and_overlaps_are_refused(broker: MemoryBroker, wrong: int) -> None:
+    await write(broker, 0)
+    assert await write(broker, wrong) == GAP
+    assert await write(broker, RECORDS) == accepted(RECORDS), "a refusal changes nothing"
+
+
+@scenario(topics={"t": 1})
+async def test_a_copy_must_have_as_many_records(broker: MemoryBroker) -> None:
+    await broker.produce(build([Written(), Written()], producer=(ID, 0, 0)))
+    answer = await broker.produce(build([Written()], producer=(ID, 0, 0)))
+    assert answer.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("first", [0, 1, 1_000_000, SEQUENCES - 1])
+@scenario(topics={"t": 1})
+async def test_a_producer_without_state_begins_anywhere(broker: MemoryBroker, first: int) -> None:
+    assert await write(broker, first, epoch=7) == accepted(0)
+    assert await write(broker, (first + RECORDS) % SEQUENCES, epoch=7) == accepted(RECORDS)
+    assert await write(broker, first, epoch=7) == accepted(0)
+
+
+@scenario(topics={"t": 1})
+async def test_epochs(broker: MemoryBroker) -> None:
+    assert await write(broker, 50, epoch=3) == accepted(0)
+    assert await write(broker, 0, epoch=2) == refused(Code.INVALID_PRODUCER_EPOCH)
+    assert await write(broker, 53, epoch=4) == GAP, "a new epoch begins with sequence 0"
+    assert await write(broker, 53, epoch=3) == accepted(3), "and the old one goes on"
+    assert await write(broker, 0, epoch=4) == accepted(6)
+    assert await write(broker, 0, epoch=4) == accepted(6)
+    assert await write(broker, 56, epoch=3) == refused(Code.INVALID_PRODUCER_EPOCH)
+    assert await end(broker) == 9
+
+
+@scenario(topics={"t": 2, "u": 1})
+async def test_producers_and_partitions_do_not_mix(broker: MemoryBroker) -> None:
+    assert await write(broker, 0) == accepted(0)
+    assert await write(broker, 0, producer_id=ID + 1) == accepted(3)
+    assert await write(broker, 0, topic="u") == accepted(0)
+    answer = await broker.produce(build(producer=(ID, 0, 90)), partition=1)
+    assert (answer.error_code, answer.base_offset) == (Code.NONE, 0)
+    assert await write(broker, 3) == accepted(6)
+
+
+# -- across the end of the broker -----------------------------------------------------------
+
+
+@scenario(topics={"t": 1})
+async def test_a_killed_broker_remembers_five_batches(broker: MemoryBroker) -> None:
+    for number in range(7):
+        await write(broker, RECORDS * number)
+    await broker.kill()
+    for number in range(2, 7):
+        assert await write(broker, RECORDS * number) == accepted(RECORDS * number)
+    assert await write(broker, RECORDS) == GAP
+    assert await write(broker, RECORDS * 7) == accepted(RECORDS * 7)
+
+
+@scenario(topics={"t": 1})
+async def test_a_stopped_broker_remembers_the_last_batch(broker: MemoryBroker) -> None:
+    """A snapshot holds one batch of each producer, as Apache Kafka's."""
+    for number in range(3):
+        await write(broker, RECORDS * number)
+    await broker.restart()
+    assert await write(broker, RECORDS * 2) == accepted(RECORDS * 2)
+    assert await write(broker, RECORDS * 4) == GAP
+    assert await write(broker, RECORDS * 3) == accepted(RECORDS * 3)
+
+
+@scenario(topics={"t": 1})
+async def test_an_answer_lost_by_a_kill_is_got_by_asking_again(broker: MemoryBroker) -> None:
+    await write(broker, 0)
+    records = build([Written(value=b"unanswered")], producer=(ID, 0, RECORDS))
+    request = {"name": "t", "partition_data": [{"index": 0, "records": records}]}
+    lost = broker.client.send("Produce", 9, acks=-1, timeout_ms=1000, topic_data=[request])
+    await broker.kill()
+    assert lost.exception() is not None
+    answer = await broker.produce(build([Written(value=b"unanswered")], producer=(ID, 0, RECORDS)))
+    assert (answer.error_code, answer.base_offset) == (Code.NONE, RECORDS)
+    assert len(await broker.read_all()) == RECORDS + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@scenario()
+async def test_power_cuts_leave_a_log_that_a_producer_can_go_on_with(
+    broker: MemoryBroker, seed: int
+) -> None:
+    """With flush.messages=1, whatever was acknowledged is there once, in order."""
+    await broker.create("t", configs={"flush.messages": "1"})
+    chance = random.Random(seed)
+    written = 0
+    for _ in range(6):
+        for _ in range(chance.randint(0, 8)):
+            assert await write(broker, RECORDS * written) == accepted(RECORDS * written)
+            written += 1
+        await broker.crash(chance if chance.random() < 0.5 else None)
+        if written:
+            again = RECORDS * (written - 1)
+            assert await write(broker, again) == accepted(again), "an answer that got lost"
+    values = [int(one.value or b"") for one in await broker.read_all()]
+    assert values == list(range(RECORDS * written))
