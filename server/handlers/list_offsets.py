@@ -7,6 +7,7 @@ without tiered storage answers them (KIP-405, KIP-1005, KIP-1023).
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -25,6 +26,8 @@ from kavka.wire.apis.list_offsets import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
 
 READ_COMMITTED: Final = 1
 
@@ -53,10 +56,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             except ApiError as refusal:
                 answer.error_code = refusal.code
                 continue
+            except OSError as failure:
+                _fail(answer, topic.name, failure)
+                continue
             if isinstance(found, offsets.Found):
                 _fill(answer, found)
             else:
-                waiting.append(_fill_later(answer, found))
+                waiting.append(_fill_later(answer, topic.name, found))
         topics.append(TopicResponse(topic.name, partitions))
     response = ListOffsetsResponse(topics)
     return _when_all(response, waiting) if waiting else response
@@ -97,13 +103,18 @@ def _fill(answer: PartitionResponse, found: offsets.Found) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 
-async def _fill_later(answer: PartitionResponse, found: Any) -> None:
+async def _fill_later(answer: PartitionResponse, topic: str, found: Any) -> None:
     try:
         _fill(answer, await found)
     except ApiError as refusal:
         answer.error_code = refusal.code
-    except OSError:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    except OSError as failure:
+        _fail(answer, topic, failure)
+
+
+def _fail(answer: PartitionResponse, topic: str, failure: OSError) -> None:
+    logger.error("%s-%d can't be read: %s", topic, answer.partition_index, failure)
+    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def _when_all(response: ListOffsetsResponse, waiting: list[Any]) -> ListOffsetsResponse:

@@ -7,6 +7,7 @@ what is not cached is read by a thread (`Jobs`).
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from kavka.log.partition_log import Slice
@@ -17,6 +18,8 @@ from kavka.server.sessions import Wanted
 from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
+
+logger = logging.getLogger(__name__)
 
 READ_COMMITTED: Final = 1
 
@@ -59,10 +62,23 @@ def plan_part(
         if answer.diverging_epoch is not None:
             return part
     upto = replica.last_stable_offset if committed_only else replica.high_watermark
-    part.slice = log.read(
-        wanted.offset, min(wanted.max_bytes, bytes_max), upto=upto, at_least_one=at_least_one
-    )
+    try:
+        part.slice = log.read(
+            wanted.offset, min(wanted.max_bytes, bytes_max), upto=upto, at_least_one=at_least_one
+        )
+    except OSError as failure:
+        _fail(part, failure)
     return part
+
+
+def _fail(part: Part, failure: OSError) -> None:
+    """A log that can't be read is its own partition's error and nobody else's."""
+    answer = part.answer
+    assert part.replica is not None, "only what is hosted is read"
+    logger.error("%s-%d can't be read: %s", *part.replica.key, failure)
+    part.slice = None
+    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
 
 def _divergence(replica: Replica, wanted: Wanted) -> EpochEndOffset | None:
@@ -117,7 +133,12 @@ def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -
         if found is None:
             continue
         view = packer.take(found.length)
-        if found.file.read_cached(view, found.position) == found.length:
+        try:
+            is_whole = found.file.read_cached(view, found.position) == found.length
+        except OSError as failure:
+            _fail(part, failure)
+            continue
+        if is_whole:
             part.answer.records = view
         else:
             cold.append(Cold(part, found, view))
@@ -125,13 +146,11 @@ def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -
 
 
 async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
-    """Read from the disk, in a thread. A log that can't be read is that partition's error."""
+    """Read from the disk, in a thread."""
     for miss in cold:
-        answer = miss.part.answer
         try:
             size = await jobs.run(miss.slice.file.read_into, miss.view, miss.slice.position)
-        except OSError:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+        except OSError as failure:
+            _fail(miss.part, failure)
         else:
-            answer.records = miss.view[:size]
+            miss.part.answer.records = miss.view[:size]

@@ -24,6 +24,7 @@ from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
 from kavka.server.replica.manager import Replica
+from kavka.server.replica.partition import Leadership
 from support.logs import Read, parse
 from support.memory_network import Client, MemoryNetwork, until
 from support.virtual import InlineJobs, VirtualClock, VirtualTasks, VirtualTimer, settle
@@ -294,6 +295,15 @@ class MemoryBroker:
             topics=[{"name": topic, "partitions": [asked]}],
         )
         return answer.topics[0].partitions[0]
+
+    def share(self, isr: tuple[int, ...], topic: str = "t", partition: int = 0) -> None:
+        """Let a partition have a replica on broker 2 as well, and these in sync, as if
+        LeaderAndIsr had said so. It is never heard of, so it lags."""
+        replica = self.replica(topic, partition)
+        now = replica.partition
+        version = now.partition_epoch + 1
+        now.lead(Leadership(1, now.leader, now.leader_epoch, isr, version, (now.leader, 2)))
+        self.parts.purgatory.changed(replica.key)
 
     # -- looking inside -------------------------------------------------------------------
 

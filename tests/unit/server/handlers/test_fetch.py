@@ -311,8 +311,7 @@ async def test_a_consumer_between_watermark_and_end_gets_nothing_and_no_error(
     broker: MemoryBroker,
 ) -> None:
     await fill(broker)
-    replica = broker.replica()
-    replica.partition.isr = replica.partition.replicas = (1, 2)  # a second one, that lags
+    broker.share((1, 2))
     await broker.ask("Produce", 9, **producing({("t", 0): BATCH}, acks=1))
     for offset in (9, 10, 12):
         answer = await broker.fetch(offset)

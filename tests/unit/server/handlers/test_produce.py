@@ -36,14 +36,6 @@ def sized(size: int) -> bytearray:
     raise AssertionError(f"no batch has {size} bytes")
 
 
-def share_with(broker: MemoryBroker, follower: int, isr: tuple[int, ...]) -> None:
-    """Let t-0 have a replica on another broker, as LeaderAndIsr would."""
-    partition = broker.replica().partition
-    epoch = partition.leader_epoch
-    partition.lead(Leadership(1, 1, epoch, isr, partition.partition_epoch + 1, (1, follower)))
-    broker.parts.purgatory.changed(broker.replica().key)
-
-
 # -- what is appended -----------------------------------------------------------------------
 
 
@@ -238,7 +230,7 @@ async def test_one_replica_is_enough_where_there_is_only_one(broker: MemoryBroke
 @scenario()
 async def test_too_few_replicas_in_sync(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"min.insync.replicas": "2"})
-    share_with(broker, 2, isr=(1,))
+    broker.share((1,))
     assert (await broker.produce(build())).error_code == Code.NOT_ENOUGH_REPLICAS
     assert (await broker.produce(build(), acks=1)).error_code == Code.NONE
     assert len(await broker.read_all()) == 3
@@ -246,7 +238,7 @@ async def test_too_few_replicas_in_sync(broker: MemoryBroker) -> None:
 
 @scenario(topics={"t": 1})
 async def test_acks_all_waits_for_the_replicas_in_sync(broker: MemoryBroker) -> None:
-    share_with(broker, 2, isr=(1, 2))
+    broker.share((1, 2))
     request = producing({("t", 0): build()}, timeout_ms=1000)
     late = broker.client.send("Produce", 9, **request)
     await broker.advance(999)
@@ -256,7 +248,7 @@ async def test_acks_all_waits_for_the_replicas_in_sync(broker: MemoryBroker) -> 
 
     in_time = broker.client.send("Produce", 9, **request)
     await broker.advance(500)
-    share_with(broker, 2, isr=(1,))
+    broker.share((1,))
     await settle()
     answer = in_time.result().responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (Code.NONE, 3), "the late one is there too"
@@ -264,19 +256,19 @@ async def test_acks_all_waits_for_the_replicas_in_sync(broker: MemoryBroker) -> 
 
 @scenario(topics={"t": 1})
 async def test_acks_1_waits_for_nobody(broker: MemoryBroker) -> None:
-    share_with(broker, 2, isr=(1, 2))
+    broker.share((1, 2))
     assert (await broker.produce(build(), acks=1)).error_code == Code.NONE
     assert await broker.read_all() == [], "nothing is committed, so nothing is shown"
 
 
 @scenario(topics={"t": 1})
 async def test_a_copy_of_what_is_not_committed_waits_as_well(broker: MemoryBroker) -> None:
-    share_with(broker, 2, isr=(1, 2))
+    broker.share((1, 2))
     request = producing({("t", 0): build(producer=(5, 0, 0))}, timeout_ms=1000)
     first, again = (broker.client.send("Produce", 9, **request) for _ in range(2))
     await broker.advance(999)
     assert not again.done()
-    share_with(broker, 2, isr=(1,))
+    broker.share((1,))
     await settle()
     for answer in (first.result(), again.result()):
         partition = answer.responses[0].partition_responses[0]
@@ -285,7 +277,7 @@ async def test_a_copy_of_what_is_not_committed_waits_as_well(broker: MemoryBroke
 
 @scenario(topics={"t": 1})
 async def test_who_waits_hears_of_a_lost_leadership(broker: MemoryBroker) -> None:
-    share_with(broker, 2, isr=(1, 2))
+    broker.share((1, 2))
     waiting = broker.client.send("Produce", 9, **producing({("t", 0): build()}))
     await settle()
     replica = broker.replica()
@@ -303,14 +295,14 @@ async def test_who_waits_hears_of_a_lost_leadership(broker: MemoryBroker) -> Non
 async def test_requests_behind_one_that_waits_are_done_and_answered_in_order(
     broker: MemoryBroker,
 ) -> None:
-    share_with(broker, 2, isr=(1, 2))
+    broker.share((1, 2))
     waits = broker.client.send("Produce", 9, **producing({("t", 0): build()}))
     quick = broker.client.send("Produce", 9, **producing({("t", 1): build()}))
     await settle()
     assert not waits.done() and not quick.done()
     other = await broker.connect().ask("ListOffsets", 1, replica_id=-1, topics=[_end_of("t", 1)])
     assert other.topics[0].partitions[0].offset == 3, "appended while the first still waits"
-    share_with(broker, 2, isr=(1,))
+    broker.share((1,))
     await settle()
     assert waits.done() and quick.done()
 

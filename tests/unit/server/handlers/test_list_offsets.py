@@ -1,0 +1,266 @@
+"""ListOffsets: the answers of Apache Kafka 4.3.1 to the same requests about the same records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.log.memfs import Fault
+from kavka.wire.apis.list_offsets import API
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import CODECS, Written, around, build
+from support.memory_broker import MemoryBroker, scenario
+from support.virtual import settle
+
+VERSIONS = range(API.lowest_served, API.highest + 1)
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING: 11,
+}
+BASE_MS = 1_700_000_000_000
+NOTHING = (-1, -1, -1)
+
+
+def found(answer: Any) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch) of an answer without error."""
+    assert answer.error_code == Code.NONE, answer
+    return answer.timestamp, answer.offset, answer.leader_epoch
+
+
+async def write(broker: MemoryBroker, *times_ms: int, codec: str = "none") -> None:
+    batch = build([Written(time_ms=time_ms) for time_ms in times_ms], codec=codec)
+    assert (await broker.produce(batch)).error_code == Code.NONE
+
+
+async def write_in_every_codec(broker: MemoryBroker) -> None:
+    """Offsets 0 to 19, a batch of four a codec: times 0 10 20 30, 100 110 120 130, ..., 430."""
+    for number, codec in enumerate(CODECS):
+        await write(broker, *range(100 * number, 100 * number + 40, 10), codec=codec)
+
+
+# -- special times --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics={"t": 1})
+async def test_specials_by_version(broker: MemoryBroker, version: int) -> None:
+    await write(broker, 5, 7, 6)
+    epoch = 0 if version >= 4 else -1
+    wanted = {
+        LATEST: (-1, 3, epoch),
+        EARLIEST: (-1, 0, epoch),
+        MAX_TIMESTAMP: (BASE_MS + 7, 1, epoch),
+        EARLIEST_LOCAL: (-1, 0, epoch),
+        LATEST_TIERED: NOTHING,
+        EARLIEST_PENDING: NOTHING,
+    }
+    for special, since in SINCE.items():
+        answer = await broker.list_offset(special, version=version)
+        if version >= since:
+            assert found(answer) == wanted[special]
+        else:
+            assert answer.error_code == Code.UNSUPPORTED_VERSION
+            assert (answer.timestamp, answer.offset) == (-1, -1)
+
+
+@pytest.mark.parametrize("timestamp", [-7, -100, -(2**63)])
+@scenario(topics={"t": 1})
+async def test_specials_that_there_are_not(broker: MemoryBroker, timestamp: int) -> None:
+    for topic in ("t", "gone"):
+        answer = await broker.list_offset(timestamp, topic, version=11)
+        assert answer.error_code == Code.UNSUPPORTED_VERSION
+
+
+@scenario(topics={"t": 1})
+async def test_an_empty_partition(broker: MemoryBroker) -> None:
+    asked = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING, 0)
+    answers = [found(await broker.list_offset(one, version=11)) for one in asked]
+    start = (-1, 0, 0)
+    assert answers == [start, start, NOTHING, start, NOTHING, NOTHING, NOTHING]
+
+
+@scenario(topics={"t": 1})
+async def test_the_first_of_the_newest_records(broker: MemoryBroker) -> None:
+    await write(broker, 5000, 7000, 6000, 7000)
+    await write(broker, 7000)
+    await write(broker, 50)
+    assert found(await broker.list_offset(MAX_TIMESTAMP)) == (BASE_MS + 7000, 1, 0)
+
+
+# -- by time --------------------------------------------------------------------------------
+
+
+@scenario(topics={"t": 1})
+async def test_by_time_across_batches_and_codecs(broker: MemoryBroker) -> None:
+    await write_in_every_codec(broker)
+    times = [100 * batch + 10 * record for batch in range(len(CODECS)) for record in range(4)]
+    for asked in (0, 1, 10, 25, 30, 31, 99, 100, 101, 130, 131, 225, 300, 330, 400, 405, 429, 430):
+        offset = next(n for n, time_ms in enumerate(times) if time_ms >= asked)
+        answer = found(await broker.list_offset(BASE_MS + asked))
+        assert answer == (BASE_MS + times[offset], offset, 0)
+    assert found(await broker.list_offset(0)) == (BASE_MS, 0, 0)
+    for later in (BASE_MS + 431, 2**62, 2**63 - 1):
+        assert found(await broker.list_offset(later)) == NOTHING
+
+
+@scenario(topics={"t": 1})
+async def test_times_out_of_order(broker: MemoryBroker) -> None:
+    """The first record by offset that is not older, whatever comes behind it."""
+    await write(broker, 100, 500, 300)
+    await write(broker, 50)
+    await write(broker, 400, 600)
+    wanted = {0: (100, 0), 101: (500, 1), 500: (500, 1), 501: (600, 5), 600: (600, 5)}
+    for asked, (time_ms, offset) in wanted.items():
+        assert found(await broker.list_offset(BASE_MS + asked)) == (BASE_MS + time_ms, offset, 0)
+
+
+@scenario(topics={"t": 1})
+async def test_by_time_over_many_batches_and_after_a_restart(broker: MemoryBroker) -> None:
+    for number in range(0, 300, 3):
+        await write(broker, number, number + 1, number + 2)
+    for _ in range(2):
+        for asked in (0, 1, 77, 150, 298, 299):
+            answer = await broker.list_offset(BASE_MS + asked)
+            assert (answer.timestamp, answer.offset) == (BASE_MS + asked, asked)
+        await broker.kill()
+
+
+@scenario(topics={"t": 1})
+async def test_a_batch_that_cannot_be_inflated_is_that_partition_s_error(
+    broker: MemoryBroker,
+) -> None:
+    await broker.produce(around(b"no gzip at all", count=3, attributes=1))
+    answer = await broker.list_offset(0)
+    assert answer.error_code == Code.CORRUPT_MESSAGE
+    assert (answer.timestamp, answer.offset) == (-1, -1)
+
+
+# -- what is committed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@scenario(topics={"t": 1})
+async def test_uncommitted_records_are_not_there_yet(
+    broker: MemoryBroker, isolation_level: int
+) -> None:
+    await write(broker, 0, 1)
+    broker.share((1, 2))
+    assert (await broker.produce(build([Written(time_ms=9)]), acks=1)).base_offset == 2
+
+    async def ask(timestamp: int) -> tuple[int, int, int]:
+        answer = await broker.list_offset(timestamp, isolation_level=isolation_level)
+        return found(answer)
+
+    assert await ask(LATEST) == (-1, 2, 0)
+    assert await ask(BASE_MS + 1) == (BASE_MS + 1, 1, 0)
+    assert await ask(BASE_MS + 2) == NOTHING
+    assert await ask(MAX_TIMESTAMP) == NOTHING
+    broker.share((1,))
+    assert await ask(LATEST) == (-1, 3, 0)
+    assert await ask(BASE_MS + 2) == (BASE_MS + 9, 2, 0)
+
+
+# -- refusals -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics={"t": 1})
+async def test_unknown_partitions(broker: MemoryBroker, version: int) -> None:
+    for topic, partition in (("gone", 0), ("t", 1), ("t", -9)):
+        answer = await broker.list_offset(LATEST, topic, partition, version=version)
+        assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@scenario(topics={"t": 1})
+async def test_leader_epochs(broker: MemoryBroker) -> None:
+    await write(broker, 0)
+    await broker.restart()
+    epoch = broker.replica().partition.leader_epoch
+    codes = {
+        one: (await broker.list_offset(LATEST, current_leader_epoch=one)).error_code
+        for one in (-1, epoch, epoch - 1, epoch + 1)
+    }
+    assert codes == {
+        -1: Code.NONE,
+        epoch: Code.NONE,
+        epoch - 1: Code.FENCED_LEADER_EPOCH,
+        epoch + 1: Code.UNKNOWN_LEADER_EPOCH,
+    }
+    assert found(await broker.list_offset(LATEST)) == (-1, 1, epoch)
+    assert found(await broker.list_offset(BASE_MS)) == (BASE_MS, 0, 0), "written in the first epoch"
+    assert found(await broker.list_offset(EARLIEST)) == (-1, 0, 0)
+
+
+def asked(topic: str, *partitions: tuple[int, int]) -> dict[str, Any]:
+    """(partition, timestamp) of one topic."""
+    asked_for = [{"partition_index": index, "timestamp": ts} for index, ts in partitions]
+    return {"name": topic, "partitions": asked_for}
+
+
+@scenario(topics={"t": 3, "u": 1})
+async def test_partitions_that_are_asked_for_twice(broker: MemoryBroker) -> None:
+    topics = [
+        asked("t", (0, LATEST), (1, LATEST), (0, EARLIEST)),
+        asked("u", (0, LATEST)),
+        asked("gone", (0, LATEST), (0, LATEST)),
+        asked("t", (2, LATEST)),
+    ]
+    answer = await broker.ask("ListOffsets", 7, replica_id=-1, topics=topics)
+    codes = {
+        (topic.name, one.partition_index): one.error_code
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+    assert codes == {
+        ("t", 0): Code.INVALID_REQUEST,
+        ("t", 1): Code.NONE,
+        ("u", 0): Code.NONE,
+        ("gone", 0): Code.INVALID_REQUEST,
+        ("t", 2): Code.NONE,
+    }
+
+
+# -- the disk -------------------------------------------------------------------------------
+
+
+@scenario(topics={"t": 2})
+async def test_cold_batches_are_read_beside_the_loop(broker: MemoryBroker) -> None:
+    await write_in_every_codec(broker)
+    broker.fs.cached = False
+    broker.jobs.hold()
+    topics = [asked("t", (1, LATEST), (0, BASE_MS + 110))]
+    waiting = broker.client.send("ListOffsets", 7, replica_id=-1, topics=topics)
+    await settle()
+    assert not waiting.done() and broker.jobs.held
+    broker.jobs.release()
+    await settle()
+    latest, by_time = waiting.result().topics[0].partitions
+    assert found(latest) == (-1, 0, 0)
+    assert found(by_time) == (BASE_MS + 110, 5, 0)
+
+
+@pytest.mark.parametrize("skip", range(4))
+@scenario(topics={"t": 1, "u": 1})
+async def test_a_log_that_cannot_be_read_is_its_own_error(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, skip: int
+) -> None:
+    """Wherever in the search the disk fails."""
+    for time_ms in range(3):
+        await write(broker, time_ms)
+    broker.fs.cached = False
+    broker.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log", skip=skip))
+    topics = [asked("t", (0, BASE_MS + 2)), asked("u", (0, BASE_MS))]
+    answer = await broker.ask("ListOffsets", 7, replica_id=-1, topics=topics)
+    failed, well = (topic.partitions[0] for topic in answer.topics)
+    assert found(well) == NOTHING
+    if broker.fs.faults[0].times:
+        assert found(failed) == (BASE_MS + 2, 2, 0), "the search was over before"
+    else:
+        assert failed.error_code == Code.KAFKA_STORAGE_ERROR
+        assert any("t-0 can't be read" in line for line in caplog.messages)

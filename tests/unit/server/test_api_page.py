@@ -1,0 +1,26 @@
+"""`docs/apis.md` is what the list of handlers gives, and the list fits the modules."""
+
+from kavka.server import handlers
+from kavka.server.api_page import page
+from kavka.server.dispatch import HANDLERS
+from kavka.wire.apis import produce
+from support.paths import ROOT
+
+PAGE = ROOT / "docs" / "apis.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text("utf-8") == page(), f"run: python -m kavka.server.api_page > {PAGE}"
+
+
+def test_each_module_has_its_row_and_each_row_its_module() -> None:
+    served = {handler.__module__.rpartition(".")[2] for _, handler in HANDLERS.values()}
+    for folder in ("server/handlers", "wire/apis"):
+        files = {path.stem for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"}
+        assert files == served, folder
+    assert set(handlers.__all__) == served
+
+
+def test_versions_that_are_listed_but_closed_are_known_ones() -> None:
+    closed = [api for api, _ in HANDLERS.values() if api.lowest_served != api.lowest]
+    assert closed == [produce.API]
