@@ -45,6 +45,7 @@ class Layout:
     __slots__ = (
         "acks",
         "answer",
+        "codec_max",
         "context",
         "end",
         "fill",
@@ -66,6 +67,7 @@ class Layout:
         partition = topic.partition_data[0]
         self.context = context
         self.acks: int = request.acks
+        self.codec_max = codec_max(context.version)
         self.name: str = replica.log.topic
         self.topic_id = None if topic.name else topic.topic_id
         self.index: int = partition.index
@@ -164,7 +166,7 @@ class Shortcut:
         if not broker.quotas.unlimited:
             return None  # the answer may have to say how long to be quiet
         try:
-            header = admit(replica, records, layout.acks, codec_max(context.version))
+            header = admit(replica, records, layout.acks, layout.codec_max)
             appended = replica.append(records, header)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so

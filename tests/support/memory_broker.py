@@ -208,8 +208,8 @@ class MemoryBroker:
 
     def connect(self, listener: str = "PLAINTEXT") -> Client:
         """Another connection."""
-        _, port = self.instance.addresses[listener]
-        return self.network.connect(port)
+        names = [one.name for one in self.settings.listeners]
+        return self.network.connect(self.network.ports[names.index(listener)])
 
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
         """Ask on the first connection."""
