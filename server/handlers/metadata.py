@@ -3,7 +3,7 @@
 Promises: topics by name or, from version 12, by id; creates missing topics where the client and
 `auto.create.topics.enable` allow it. Unlike Apache Kafka, which answers UNKNOWN_TOPIC_OR_PARTITION
 at first and lets the client ask again, the answer waits for the creation, which takes
-milliseconds here.
+milliseconds here. Who asks while another's question makes the topic is answered as by Kafka.
 """
 
 from __future__ import annotations

@@ -12,8 +12,10 @@ Nothing takes real time: an answer that needs time to pass comes when the test l
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import random
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -80,9 +82,13 @@ class LifeTasks(VirtualTasks):
     async def die(self) -> None:
         """Nothing of it runs any further."""
         self._dead = True
-        for task in list(self._alive):
-            task.cancel()
-        await settle()
+        with warnings.catch_warnings():
+            # coroutines that would have been awaited if the process had lived
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            for task in list(self._alive):
+                task.cancel()
+            await settle()
+            gc.collect(0)
 
 
 class HoldableJobs(InlineJobs):

@@ -1,0 +1,235 @@
+"""CreateTopics: the codes of Apache Kafka 4.3.1. What may be asked for is tested with
+`controller.new_topics`; here it is asked over the wire, and looked at from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.context import RequestContext
+from kavka.wire.apis.create_topics import API
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import build
+from support.memory_broker import MemoryBroker, scenario
+from support.virtual import settle
+from support.wire_client import new_topic
+
+VERSIONS = range(API.lowest_served, API.highest + 1)
+TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG = 1, 5, 4
+
+
+async def create(
+    broker: MemoryBroker, *topics: Mapping[str, Any], version: int = 7, **values: Any
+) -> Any:
+    asked = {"timeout_ms": 5000, "topics": list(topics)} | values
+    answer = await broker.ask("CreateTopics", version, **asked)
+    return answer.topics
+
+
+async def code(broker: MemoryBroker, topic: Mapping[str, Any], **values: Any) -> Code:
+    (answer,) = await create(broker, topic, **values)
+    if answer.error_code not in (Code.NONE, Code.REQUEST_TIMED_OUT):
+        assert answer.error_message, "why it is refused"
+    return Code(answer.error_code)
+
+
+async def names(broker: MemoryBroker) -> dict[str, int]:
+    """The topics that there are, and how many partitions they have."""
+    answer = await broker.ask("Metadata", 9, topics=None)
+    return {topic.name: len(topic.partitions) for topic in answer.topics}
+
+
+class Denied:
+    """An authorizer that allows everything but these operations."""
+
+    def __init__(self, *denied: Operation) -> None:
+        self.denied = denied
+
+    def allows(
+        self, context: RequestContext, operation: Operation, kind: ResourceType, name: str
+    ) -> bool:
+        return operation not in self.denied
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario("num.partitions=4")
+async def test_a_created_topic_can_be_written_to_at_once(
+    broker: MemoryBroker, version: int
+) -> None:
+    (answer,) = await create(broker, new_topic("t", 3), version=version)
+    assert (answer.name, answer.error_code) == ("t", Code.NONE)
+    tells_settings = version >= 5
+    counts = (answer.num_partitions, answer.replication_factor)
+    assert counts == ((3, 1) if tells_settings else (-1, -1))
+    assert bool(answer.configs) == tells_settings
+    assert (answer.topic_id is not None) == (version >= 7)
+    assert await names(broker) == {"t": 3}
+    assert (await broker.produce(build(), partition=2)).error_code == Code.NONE
+
+
+@scenario("num.partitions=4")
+async def test_the_broker_s_defaults(broker: MemoryBroker) -> None:
+    (answer,) = await create(broker, new_topic("t", -1, -1))
+    assert (answer.num_partitions, answer.replication_factor) == (4, 1)
+    assert await names(broker) == {"t": 4}
+
+
+@scenario("log.segment.bytes=5000000")
+async def test_the_settings_that_a_topic_gets(broker: MemoryBroker) -> None:
+    (answer,) = await create(broker, new_topic("t", configs={"retention.ms": "1000"}))
+    found = {one.name: (one.value, one.config_source) for one in answer.configs}
+    assert found["retention.ms"] == ("1000", TOPIC_CONFIG)
+    assert found["segment.bytes"] == ("5000000", STATIC_BROKER_CONFIG)
+    assert found["max.message.bytes"] == ("1048588", DEFAULT_CONFIG)
+    assert not any(one.read_only or one.is_sensitive for one in answer.configs)
+    broker.parts.authorizer = Denied(Operation.DESCRIBE_CONFIGS)
+    (answer,) = await create(broker, new_topic("u"))
+    assert (answer.error_code, answer.topic_config_error_code) == (0, 29)
+    assert (answer.num_partitions, answer.configs) == (-1, [])
+
+
+@pytest.mark.parametrize("version", [v for v in VERSIONS if v >= 1])
+@scenario(topics={"there": 1})
+async def test_validate_only_makes_nothing(broker: MemoryBroker, version: int) -> None:
+    topics = [new_topic("t", 2), new_topic("there"), new_topic("a b")]
+    answers = await create(broker, *topics, version=version, validate_only=True)
+    codes = [answer.error_code for answer in answers]
+    assert codes == [Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.INVALID_TOPIC_EXCEPTION]
+    assert answers[0].topic_id is None
+    assert await names(broker) == {"there": 1}
+
+
+# -- refusals -------------------------------------------------------------------------------
+
+
+@scenario(topics={"there": 1, "a.b": 1})
+async def test_names(broker: MemoryBroker) -> None:
+    assert await code(broker, new_topic("there")) == Code.TOPIC_ALREADY_EXISTS
+    assert await code(broker, new_topic("a_b")) == Code.INVALID_TOPIC_EXCEPTION, "collides"
+    for bad in ("", ".", "..", "a b", "ä", "a/b", "x" * 250):
+        assert await code(broker, new_topic(bad)) == Code.INVALID_TOPIC_EXCEPTION
+    assert await code(broker, new_topic("__cluster_metadata")) == Code.INVALID_REQUEST
+    assert await code(broker, new_topic("x" * 249)) == Code.NONE
+
+
+@scenario()
+async def test_a_topic_that_is_named_twice(broker: MemoryBroker) -> None:
+    answers = await create(broker, new_topic("twice"), new_topic("once"), new_topic("twice", 2))
+    codes = {answer.name: answer.error_code for answer in answers}
+    assert codes == {"twice": Code.INVALID_REQUEST, "once": Code.NONE}
+    assert await names(broker) == {"once": 1}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replication_factor", "wanted"),
+    [
+        (0, 1, Code.INVALID_PARTITIONS),
+        (-2, 1, Code.INVALID_PARTITIONS),
+        (1, 0, Code.INVALID_REPLICATION_FACTOR),
+        (1, -2, Code.INVALID_REPLICATION_FACTOR),
+        (1, 2, Code.INVALID_REPLICATION_FACTOR),
+    ],
+)
+@scenario()
+async def test_counts(
+    broker: MemoryBroker, partitions: int, replication_factor: int, wanted: Code
+) -> None:
+    assert await code(broker, new_topic("t", partitions, replication_factor)) == wanted
+    assert await names(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "wanted"),
+    [
+        ({0: [1]}, Code.NONE),
+        ({1: [1], 0: [1]}, Code.NONE),
+        ({0: [1], 2: [1]}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({1: [1]}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({0: [7]}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({0: [1, 1]}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({0: []}, Code.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+@scenario()
+async def test_assignments(
+    broker: MemoryBroker, assignments: dict[int, list[int]], wanted: Code
+) -> None:
+    topic = new_topic("t", -1, -1, assignments=assignments)
+    assert await code(broker, topic) == wanted
+    assert await names(broker) == ({} if wanted else {"t": len(assignments)})
+
+
+@scenario()
+async def test_assignments_that_say_too_much(broker: MemoryBroker) -> None:
+    counted = new_topic("t", 1, -1, assignments={0: [1]})
+    assert await code(broker, counted) == Code.INVALID_REQUEST
+    twice = new_topic("t", -1, -1)
+    twice["assignments"] = [{"partition_index": 0, "broker_ids": [1]}] * 2
+    assert await code(broker, twice) == Code.INVALID_REPLICA_ASSIGNMENT
+    assert await names(broker) == {}
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"no.such": "1"}, {"retention.ms": "abc"}, {"retention.ms": "-5"}, {"retention.ms": None}],
+)
+@scenario()
+async def test_configs(broker: MemoryBroker, configs: dict[str, str | None]) -> None:
+    assert await code(broker, new_topic("t", configs=configs)) == Code.INVALID_CONFIG
+    assert await names(broker) == {}
+
+
+@scenario()
+async def test_one_refusal_does_not_stop_the_others(broker: MemoryBroker) -> None:
+    answers = await create(broker, new_topic("a b"), new_topic("good"), new_topic("", 2))
+    assert [one.error_code for one in answers] == [
+        Code.INVALID_TOPIC_EXCEPTION,
+        Code.NONE,
+        Code.INVALID_TOPIC_EXCEPTION,
+    ]
+
+
+@scenario()
+async def test_who_may_not_create(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied(Operation.CREATE)
+    assert await code(broker, new_topic("t")) == Code.TOPIC_AUTHORIZATION_FAILED
+    assert await names(broker) == {}
+
+
+# -- time -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+@scenario()
+async def test_who_does_not_wait_gets_the_topic_all_the_same(
+    broker: MemoryBroker, timeout_ms: int
+) -> None:
+    assert await code(broker, new_topic("t"), timeout_ms=timeout_ms) == Code.REQUEST_TIMED_OUT
+    await settle()
+    assert await names(broker) == {"t": 1}
+
+
+@scenario()
+async def test_a_disk_that_is_too_slow(broker: MemoryBroker) -> None:
+    broker.jobs.hold()
+    asked = {"timeout_ms": 1000, "topics": [new_topic("t")]}
+    waiting = broker.client.send("CreateTopics", 7, **asked)
+    await broker.advance(5000)
+    assert not waiting.done(), "whether the topic is made is not known before it is on disk"
+    broker.jobs.release()
+    await settle(100)
+    assert waiting.result().topics[0].error_code in (Code.NONE, Code.REQUEST_TIMED_OUT)
+    assert await names(broker) == {"t": 1}
+
+
+@scenario()
+async def test_what_was_created_outlives_a_power_cut(broker: MemoryBroker) -> None:
+    topic_id = await broker.create("t", 2, {"max.message.bytes": "300"})
+    await broker.crash()
+    answer = await broker.ask("Metadata", 12, topics=[{"name": "t"}])
+    assert (answer.topics[0].topic_id, len(answer.topics[0].partitions)) == (topic_id, 2)
+    assert (await broker.produce(build())).error_code == Code.NONE
+    assert (await broker.produce(build() + bytes(300))).error_code == Code.MESSAGE_TOO_LARGE
