@@ -91,7 +91,7 @@ class Dispatcher:
         if row is None:
             raise BadRequest(f"unknown API key {key}")
         api, handler = row
-        if not api.lowest_served <= version <= api.highest:
+        if not api.serves(version):
             return self._unsupported(api, peer, version, correlation_id)
         try:
             client_id, position = header.read_client_id(frame, id_length)

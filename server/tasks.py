@@ -46,10 +46,3 @@ class LoopTasks:
 
     async def sleep(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-
-    async def cancel_all(self) -> None:
-        """Cancel what still runs and wait until it has ended; for the shutdown."""
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)

@@ -23,8 +23,7 @@ ErrorResponse: TypeAlias = Callable[[Any, ErrorCode, int], Any]
 class Api:
     """One API: `key`, `name`, versions `lowest` to `highest` as advertised.
 
-    Readers and writers are compiled per version on first use (1 to 6 ms); `warm` does it before
-    a client waits for it.
+    Readers and writers are compiled per version on first use (1 to 3 ms).
     """
 
     __slots__ = (
@@ -94,11 +93,6 @@ class Api:
                 version, compact=flexible, tagged=flexible
             )
         return found
-
-    def warm(self, version: int) -> None:
-        """Compile reader and writer of one version."""
-        self.decoder(version)
-        self.encoder(version)
 
     def __repr__(self) -> str:
         return f"Api({self.key} {self.name} {self.lowest}-{self.highest})"

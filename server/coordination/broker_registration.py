@@ -51,12 +51,6 @@ async def cluster_id(coordination: Coordination, proposed: str) -> str:
     return paths.decode_cluster_id((await coordination.get(paths.CLUSTER_ID)).data)
 
 
-async def next_broker_id(coordination: Coordination, reserved_max: int) -> int:
-    """A fresh id for a broker without one, above `reserved.broker.max.id`."""
-    await ensure_paths(coordination, {paths.BROKER_SEQUENCE: b""})
-    return reserved_max + (await coordination.set(paths.BROKER_SEQUENCE, b"")).version
-
-
 async def register_broker(
     coordination: Coordination, broker_id: int, info: paths.BrokerInfo, *, clock: Clock
 ) -> int:

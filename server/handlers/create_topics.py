@@ -6,16 +6,19 @@ resulting settings in the answer (KIP-525). The answer comes when this broker se
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.config import describe
+from kavka.server.config import describe, topic_warnings
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import NewTopic, TopicResult
 from kavka.wire.apis.create_topics import CreateTopicsResponse, TopicConfig, TopicResponse
 from kavka.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 _SETTINGS_SINCE: Final = 5
 _RAFT_METADATA_TOPIC: Final = "__cluster_metadata"
@@ -100,6 +103,9 @@ def _fill(
     if result.code != ErrorCode.NONE:
         return
     answer.topic_id = result.topic_id
+    overrides = {config.name: config.value for config in topic.configs}
+    for warning in topic_warnings(overrides):
+        logger.warning("topic %s: %s", topic.name, warning)
     if context.version < _SETTINGS_SINCE:
         return
     if not broker.authorizer.allows(
@@ -109,7 +115,6 @@ def _fill(
         return
     answer.num_partitions = result.num_partitions
     answer.replication_factor = result.replication_factor
-    overrides = {config.name: config.value for config in topic.configs}
     answer.configs = [
         TopicConfig(entry.name, entry.value, entry.read_only, entry.source, entry.is_sensitive)
         for entry in describe.topic_entries(broker.settings, overrides)

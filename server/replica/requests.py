@@ -24,6 +24,7 @@ from kavka.server.controller.messages import (
     TopicPartition,
     UpdateMetadata,
 )
+from kavka.server.coordination.paths import TOPIC_CONFIGS
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.replica.partition import Leadership, Partition
@@ -61,6 +62,16 @@ class ControllerRequests:
         self._tasks = tasks
         self._jobs = jobs
         self._controller_epoch = -1
+        topic_configs.on_change(self._settings_changed)
+
+    def _settings_changed(self, kind: str, name: str) -> None:
+        """A topic's new settings count from its next batch on."""
+        if kind != TOPIC_CONFIGS:
+            return
+        settings = log_settings(self._settings, self._topic_configs.get(name))
+        for replica in self._replicas:
+            if replica.log.topic == name:
+                replica.log.configure(settings)
 
     def _is_stale(self, controller_epoch: int) -> bool:
         if controller_epoch < self._controller_epoch:

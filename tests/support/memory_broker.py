@@ -12,14 +12,14 @@ Nothing takes real time: an answer that needs time to pass comes when the test l
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import random
-import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
+
+import pytest
 
 from kavka.log.memfs import MemFs
 from kavka.server.broker import Broker
@@ -36,7 +36,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 DATA = "/data"
 NO_ERROR = 0
-START_TIMEOUT_S = 60
+
+NEVER_AWAITED = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+"""A process that dies leaves coroutines that would have been awaited if it had lived."""
 
 
 class LifeTasks(VirtualTasks):
@@ -82,13 +84,9 @@ class LifeTasks(VirtualTasks):
     async def die(self) -> None:
         """Nothing of it runs any further."""
         self._dead = True
-        with warnings.catch_warnings():
-            # coroutines that would have been awaited if the process had lived
-            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-            for task in list(self._alive):
-                task.cancel()
-            await settle()
-            gc.collect(0)
+        for task in list(self._alive):
+            task.cancel()
+        await settle()
 
 
 class HoldableJobs(InlineJobs):
@@ -433,7 +431,7 @@ def scenario(
         signature = inspect.signature(test)
         parameters = list(signature.parameters.values())[1:]
         vars(run)["__signature__"] = signature.replace(parameters=parameters)
-        return run
+        return NEVER_AWAITED(run)
 
     return decorate
 

@@ -61,16 +61,6 @@ def test_readers_and_writers_are_made_once() -> None:
     assert fetch.API.decoder(12) is not fetch.API.decoder(13)
 
 
-def test_warm_makes_both() -> None:
-    api = Api(18, "ApiVersions", versions=(0, 4), first_flexible=3, error_response=_no_error)
-    api.warm(3)
-    assert list(api._decoders) == list(api._encoders) == [3]
-
-
-def _no_error(request: object, code: object, version: int) -> None:
-    return None
-
-
 @pytest.mark.parametrize("api", [fetch.API, api_versions.API])
 def test_its_text_tells_the_versions(api: Api) -> None:
     assert repr(api) == f"Api({api.key} {api.name} {api.lowest}-{api.highest})"

@@ -14,7 +14,6 @@ from kavka.server.coordination.api import Create, NodeExists, Op, OpResult
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     ensure_paths,
-    next_broker_id,
     prepare_tree,
     register_broker,
 )
@@ -84,14 +83,6 @@ def test_the_first_proposed_cluster_id_stays() -> None:
         session = await open_on(new_fs())
         assert await cluster_id(session, "first") == "first"
         assert await cluster_id(session, "second") == "first"
-
-    asyncio.run(run())
-
-
-def test_broker_ids_rise_from_the_reserved_one() -> None:
-    async def run() -> None:
-        session = await open_on(new_fs())
-        assert [await next_broker_id(session, 1000) for _ in range(3)] == [1001, 1002, 1003]
 
     asyncio.run(run())
 

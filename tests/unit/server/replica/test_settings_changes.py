@@ -1,0 +1,22 @@
+"""A topic's settings, changed in the tree as another broker would change them, count at once."""
+
+from __future__ import annotations
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import Create
+from support.memory_broker import MemoryBroker, scenario
+
+
+@scenario(topics={"t": 2, "other": 1})
+async def test_a_changed_topic_has_its_new_settings(broker: MemoryBroker) -> None:
+    tree = broker.instance._coordination
+    assert tree is not None
+    before = broker.replica("other").log.settings
+    await tree.set(
+        paths.config(paths.TOPIC_CONFIGS, "t"), paths.encode_config({"max.message.bytes": "77"})
+    )
+    note = paths.encode_config_change(paths.TOPIC_CONFIGS, "t")
+    await tree.multi([Create(f"{paths.CONFIG_CHANGES}/config_change_", note, sequential=True)])
+    await broker.advance(0)
+    assert [broker.replica("t", i).log.settings.max_message_bytes for i in (0, 1)] == [77, 77]
+    assert broker.replica("other").log.settings == before
