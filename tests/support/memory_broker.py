@@ -95,20 +95,22 @@ class HoldableJobs(InlineJobs):
     def __init__(self) -> None:
         self._held: list[tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]] | None
         self._held = None
+        self._holding = ""
         self.done: list[str] = []
         """Names of the functions that have run."""
 
     def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        if self._held is None:
+        if self._held is None or not function.__qualname__.startswith(self._holding):
             self.done.append(function.__qualname__)
             return super().run(function, *args)
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._held.append((result, function, args))
         return result
 
-    def hold(self) -> None:
-        """Begin nothing until `release`."""
+    def hold(self, name: str = "") -> None:
+        """Begin nothing, or no function whose name begins so, until `release`."""
         self._held = []
+        self._holding = name
 
     @property
     def held(self) -> list[str]:
@@ -133,19 +135,27 @@ class HoldableJobs(InlineJobs):
 class MemoryBroker:
     """One broker, its disk and one client; it can die and be started again on the same disk."""
 
-    def __init__(self, *overrides: str, fs: MemFs | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        *overrides: str,
+        fs: MemFs | None = None,
+        network: MemoryNetwork | None = None,
+        seed: int = 1,
+    ) -> None:
         self.overrides = list(overrides)
         self.fs = fs or MemFs()
         self.clock = VirtualClock()
         self.random = random.Random(seed)
-        self._new_life()
+        self.failed = 0
+        """How often the broker has said that it can't go on."""
+        self._new_life(network or MemoryNetwork())
 
-    def _new_life(self) -> None:
+    def _new_life(self, network: MemoryNetwork) -> None:
         overrides = [f"log.dirs={DATA}", "listeners=PLAINTEXT://127.0.0.1:0", *self.overrides]
         self.settings = BrokerSettings.load(environ={}, overrides=overrides)
         self.tasks = LifeTasks(self.clock)
         self.jobs = HoldableJobs()
-        self.network = MemoryNetwork()
+        self.network = network
         self.instance = Instance(
             self.settings,
             clock=self.clock,
@@ -154,7 +164,7 @@ class MemoryBroker:
             random=self.random,
             fs=self.fs,
             network=self.network,
-            on_failure=lambda: None,
+            on_failure=self._on_failure,
         )
 
     # -- life and death -------------------------------------------------------------------
@@ -178,30 +188,35 @@ class MemoryBroker:
     async def restart(self, *overrides: str) -> None:
         """A clean stop and a start."""
         await self.stop()
-        await self._start_again(overrides)
+        await self.revive(*overrides)
 
     async def kill(self, *overrides: str) -> None:
         """SIGKILL, and a start on what had been written."""
-        await self._die()
-        self.fs.kill()
-        await self._start_again(overrides)
+        await self.die()
+        await self.revive(*overrides)
 
     async def crash(self, chance: random.Random | None = None) -> None:
         """A power cut, and a start on what had reached the disk (see `MemFs.crash`)."""
-        await self._die()
+        await self.die()
         self.fs.crash(chance)
-        await self._start_again(())
+        await self.revive()
 
-    async def _die(self) -> None:
+    async def die(self) -> None:
+        """SIGKILL."""
         self.network.die()
         await self.tasks.die()
+        self.fs.kill()
         for failure in self.tasks.failures:
             raise failure
 
-    async def _start_again(self, overrides: Sequence[str]) -> None:
+    async def revive(self, *overrides: str) -> None:
+        """A start on the same disk, with further settings, after the end in whatever way."""
         self.overrides += overrides
-        self._new_life()
+        self._new_life(MemoryNetwork())
         await self.start()
+
+    def _on_failure(self) -> None:
+        self.failed += 1
 
     async def advance(self, by_ms: float) -> None:
         """Let time pass."""
@@ -431,7 +446,8 @@ def scenario(
         signature = inspect.signature(test)
         parameters = list(signature.parameters.values())[1:]
         vars(run)["__signature__"] = signature.replace(parameters=parameters)
-        return NEVER_AWAITED(run)
+        marked: Callable[P, None] = NEVER_AWAITED(run)
+        return marked
 
     return decorate
 

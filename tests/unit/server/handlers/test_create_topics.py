@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.context import RequestContext
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
+from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 from support.wire_client import new_topic
@@ -40,18 +40,6 @@ async def names(broker: MemoryBroker) -> dict[str, int]:
     """The topics that there are, and how many partitions they have."""
     answer = await broker.ask("Metadata", 9, topics=None)
     return {topic.name: len(topic.partitions) for topic in answer.topics}
-
-
-class Denied:
-    """An authorizer that allows everything but these operations."""
-
-    def __init__(self, *denied: Operation) -> None:
-        self.denied = denied
-
-    def allows(
-        self, context: RequestContext, operation: Operation, kind: ResourceType, name: str
-    ) -> bool:
-        return operation not in self.denied
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.context import RequestContext
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.delete_topics import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
+from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.virtual import settle
 
@@ -44,18 +44,6 @@ def directories(broker: MemoryBroker) -> list[str]:
     """Of partitions that are not deleted."""
     paths = broker.fs.list_dir(DATA)
     return [one for one in paths if broker.fs.is_dir(f"{DATA}/{one}") and "-delete" not in one]
-
-
-class Denied:
-    """An authorizer that allows everything but these operations."""
-
-    def __init__(self, *denied: Operation) -> None:
-        self.denied = denied
-
-    def allows(
-        self, context: RequestContext, operation: Operation, kind: ResourceType, name: str
-    ) -> bool:
-        return operation not in self.denied
 
 
 @pytest.mark.parametrize("version", range(API.lowest_served, API.highest + 1))

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.context import RequestContext
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
+from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 
@@ -34,18 +34,6 @@ async def ask(
 
 def codes(answer: Any) -> dict[str | None, int]:
     return {topic.name: topic.error_code for topic in answer.topics}
-
-
-class Denied:
-    """An authorizer that allows everything but this."""
-
-    def __init__(self, *denied: tuple[Operation, str]) -> None:
-        self.denied = denied
-
-    def allows(
-        self, context: RequestContext, operation: Operation, kind: ResourceType, name: str
-    ) -> bool:
-        return (operation, name) not in self.denied
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,92 @@
+"""ApiVersions: what is told is what is served; the answers to odd questions are Apache Kafka's."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kavka.server.dispatch import HANDLERS
+from kavka.wire.errors import ErrorCode as Code
+from support import wire_client
+from support.memory_broker import MemoryBroker, scenario
+from support.memory_network import until
+
+SOFTWARE = {"client_software_name": "tester", "client_software_version": "1.0-x"}
+KEY = 18
+HIGHEST = 4
+
+# Every API that issue 4 of the project names, by number.
+SERVED = {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 60}
+
+UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
+"""Correlation id 7, code 35, one entry: key 18, versions 0 to 4. What Apache Kafka 4.3.1 sends."""
+
+
+@pytest.mark.parametrize("version", range(HIGHEST + 1))
+@scenario()
+async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
+    answer = await broker.ask("ApiVersions", version, **SOFTWARE)
+    assert answer.error_code == Code.NONE
+    told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert set(told) == SERVED
+    for api, _ in HANDLERS.values():
+        assert told[api.key] == (api.lowest, api.highest)
+    assert told[0] == (0, 13), "librdkafka turns compression off where Produce 0 is missing"
+    assert told[KEY] == (0, HIGHEST)
+    assert answer.supported_features == [] and answer.finalized_features == []
+    assert answer.finalized_features_epoch == -1
+
+
+@pytest.mark.parametrize("version", [HIGHEST + 1, 99, 32767, -1])
+@pytest.mark.parametrize("body", [b"", b"\x02a\x021\0", b"\xff" * 9])
+@scenario()
+async def test_a_version_that_is_not_served_is_answered_in_version_0(
+    broker: MemoryBroker, version: int, body: bytes
+) -> None:
+    frame = wire_client.header(KEY, version, 7, flexible=version > 2) + body
+    client = broker.connect()
+    client.send_frame(frame)
+    await until(lambda: client.frames, "an answer")
+    assert client.frames == [UNSUPPORTED_VERSION]
+    answer = await client.ask("ApiVersions", HIGHEST, **SOFTWARE)
+    assert answer.error_code == Code.NONE, "and the client tries again on the same connection"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(
+    ("name", "number", "is_well_formed"),
+    [
+        ("a", "1", True),
+        ("apache-kafka.java", "4.3.1-SNAPSHOT", True),
+        ("", "1", False),
+        ("a", "", False),
+        ("-a", "1", False),
+        ("a-", "1", False),
+        ("a", ".1", False),
+        ("a b", "1", False),
+        ("a_b", "1", False),
+        ("ä", "1", False),
+        ("a\n", "1", False),
+    ],
+)
+@scenario()
+async def test_names_of_software(
+    broker: MemoryBroker, version: int, name: str, number: str, is_well_formed: bool
+) -> None:
+    asked = {"client_software_name": name, "client_software_version": number}
+    answer = await broker.ask("ApiVersions", version, **asked)
+    assert answer.error_code == (Code.NONE if is_well_formed else Code.INVALID_REQUEST)
+    assert bool(answer.api_keys) == is_well_formed
+
+
+@pytest.mark.parametrize("version", range(HIGHEST + 1))
+@scenario()
+async def test_the_header_is_the_old_one_in_every_version(
+    broker: MemoryBroker, version: int
+) -> None:
+    client = broker.connect()
+    client.send_frame(wire_client.encode("ApiVersions", version, 7, **SOFTWARE))
+    await until(lambda: client.frames, "an answer")
+    correlation_id, code = struct.unpack_from(">ih", client.frames[0])
+    assert (correlation_id, code) == (7, 0), "no tagged section in between"

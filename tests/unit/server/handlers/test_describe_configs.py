@@ -1,0 +1,138 @@
+"""DescribeConfigs over the wire. Values, sources and synonyms are judged by recorded answers of
+Apache Kafka in `config/test_describe.py`; here it is which resource gets which answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation
+from kavka.wire.apis.describe_configs import API
+from kavka.wire.errors import ErrorCode as Code
+from support.denied import Denied
+from support.memory_broker import MemoryBroker, scenario
+
+VERSIONS = range(API.lowest_served, API.highest + 1)
+TOPIC, BROKER = 2, 4
+OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
+LONG = 5
+OVERRIDES = {"retention.ms": "1000"}
+
+
+async def describe(
+    broker: MemoryBroker,
+    *resources: tuple[int, str, Sequence[str] | None],
+    version: int = 4,
+    **values: Any,
+) -> Any:
+    """The results for (type, name, keys)."""
+    asked = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+        for kind, name, keys in resources
+    ]
+    answer = await broker.ask("DescribeConfigs", version, resources=asked, **values)
+    return answer.results
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario("log.segment.bytes=5000000")
+async def test_a_topic(broker: MemoryBroker, version: int) -> None:
+    await broker.create("t", configs=OVERRIDES)
+    keys = ["retention.ms", "segment.bytes", "max.message.bytes", "no.such"]
+    asked = {"include_synonyms": True, "include_documentation": True}
+    (result,) = await describe(broker, (TOPIC, "t", keys), version=version, **asked)
+    assert (result.error_code, result.error_message) == (Code.NONE, "")
+    assert (result.resource_type, result.resource_name) == (TOPIC, "t")
+    found = {config.name: config for config in result.configs}
+    values = {name: config.value for name, config in found.items()}
+    assert values == {
+        "retention.ms": "1000",
+        "segment.bytes": "5000000",
+        "max.message.bytes": "1048588",
+    }
+    sources = {name: config.config_source for name, config in found.items()}
+    told = {"retention.ms": OF_TOPIC, "segment.bytes": STATIC, "max.message.bytes": DEFAULT}
+    assert sources == (told if version >= 1 else dict.fromkeys(told, -1))
+    defaults = {name for name, config in found.items() if config.is_default}
+    assert defaults == ({"max.message.bytes"} if version == 0 else set())
+    synonyms = [(one.name, one.value, one.source) for one in found["segment.bytes"].synonyms]
+    static = ("log.segment.bytes", "5000000", STATIC)
+    default = ("log.segment.bytes", "1073741824", DEFAULT)
+    assert synonyms == ([static, default] if version >= 1 else [])
+    assert found["retention.ms"].config_type == (LONG if version >= 3 else 0)
+    assert bool(found["retention.ms"].documentation) == (version >= 3)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario("num.partitions=7")
+async def test_this_broker(broker: MemoryBroker, version: int) -> None:
+    for name in ("1", "+1", "01"):
+        (result,) = await describe(broker, (BROKER, name, ["num.partitions"]), version=version)
+        assert result.error_code == Code.NONE
+        (config,) = result.configs
+        assert (config.name, config.value) == ("num.partitions", "7")
+        assert config.read_only
+        assert list(config.synonyms) == [], "they were not asked for"
+        assert not config.documentation
+
+
+@pytest.mark.parametrize("keys", [None, []])
+@scenario(topics={"t": 1})
+async def test_no_keys_means_all(broker: MemoryBroker, keys: list[str] | None) -> None:
+    of_topic, of_broker = await describe(broker, (TOPIC, "t", keys), (BROKER, "1", keys))
+    names = [config.name for config in of_topic.configs]
+    assert {"cleanup.policy", "retention.ms", "segment.bytes"} <= set(names)
+    assert names == sorted(names)
+    assert len(of_broker.configs) > 100
+
+
+@scenario(topics={"t": 1})
+async def test_resources_that_there_are_not(broker: MemoryBroker) -> None:
+    refused: list[tuple[int, str, Code]] = [
+        (TOPIC, "gone", Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", Code.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", Code.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "7", Code.INVALID_REQUEST),
+        (BROKER, "x", Code.INVALID_REQUEST),
+        (BROKER, " 1", Code.INVALID_REQUEST),
+        (BROKER, "1_0", Code.INVALID_REQUEST),
+        (BROKER, "-1", Code.INVALID_REQUEST),
+        *((kind, "x", Code.INVALID_REQUEST) for kind in (0, 1, 3, 5, 64, -1)),
+    ]
+    asked = [(kind, name, None) for kind, name, _ in refused]
+    *results, well = await describe(broker, *asked, (TOPIC, "t", ["retention.ms"]))
+    found = [(one.resource_type, one.resource_name, one.error_code) for one in results]
+    assert found == refused
+    assert not any(one.configs for one in results)
+    assert len(well.configs) == 1, "and the others are answered"
+
+
+@scenario()
+async def test_defaults_of_all_brokers_are_empty_so_far(broker: MemoryBroker) -> None:
+    (result,) = await describe(broker, (BROKER, "", None))
+    assert (result.error_code, result.configs) == (Code.NONE, [])
+
+
+@scenario(topics={"t": 1})
+async def test_who_may_not(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied(Operation.DESCRIBE_CONFIGS)
+    results = await describe(broker, (TOPIC, "t", None), (BROKER, "1", None))
+    assert [one.error_code for one in results] == [
+        Code.TOPIC_AUTHORIZATION_FAILED,
+        Code.CLUSTER_AUTHORIZATION_FAILED,
+    ]
+
+
+@scenario()
+async def test_overrides_outlive_the_broker(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=OVERRIDES)
+    for end in (broker.restart, broker.kill, broker.crash):
+        await end()
+        (result,) = await describe(broker, (TOPIC, "t", ["retention.ms"]))
+        assert [config.value for config in result.configs] == ["1000"]
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    await broker.create("t")
+    (result,) = await describe(broker, (TOPIC, "t", ["retention.ms"]))
+    assert [config.value for config in result.configs] == ["604800000"], "not the old topic's"

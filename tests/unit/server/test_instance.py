@@ -1,0 +1,310 @@
+"""A broker's life: starts, stops, deaths, and what is there afterwards."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+
+from kavka.log.errors import StorageError
+from kavka.log.memfs import Fault
+from kavka.server.instance import StartError
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import Written, build
+from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
+from support.memory_network import MemoryNetwork
+from support.virtual import settle
+
+CLEAN = f"{DATA}/.kafka_cleanshutdown"
+
+
+def files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
+    """The files of a directory itself."""
+    found = {}
+    for name in broker.fs.list_dir(directory):
+        if not broker.fs.is_dir(f"{directory}/{name}"):
+            found[name] = broker.fs.read_bytes(f"{directory}/{name}")
+    return found
+
+
+async def values(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+    return [one.value for one in await broker.read_all(topic, partition)]
+
+
+def one(value: bytes) -> bytearray:
+    return build([Written(value=value)])
+
+
+# -- starting -------------------------------------------------------------------------------
+
+
+@scenario(
+    "broker.id=5",
+    "listeners=PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
+    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
+)
+async def test_a_start_serves_on_every_listener(broker: MemoryBroker) -> None:
+    assert broker.network.ports == [port for _, port in broker.instance.addresses.values()]
+    for listener in broker.instance.addresses:
+        answer = await broker.connect(listener).ask("Metadata", 9, topics=[])
+        assert [known.node_id for known in answer.brokers] == [5]
+
+
+@scenario("advertised.listeners=PLAINTEXT://:9092", "listeners=PLAINTEXT://:9092")
+async def test_a_listener_without_a_host_is_told_by_the_machine_s_name(
+    broker: MemoryBroker,
+) -> None:
+    assert broker.instance.addresses == {"PLAINTEXT": ("broker.test", 9092)}
+
+
+@scenario("log.dirs=/a,/b", start=False)
+async def test_logs_are_spread_over_the_directories(broker: MemoryBroker) -> None:
+    await broker.start()
+    await broker.create("t", 4)
+    logs = {
+        path: [name for name in broker.fs.list_dir(path) if name[:2] == "t-"]
+        for path in ("/a", "/b")
+    }
+    assert [len(found) for found in logs.values()] == [2, 2]
+    assert broker.fs.read_bytes("/a/meta.properties") == broker.fs.read_bytes("/b/meta.properties")
+    await broker.produce(one(b"1"), partition=3)
+    await broker.kill()
+    assert await values(broker, partition=3) == [b"1"]
+    await broker.stop()
+
+
+@scenario()
+async def test_one_broker_a_directory(broker: MemoryBroker) -> None:
+    second = MemoryBroker(fs=broker.fs)
+    with pytest.raises(StorageError, match=DATA):
+        await second.start()
+    await second.instance.stop()
+    assert CLEAN not in [f"{DATA}/{name}" for name in files(broker)]
+    await broker.create("t")
+    assert (await broker.produce(one(b"1"))).error_code == Code.NONE, "the first goes on"
+
+
+@scenario(topics={"t": 1})
+async def test_a_directory_of_another_broker_is_left_alone(broker: MemoryBroker) -> None:
+    """Above all it is not marked as closed in order: its own broker may have died."""
+    await broker.produce(one(b"1"))
+    await broker.die()
+    before = files(broker)
+    stranger = MemoryBroker("broker.id=7", fs=broker.fs)
+    with pytest.raises(StartError, match="belongs to broker 1"):
+        await stranger.start()
+    await stranger.instance.stop()
+    before.pop("coordination.log")
+    after = files(broker)
+    after.pop("coordination.log")
+    assert after == before
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_logs_that_cannot_be_loaded_are_left_as_they_are(broker: MemoryBroker) -> None:
+    await broker.produce(one(b"1"))
+    await broker.produce(one(b"2"), "u")
+    await broker.restart()
+    await broker.die()
+    before = files(broker)
+    broker.fs.faults.append(Fault("open", "u-0/00000000000000000000.log"))
+    with pytest.raises((OSError, StorageError)):
+        await broker.revive()
+    await broker.instance.stop()
+    after = files(broker)
+    assert CLEAN.rpartition("/")[2] not in after
+    for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert after[checkpoint] == before[checkpoint]
+    broker.fs.faults.clear()
+    await broker.revive()
+    assert await values(broker) + await values(broker, "u") == [b"1", b"2"]
+
+
+@scenario(topics={"t": 1})
+async def test_a_port_that_is_taken(broker: MemoryBroker) -> None:
+    await broker.produce(one(b"1"))
+    await broker.die()
+    taken = MemoryNetwork({9092: errno.EADDRINUSE})
+    second = MemoryBroker("listeners=PLAINTEXT://127.0.0.1:9092", fs=broker.fs, network=taken)
+    with pytest.raises(StartError, match="127.0.0.1:9092.*choose another"):
+        await second.start()
+    await second.instance.stop()
+    assert broker.fs.exists(CLEAN), "the logs were recovered, and closed in order"
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+
+
+@scenario(start=False)
+async def test_a_stop_without_a_start(broker: MemoryBroker) -> None:
+    await broker.instance.stop()
+    assert broker.fs.list_dir("/") == []
+
+
+# -- stopping -------------------------------------------------------------------------------
+
+
+@scenario(topics={"t": 2})
+async def test_a_stop_leaves_everything_flushed_and_marked(broker: MemoryBroker) -> None:
+    await broker.produce(one(b"1"), partition=1)
+    await broker.stop()
+    assert broker.fs.exists(CLEAN)
+    for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        lines = broker.fs.read_bytes(f"{DATA}/{checkpoint}").decode().splitlines()
+        assert lines == ["0", "2", "t 0 0", "t 1 1"], "version, entries: topic partition offset"
+    broker.fs.crash()
+    await broker.revive()
+    assert not broker.fs.exists(CLEAN), "from the start on it would be a lie"
+    assert await values(broker, partition=1) == [b"1"], "even a power cut takes nothing"
+
+
+@scenario(topics={"t": 1})
+async def test_a_stop_lets_nobody_in_and_hangs_up(broker: MemoryBroker) -> None:
+    waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 0}, max_wait_ms=60_000))
+    await settle()
+    port = broker.instance.addresses["PLAINTEXT"][1]
+    await broker.stop()
+    assert broker.client.is_closed
+    assert waiting.exception() is not None
+    with pytest.raises(ConnectionRefusedError):
+        broker.network.connect(port)
+    await broker.revive()
+
+
+@scenario()
+async def test_a_stop_waits_for_the_flush_under_way(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"flush.messages": "1"})
+    broker.jobs.hold("FlushPlan.run")
+    broker.client.send("Produce", 9, **producing({("t", 0): one(b"1")}))
+    await settle()
+    assert broker.jobs.held == ["FlushPlan.run"]
+    stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
+    await settle(100)
+    assert not stopping.done()
+    assert "LogManager.close" not in broker.jobs.done, "one thread at a time has the logs"
+    broker.jobs.release()
+    await stopping
+    assert broker.jobs.done[-1] == "LogManager.close"
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+
+
+@scenario(topics={"t": 1})
+async def test_a_log_that_cannot_be_closed_is_recovered_the_next_time(
+    broker: MemoryBroker,
+) -> None:
+    await broker.produce(one(b"1"))
+    broker.fs.faults.append(Fault("sync", "t-0/00000000000000000000.log"))
+    await broker.stop()
+    assert not broker.fs.exists(CLEAN)
+    broker.fs.kill()
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+
+
+@scenario(topics={"t": 1})
+async def test_metadata_that_cannot_be_written_end_the_broker(broker: MemoryBroker) -> None:
+    broker.fs.faults.append(Fault("sync", "coordination.log"))
+    broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[])
+    made = broker.client.send("InitProducerId", 4, transactional_id=None, producer_id=-1)
+    await settle(100)
+    assert broker.instance.has_failed
+    assert broker.failed == 1, "whoever runs it is told once"
+    assert made.result().error_code != Code.NONE
+    broker.fs.faults.clear()
+    await broker.instance.stop()
+    await broker.tasks.die()
+    broker.tasks.failures.clear()
+    broker.fs.kill()
+    await broker.revive()
+    assert (await broker.produce(one(b"1"))).error_code == Code.NONE
+
+
+# -- dying ----------------------------------------------------------------------------------
+
+
+@scenario(topics={"t": 2})
+async def test_a_killed_broker_has_lost_nothing(broker: MemoryBroker) -> None:
+    expected: dict[int, list[bytes]] = {0: [], 1: []}
+    for number in range(200):
+        value = b"%d" % number
+        answer = await broker.produce(one(value), partition=number % 2)
+        assert answer.base_offset == number // 2
+        expected[number % 2].append(value)
+        if number % 70 == 69:
+            await broker.kill()
+    for partition, wanted in expected.items():
+        assert await values(broker, partition=partition) == wanted
+        end = await broker.list_offset(-1, partition=partition)
+        assert end.offset == len(wanted), "the high watermark is where it was"
+
+
+@scenario()
+async def test_a_kill_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
+    """The topic is there with all its partitions, or not at all."""
+    for turns in range(0, 60, 4):
+        name = f"t{turns}"
+        topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
+        broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
+        await settle(turns)
+        await broker.kill()
+        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (found,) = (await broker.ask("Metadata", 9, **asked)).topics
+        assert (found.error_code, len(found.partitions)) in (
+            (Code.NONE, 3),
+            (Code.UNKNOWN_TOPIC_OR_PARTITION, 0),
+        )
+        if found.error_code == Code.NONE:
+            assert (await broker.produce(one(b"1"), name, 2)).error_code == Code.NONE
+
+
+async def end_somehow(broker: MemoryBroker, chance: random.Random) -> bool:
+    """One of the ways to end, and a start; whether the power was cut."""
+    way = chance.choice(["stop", "kill", "power cut", "torn power cut"])
+    if way == "stop":
+        await broker.restart()
+    elif way == "kill":
+        await broker.kill()
+    else:  # the torn one leaves some of what was not flushed, whole or in part
+        await broker.crash(chance if way.startswith("torn") else None)
+    return way.endswith("power cut")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@scenario("num.partitions=2", "auto.create.topics.enable=true")
+async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
+    """Topics come and go, records are written, and the broker ends in every way. Whatever was
+    acknowledged is there; a power cut may take the newest records where nobody asked for fsync,
+    and then all behind the first that is missing."""
+    chance = random.Random(seed)
+    logs: dict[tuple[str, int], list[bytes]] = {}
+    ids: dict[str, object] = {}
+    number = 0
+    for _ in range(60):
+        act = chance.random()
+        if act < 0.1 and len(ids) < 4:
+            name = f"t{number}"
+            flushed = {"flush.messages": "1"} if chance.random() < 0.5 else {}
+            ids[name] = await broker.create(name, 2, flushed)
+            logs |= {(name, 0): [], (name, 1): []}
+        elif act < 0.15 and ids:
+            name = chance.choice(list(ids))
+            await broker.ask("DeleteTopics", 5, topic_names=[name], timeout_ms=5000)
+            del ids[name], logs[name, 0], logs[name, 1]
+        elif act < 0.85 and logs:
+            key = chance.choice(list(logs))
+            answer = await broker.produce(one(b"%d" % number), *key)
+            assert (answer.error_code, answer.base_offset) == (Code.NONE, len(logs[key]))
+            logs[key].append(b"%d" % number)
+        elif act >= 0.85:
+            power_cut = await end_somehow(broker, chance)
+            for key in logs:
+                found = await values(broker, *key)
+                if power_cut and broker.replica(*key).log.settings.flush_messages > 1:
+                    logs[key] = logs[key][: len(found)]
+                assert found == logs[key]
+        number += 1
+    answer = await broker.ask("Metadata", 12, topics=None)
+    assert {topic.name: topic.topic_id for topic in answer.topics} == ids
