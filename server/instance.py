@@ -27,6 +27,7 @@ from kavka.server.coordination.broker_registration import (
 )
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
+from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS, Dispatcher
 from kavka.server.metadata_cache import MetadataCache
@@ -88,9 +89,7 @@ class Instance:
         logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
         meta = logs.open()
         self._logs = logs
-        coordination = self._coordination = await open_embedded(
-            self._fs, settings.log_dirs[0], clock=self._clock, tasks=self._tasks, jobs=self._jobs
-        )
+        coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
@@ -114,6 +113,15 @@ class Instance:
         )
         self._upkeep.start()
         await self._accept(broker)
+
+    async def _open_coordination(self) -> Coordination:
+        directory = self.settings.log_dirs[0]
+        try:
+            return await open_embedded(
+                self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
+            )
+        except Corrupt as failure:
+            raise StartError(f"the cluster's metadata are damaged: {failure}") from failure
 
     def _session_event(self, event: SessionEvent) -> None:
         """Without a session nothing can be decided or remembered any more: better no broker."""

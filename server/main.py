@@ -17,6 +17,7 @@ from kavka.log.errors import StorageError
 from kavka.log.fs import OsFs
 from kavka.server.clock import SystemClock, process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
+from kavka.server.coordination.api import CoordinationError
 from kavka.server.instance import Instance, StartError
 from kavka.server.jobs import ThreadJobs
 from kavka.server.network import SYSTEM_SIZED, SocketNetwork
@@ -48,8 +49,10 @@ def main(config: str | None, overrides: Sequence[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_serve(settings))
-    except (StartError, StorageError) as failure:
+    except (StartError, StorageError, OSError) as failure:
         return _refuse(str(failure))
+    except CoordinationError as failure:
+        return _refuse(f"the metadata can't be read or written: {type(failure).__name__}")
 
 
 def _load(config: str | None, overrides: Sequence[str]) -> BrokerSettings:

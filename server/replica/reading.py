@@ -1,8 +1,8 @@
 """Reading for Fetch: first a plan of what there is, then its bytes.
 
-A plan costs no I/O and can be made again whenever a partition changed, so it also answers the
-question whether a waiting fetch is ready. Bytes come from the page cache into pooled arenas;
-what is not cached is read by a thread (`Jobs`).
+A plan reads batch headers at most, where a place must be looked for, and can be made again
+whenever a partition changed, so it also answers the question whether a waiting fetch is ready.
+Bytes come from the page cache into pooled arenas; what is not cached is read by a thread (`Jobs`).
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
+from kavka.server.coordination.api import CoordinationError
 from kavka.server.instance import StartError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
-from support.memory_network import MemoryNetwork
+from support.memory_network import MemoryNetwork, until
 from support.virtual import settle
 
 CLEAN = f"{DATA}/.kafka_cleanshutdown"
@@ -121,6 +122,59 @@ async def test_logs_that_cannot_be_loaded_are_left_as_they_are(broker: MemoryBro
     broker.fs.faults.clear()
     await broker.revive()
     assert await values(broker) + await values(broker, "u") == [b"1", b"2"]
+
+
+@scenario(topics={"t": 1})
+async def test_damaged_metadata(broker: MemoryBroker) -> None:
+    await broker.produce(one(b"1"))
+    await broker.die()
+    path = f"{DATA}/coordination.log"
+    whole = broker.fs.read_bytes(path)
+    broker.fs.write_atomic(path, b"garbage" + whole, sync=True)
+    with pytest.raises(StartError, match="coordination.log"):
+        await broker.revive()
+    await broker.instance.stop()
+    assert not broker.fs.exists(CLEAN)
+    broker.fs.kill()
+    broker.fs.write_atomic(path, whole, sync=True)
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+
+
+@pytest.mark.parametrize("turns", range(1, 60, 7))
+@scenario(topics={"t": 1})
+async def test_a_kill_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -> None:
+    await broker.produce(one(b"1"))
+    await broker.die()
+    starting = MemoryBroker(fs=broker.fs)
+    starting.tasks.spawn(starting.instance.start(), name="start")
+    await settle(turns)
+    await starting.die()
+    await broker.revive()
+    assert await values(broker) == [b"1"]
+    assert (await broker.produce(one(b"2"))).base_offset == 1
+
+
+@pytest.mark.parametrize("op", ["create", "rename", "pwrite", "sync", "sync_dir"])
+@pytest.mark.parametrize("skip", range(4))
+@scenario()
+async def test_a_disk_that_fails_at_the_start(broker: MemoryBroker, op: str, skip: int) -> None:
+    """It starts or says why not, can be stopped, and has lost nothing when the disk is well."""
+    await broker.create("t", configs={"flush.messages": "1"})
+    await broker.produce(one(b"1"))
+    await broker.die()
+    starting = MemoryBroker(fs=broker.fs)
+    broker.fs.faults.append(Fault(op, error=errno.ENOSPC, skip=skip))
+    begun = starting.tasks.spawn(starting.instance.start(), name="start")
+    await until(begun.done, "the start ends")
+    if begun.exception() is not None:
+        assert isinstance(begun.exception(), OSError | CoordinationError)
+    broker.fs.faults.clear()
+    await starting.instance.stop()
+    await starting.tasks.die()
+    broker.fs.kill()
+    await broker.revive()
+    assert await values(broker) == [b"1"]
 
 
 @scenario(topics={"t": 1})

@@ -213,6 +213,22 @@ async def test_a_disk_that_is_too_slow(broker: MemoryBroker) -> None:
     assert await names(broker) == {"t": 1}
 
 
+@pytest.mark.parametrize("turns", range(0, 16, 3))
+@scenario()
+async def test_who_hangs_up_meanwhile_leaves_nothing_behind(
+    broker: MemoryBroker, turns: int
+) -> None:
+    """The topic may be made or not, but its name is in nobody's way."""
+    client = broker.connect()
+    client.send("CreateTopics", 7, timeout_ms=1000, topics=[new_topic("t")])
+    await settle(turns)
+    client.close()
+    await settle(100)
+    assert await code(broker, new_topic("t")) in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    assert await code(broker, new_topic("t")) == Code.NONE
+
+
 @scenario()
 async def test_what_was_created_outlives_a_power_cut(broker: MemoryBroker) -> None:
     topic_id = await broker.create("t", 2, {"max.message.bytes": "300"})
@@ -221,3 +237,10 @@ async def test_what_was_created_outlives_a_power_cut(broker: MemoryBroker) -> No
     assert (answer.topics[0].topic_id, len(answer.topics[0].partitions)) == (topic_id, 2)
     assert (await broker.produce(build())).error_code == Code.NONE
     assert (await broker.produce(build() + bytes(300))).error_code == Code.MESSAGE_TOO_LARGE
+
+
+@scenario()
+async def test_only_the_controller_creates(broker: MemoryBroker) -> None:
+    broker.parts.controller.close()
+    answers = await create(broker, new_topic("t"), new_topic("a b"))
+    assert [one.error_code for one in answers] == [Code.NOT_CONTROLLER] * 2

@@ -211,3 +211,10 @@ async def test_a_failed_log_is_deleted_after_a_restart(broker: MemoryBroker) -> 
     await settle(100)
     assert await topics(broker) == []
     assert directories(broker) == []
+
+
+@scenario(topics={"t": 1})
+async def test_only_the_controller_deletes(broker: MemoryBroker) -> None:
+    broker.parts.controller.close()
+    assert await code(broker, "t") == Code.NOT_CONTROLLER
+    assert directories(broker) == ["t-0"]

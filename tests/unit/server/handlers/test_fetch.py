@@ -10,9 +10,11 @@ from uuid import UUID
 
 import pytest
 
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.fetch import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, build
+from support.denied import Denied
 from support.logs import parse
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 
@@ -102,6 +104,17 @@ async def test_unknown_topics(broker: MemoryBroker, version: int) -> None:
     assert found.error_code == code
     assert (found.high_watermark, found.last_stable_offset) == (-1, -1)
     assert (found.records, found.aborted_transactions) == (b"", [])
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_who_may_not(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied((Operation.READ, "t"), (Operation.READ, "gone"))
+    await fill(broker)
+    for topic in ("t", "gone"):
+        answer = await broker.fetch(0, topic)
+        assert answer.error_code == Code.TOPIC_AUTHORIZATION_FAILED, "nor is told which there are"
+        assert answer.records == b""
+    assert (await broker.fetch(0, "u")).error_code == Code.NONE
 
 
 @pytest.mark.parametrize("partition", [1, -1, 2**31 - 1])

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, around, build
+from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 
@@ -195,6 +197,13 @@ async def test_leader_epochs(broker: MemoryBroker) -> None:
     assert found(await broker.list_offset(LATEST)) == (-1, 1, epoch)
     assert found(await broker.list_offset(BASE_MS)) == (BASE_MS, 0, 0), "written in the first epoch"
     assert found(await broker.list_offset(EARLIEST)) == (-1, 0, 0)
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_who_may_not(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied((Operation.DESCRIBE, "t"))
+    assert (await broker.list_offset(LATEST)).error_code == Code.TOPIC_AUTHORIZATION_FAILED
+    assert (await broker.list_offset(LATEST, "u")).error_code == Code.NONE
 
 
 def asked(topic: str, *partitions: tuple[int, int]) -> dict[str, Any]:

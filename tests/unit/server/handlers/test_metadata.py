@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -140,6 +141,34 @@ async def test_topics_that_may_not_be_described(broker: MemoryBroker) -> None:
     topic_id = ids["secret"].topic_id
     answer = await ask(broker, version=12, topics=[{"name": None, "topic_id": topic_id}])
     assert codes(answer) == {None: Code.TOPIC_AUTHORIZATION_FAILED}
+
+
+# -- what is not reachable -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics={"t": 1})
+async def test_leaders_that_cannot_be_reached(broker: MemoryBroker, version: int) -> None:
+    cache = broker.parts.metadata
+    image = cache.image
+    elsewhere = replace(image.brokers[1], endpoints={"OTHER": ("x", 1)})
+
+    async def partition() -> tuple[int, int]:
+        (topic,) = (await ask(broker, "t", version=version)).topics
+        (found,) = topic.partitions
+        return found.error_code, found.leader_id
+
+    cache.image = replace(image, brokers={})
+    assert await partition() == (Code.LEADER_NOT_AVAILABLE, -1)
+    cache.image = replace(image, brokers={1: elsewhere})
+    newer = version >= 6
+    not_here = (Code.LISTENER_NOT_FOUND, 1) if newer else (Code.LEADER_NOT_AVAILABLE, -1)
+    assert await partition() == not_here
+    shared = replace(image.topics["t"].partitions[0], replicas=(1, 2))
+    topics = {"t": replace(image.topics["t"], partitions=(shared,))}
+    cache.image = replace(image, topics=topics)
+    dead = Code.REPLICA_NOT_AVAILABLE if version == 0 else Code.NONE
+    assert await partition() == (dead, 1)
 
 
 # -- creation by asking ---------------------------------------------------------------------

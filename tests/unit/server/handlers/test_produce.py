@@ -11,10 +11,12 @@ from uuid import UUID
 import pytest
 
 from kavka.log.memfs import Fault
+from kavka.server.auth.authorizer import Operation
 from kavka.server.replica.partition import Leadership
 from kavka.wire.apis.produce import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, REFUSED, Written, build
+from support.denied import Denied
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.memory_network import Closed
@@ -151,6 +153,16 @@ async def test_internal_topics_are_not_for_clients(broker: MemoryBroker) -> None
     await broker.create(name)
     answer = await broker.produce(build(), name)
     assert answer.error_code == Code.INVALID_TOPIC_EXCEPTION
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_who_may_not(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied((Operation.WRITE, "t"), (Operation.WRITE, "gone"))
+    for topic in ("t", "gone"):
+        answer = await broker.produce(build(), topic)
+        assert answer.error_code == Code.TOPIC_AUTHORIZATION_FAILED, "nor is told which there are"
+    assert (await broker.produce(build(), "u")).error_code == Code.NONE
+    assert await broker.read_all() == []
 
 
 @pytest.mark.parametrize("fault", REFUSED)

@@ -1,0 +1,153 @@
+"""A replica manager on logs in memory, told what to do by requests that a test makes."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kavka.log.manager import LogManager
+from kavka.log.memfs import MemFs
+from kavka.server.config import BrokerSettings
+from kavka.server.controller.messages import (
+    LeaderAndIsr,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    StopReplicaPartitionState,
+    StopReplicaTopicState,
+    UpdateMetadata,
+    UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
+)
+from kavka.server.coordination.paths import TOPIC_CONFIGS
+from kavka.server.delayed import Purgatory
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.requests import ControllerRequests
+from support.memory_broker import HoldableJobs, LifeTasks
+from support.virtual import VirtualClock
+
+DATA = "/data"
+US = 1
+TOPIC_ID = uuid.UUID("5f7a3c9e-0b1d-4e2f-8a6b-7c8d9e0f1a2b")
+
+
+class Overrides:
+    """Topic settings, as `TopicConfigs` has them."""
+
+    def __init__(self) -> None:
+        self.in_tree: dict[str, Mapping[str, str]] = {}
+        self._known: dict[str, Mapping[str, str]] = {}
+        self._listeners: list[Callable[[str, str], object]] = []
+
+    def get(self, name: str) -> Mapping[str, str]:
+        return self._known.get(name, {})
+
+    async def refresh(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._known[name] = self.in_tree.get(name, {})
+
+    def forget(self, name: str) -> None:
+        self._known.pop(name, None)
+
+    def on_change(self, listener: Callable[[str, str], object]) -> None:
+        self._listeners.append(listener)
+
+    def change(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Set them while the broker runs."""
+        self._known[name] = self.in_tree[name] = overrides
+        for listener in self._listeners:
+            listener(TOPIC_CONFIGS, name)
+
+
+class Hosting:
+    """Broker 1 without clients and without a controller."""
+
+    def __init__(
+        self, fs: MemFs | None = None, high_watermarks: Mapping[tuple[str, int], int] | None = None
+    ) -> None:
+        self.fs = fs or MemFs()
+        self.clock = VirtualClock()
+        self.tasks = LifeTasks(self.clock)
+        self.jobs = HoldableJobs()
+        self.logs = LogManager(self.fs, [DATA], clock=self.clock, random=random.Random(1))
+        self.logs.open()
+        settings = BrokerSettings.load(environ={}, overrides=[f"log.dirs={DATA}"])
+        self.logs.load_all(lambda _: settings.topic_defaults)
+        self.metadata = MetadataCache("cluster")
+        self.purgatory = Purgatory(self.tasks)
+        self.overrides = Overrides()
+        self.manager = ReplicaManager(
+            logs=self.logs,
+            metadata=self.metadata,
+            purgatory=self.purgatory,
+            clock=self.clock,
+            tasks=self.tasks,
+            jobs=self.jobs,
+        )
+        overrides: Any = self.overrides
+        self.port = ControllerRequests(
+            settings=settings,
+            replicas=self.manager,
+            metadata=self.metadata,
+            topic_configs=overrides,
+            high_watermarks=dict(high_watermarks or {}),
+            fs=self.fs,
+            tasks=self.tasks,
+            jobs=self.jobs,
+        )
+
+    async def lead(self, topic: str = "t", *partitions: int, **values: Any) -> Replica:
+        """Become leader of partitions, by default of the first; the first replica."""
+        response = await self.port.leader_and_isr(leading(topic, *(partitions or (0,)), **values))
+        assert not response.error_code and not response.partition_errors, response
+        replica = self.manager.find(topic, (partitions or (0,))[0])
+        assert replica is not None
+        return replica
+
+
+def leading(
+    topic: str = "t",
+    *partitions: int,
+    leader: int = US,
+    epoch: int = 0,
+    isr: tuple[int, ...] = (US,),
+    replicas: tuple[int, ...] = (US,),
+    controller_epoch: int = 1,
+    topic_id: uuid.UUID = TOPIC_ID,
+) -> LeaderAndIsr:
+    """LeaderAndIsr for partitions of one topic, by default the first."""
+    states = tuple(
+        LeaderAndIsrPartitionState(
+            index, controller_epoch, leader, epoch, isr, 0, replicas, (), (), True, 0
+        )
+        for index in partitions or (0,)
+    )
+    topics = (LeaderAndIsrTopicState(topic, topic_id, states),)
+    return LeaderAndIsr(US, controller_epoch, 1, topics, ())
+
+
+def stopping(
+    topic: str = "t",
+    *partitions: int,
+    epoch: int = -2,
+    delete: bool = True,
+    controller_epoch: int = 1,
+) -> StopReplica:
+    """StopReplica for partitions of one topic, by default the first, which is to be deleted."""
+    states = tuple(StopReplicaPartitionState(index, epoch, delete) for index in partitions or (0,))
+    return StopReplica(US, controller_epoch, 1, (StopReplicaTopicState(topic, states),))
+
+
+def telling(
+    topic: str = "t", *partitions: int, leader: int = US, controller_epoch: int = 1
+) -> UpdateMetadata:
+    """UpdateMetadata about partitions of one topic, by default the first."""
+    states = tuple(
+        UpdateMetadataPartitionState(index, controller_epoch, leader, 0, (US,), 0, (US,), ())
+        for index in partitions or (0,)
+    )
+    topics = (UpdateMetadataTopicState(topic, TOPIC_ID, states),)
+    return UpdateMetadata(US, controller_epoch, 1, topics, ())

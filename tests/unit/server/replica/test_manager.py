@@ -1,0 +1,239 @@
+"""Replicas: who leads them, what an append sets going, and what becomes of a failed disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kavka.log.memfs import Fault
+from kavka.server.replica.manager import Replica
+from kavka.wire.errors import ApiError
+from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import read_header
+from support.batches import build
+from support.replicas import Hosting, leading, stopping, telling
+from support.virtual import settle
+
+
+def run(story: Callable[[Hosting], Awaitable[None]]) -> None:
+    async def main() -> None:
+        hosting = Hosting()
+        await story(hosting)
+        for replica in hosting.manager:
+            replica.partition.check_invariants()
+        assert not hosting.tasks.failures
+
+    asyncio.run(main())
+
+
+def append(replica: Replica, producer: tuple[int, int, int] = (-1, -1, -1)) -> int:
+    """Append three records; their base offset."""
+    batch = memoryview(build(producer=producer))
+    return replica.append(batch, read_header(batch)).base_offset
+
+
+def refusal(act: Callable[[], object]) -> Code:
+    with pytest.raises(ApiError) as caught:
+        act()
+    return caught.value.code
+
+
+# -- finding --------------------------------------------------------------------------------
+
+
+def test_where_a_client_is_told_to_look() -> None:
+    async def story(hosting: Hosting) -> None:
+        manager = hosting.manager
+        assert refusal(lambda: manager.leader("t", 0)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+        await hosting.port.update_metadata(telling("t", 0, 1))
+        assert refusal(lambda: manager.leader("t", 0)) == Code.NOT_LEADER_OR_FOLLOWER
+        assert refusal(lambda: manager.leader("t", 2)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+        assert refusal(lambda: manager.leader("t", -1)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+        replica = await hosting.lead("t", 1)
+        assert manager.leader("t", 1) is replica
+        assert manager.find("t", 0) is None and list(manager) == [replica]
+        elsewhere = leading("t", 1, leader=2, epoch=1, isr=(2,), replicas=(1, 2))
+        await hosting.port.leader_and_isr(elsewhere)
+        assert refusal(lambda: manager.leader("t", 1)) == Code.NOT_LEADER_OR_FOLLOWER
+        assert manager.find("t", 1) is replica, "which it still hosts"
+
+    run(story)
+
+
+def test_epochs_of_clients() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead(epoch=5)
+        replica.check_epoch(-1)
+        replica.check_epoch(5)
+        assert refusal(lambda: replica.check_epoch(4)) == Code.FENCED_LEADER_EPOCH
+        assert refusal(lambda: replica.check_epoch(6)) == Code.UNKNOWN_LEADER_EPOCH
+
+    run(story)
+
+
+# -- appending ------------------------------------------------------------------------------
+
+
+def test_an_append_moves_the_watermark_and_wakes_who_waits() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead(epoch=5)
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        assert append(replica) == 0
+        assert (replica.high_watermark, replica.last_stable_offset) == (3, 3)
+        await settle()
+        assert waiting.result() is True
+        assert replica.log.epoch_of(0) == 5
+
+    run(story)
+
+
+def test_with_others_in_sync_it_wakes_nobody() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead(isr=(1, 2), replicas=(1, 2))
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        append(replica)
+        await settle()
+        assert not waiting.done()
+        assert (replica.log.end_offset, replica.high_watermark) == (3, 0)
+
+    run(story)
+
+
+def test_a_copy_changes_nothing() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        assert append(replica, (7, 0, 0)) == 0
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        assert append(replica, (7, 0, 0)) == 0
+        await settle()
+        assert not waiting.done()
+        assert replica.log.end_offset == 3
+
+    run(story)
+
+
+def test_a_refusal_of_the_log_is_passed_on() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        append(replica, (7, 3, 0))
+        assert refusal(lambda: append(replica, (7, 3, 9))) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert refusal(lambda: append(replica, (7, 2, 0))) == Code.INVALID_PRODUCER_EPOCH
+        assert not replica.offline and replica.high_watermark == 3
+
+    run(story)
+
+
+# -- flushing -------------------------------------------------------------------------------
+
+
+def test_flushes_of_a_partition_come_one_after_the_other() -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+        replica = await hosting.lead()
+        hosting.jobs.hold()
+        append(replica)
+        await settle()
+        append(replica)
+        append(replica)
+        await settle()
+        assert hosting.jobs.held == ["FlushPlan.run"]
+        assert replica.partition.flushed_end == 0
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert replica.partition.flushed_end == 9
+        assert hosting.jobs.done.count("FlushPlan.run") == 2
+        assert not replica.flushing
+
+    run(story)
+
+
+def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled() -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"segment.bytes": str(1 << 20)}
+        replica = await hosting.lead()
+        append(replica)
+        await settle()
+        assert "FlushPlan.run" not in hosting.jobs.done
+        replica.log.roll(hosting.clock.now_ms())
+        append(replica)
+        await settle()
+        assert hosting.jobs.done == ["FlushPlan.run"]
+        assert replica.partition.flushed_end == 3
+
+    run(story)
+
+
+# -- a failed disk --------------------------------------------------------------------------
+
+
+def test_a_failed_write_takes_the_partition_offline(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead("t", 0, 1)
+        other = hosting.manager.leader("t", 1)
+        append(replica)
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        hosting.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log", times=9))
+        assert refusal(lambda: append(replica)) == Code.KAFKA_STORAGE_ERROR
+        assert replica.offline
+        await settle()
+        assert waiting.done(), "who waits is told"
+        assert refusal(lambda: hosting.manager.leader("t", 0)) == Code.KAFKA_STORAGE_ERROR
+        assert append(other) == 0
+        assert hosting.logs.get("t", 0) is None
+        hosting.manager.storage_failed(replica, OSError("again"))
+        assert [line.startswith("t-0 is offline") for line in caplog.messages] == [True]
+
+    run(story)
+
+
+def test_a_failed_fsync_does_so_too() -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+        replica = await hosting.lead()
+        hosting.fs.faults.append(Fault("sync", ".log"))
+        append(replica)
+        await hosting.manager.flushed()
+        assert replica.offline and not replica.flushing
+        assert replica.partition.flushed_end == 0
+
+    run(story)
+
+
+def test_a_fsync_that_fails_after_the_partition_was_deleted() -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+        replica = await hosting.lead()
+        hosting.jobs.hold("FlushPlan.run")
+        append(replica)
+        await settle()
+        await hosting.port.stop_replica(stopping())
+        hosting.fs.faults.append(Fault("sync", ".log"))
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert list(hosting.manager) == []
+
+    run(story)
+
+
+def test_watermarks_to_be_saved() -> None:
+    async def story(hosting: Hosting) -> None:
+        append(await hosting.lead("t", 0))
+        await hosting.lead("u", 3)
+        assert hosting.manager.high_watermarks() == {("t", 0): 3, ("u", 3): 0}
+
+    run(story)
+
+
+def test_a_removed_replica_leads_no_more_and_wakes_who_waits() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        assert hosting.manager.remove("t", 0) is replica
+        assert hosting.manager.remove("t", 0) is None
+        assert not replica.partition.is_leader
+        await settle()
+        assert waiting.done()
+
+    run(story)

@@ -1,0 +1,87 @@
+"""The broker as a process of its own: exit codes and what it says. More in tests/broker."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kavka.server.main import main
+from support.broker import Kavka
+
+READY = re.compile(
+    r"Kavka [\w.+]+ ready on 127\.0\.0\.1:(\d+), data in (\S+), (\d+) ms", re.MULTILINE
+)
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """What a process sets for itself is undone for the next test."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    gc.enable()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("num.partitions=none", "num.partitions=none"),
+        ("listeners=nonsense", "listeners=nonsense"),
+        ("log.dirs=", "log.dirs"),
+    ],
+)
+def test_bad_settings_are_named(
+    capsys: pytest.CaptureFixture[str], override: str, reason: str
+) -> None:
+    assert main(None, [override]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("kavka: ") and reason in said.err
+    assert said.err.count("\n") == 1 and not said.out
+
+
+def test_a_file_that_cannot_be_read_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "missing.properties")
+    assert main(path, []) == 1
+    assert path in capsys.readouterr().err
+
+
+def test_a_start_that_fails_leaves_one_line_and_exit_code_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=0\ncluster.id=x\nbroker.id=9\n")
+    overrides = [f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]
+    assert main(None, overrides) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("kavka: ") and "broker 9" in said
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("path", ["/proc/kavka/data", "/dev/null/data"])
+def test_a_directory_that_cannot_be_made_is_named(
+    capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert main(None, [f"log.dirs={path}", "listeners=PLAINTEXT://127.0.0.1:0"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kavka: ") and path.rpartition("/")[0] in line
+
+
+def test_a_process_from_start_to_stop(tmp_path: Path) -> None:
+    broker = Kavka(tmp_path).start()
+    try:
+        ready = READY.search(broker.output())
+        assert ready is not None, broker.output()
+        assert int(ready[1]) == broker.port
+        assert ready[2] == str(broker.data_dir)
+        assert 0 < int(ready[3]) < 60_000
+        broker.stop()  # asserts exit code 0
+        assert (broker.data_dir / ".kafka_cleanshutdown").exists()
+    finally:
+        broker.close()
