@@ -152,8 +152,7 @@ class ReplicaManager:
         if replica.offline:
             return
         replica.offline = True
-        if self.logs.get(*replica.key) is replica.log:  # it may have been deleted meanwhile
-            self.logs.fail(replica.log)
+        self.logs.fail(replica.log)
         logger.error("%s-%d is offline, its log failed: %s", *replica.key, failure)
         self.purgatory.changed(replica.key)
 
