@@ -187,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._write(call.api, call.context, answer, len(frame))
             if call.api.key == PRODUCE:
-                self._shortcut.learn(call.context, call.request, frame)
+                self._shortcut.learn(call.context, call.request, answer, frame)
             return
         slot = _Slot(call, answer, len(frame))
         self._slots.append(slot)

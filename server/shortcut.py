@@ -4,8 +4,8 @@ A producer's Produce requests for one partition differ in nothing but correlatio
 Once such a request has gone the general way (`dispatch`, `handlers.produce`), its bytes around
 the records are remembered, with what they were decoded to and an answer to fill in; the next one
 with the same bytes is checked and appended without being decoded, and answered without being
-encoded. It makes 3 us of 13, and what is asked and checked is the same: whatever is unusual about
-a request, or goes wrong before anything is appended, sends it the general way.
+encoded. It takes half the time, and what is asked and checked is the same: whatever is unusual
+about a request, or goes wrong before anything is appended, sends it the general way.
 
 `tests/unit/server/test_shortcut.py` holds both ways to the same answers and the same logs.
 """
@@ -18,7 +18,7 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.handlers.produce import ALL, LEADER_ONLY, admit, codec_max
+from kavka.server.handlers.produce import ALL, admit, codec_max
 from kavka.server.replica.manager import Replica
 from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
 from kavka.wire.codec import encode_response
@@ -113,17 +113,25 @@ class Shortcut:
         self._broker = broker
         self._layouts: list[Layout] = []
 
-    def learn(self, context: RequestContext, request: Any, frame: memoryview) -> None:
-        """Remember a request that has just gone the general way, if it can go the short one."""
-        if len(self._layouts) >= LAYOUTS_MAX or request.acks not in (ALL, LEADER_ONLY):
+    def learn(
+        self, context: RequestContext, request: Any, answer: ProduceResponse, frame: memoryview
+    ) -> None:
+        """Remember a request that has just gone the general way, if it can go the short one.
+
+        Only what was accepted is remembered: acks, topic and leader were found right then, and
+        what of that can change is asked again each time.
+        """
+        if len(self._layouts) >= LAYOUTS_MAX:
             return
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1:
             return
+        if answer.responses[0].partition_responses[0].error_code:
+            return
         partition = topics[0].partition_data[0]
         name = topics[0].name or self._broker.metadata.image.names_by_id.get(topics[0].topic_id)
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
-        if replica is None or partition.records is None:
+        if replica is None:
             return
         layout = Layout(context, request, frame, replica)
         if self._records_of(layout, frame) is not None:

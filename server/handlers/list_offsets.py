@@ -14,6 +14,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.replica import offsets
+from kavka.server.replica.reading import READ_COMMITTED
 from kavka.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -28,8 +29,6 @@ from kavka.wire.apis.list_offsets import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-READ_COMMITTED: Final = 1
 
 _SPECIAL_SINCE: Final = {
     LATEST: 1,

@@ -19,7 +19,7 @@ from support.virtual import settle
 
 VERSIONS = range(API.lowest_served, API.highest + 1)
 TOPIC_IDS_SINCE = 13
-ROUNDS = 150
+ROUNDS = 300
 
 
 def batch(chance: random.Random, sequences: dict[int, int]) -> bytearray:
@@ -125,6 +125,26 @@ def test_a_deleted_topic_is_not_written_to_any_more() -> None:
         await broker.create("t")
         answer = await broker.produce(batches.build())
         assert (answer.error_code, answer.base_offset) == (0, 0)
+        await broker.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_what_is_refused_is_refused_again(version: int) -> None:
+    """A topic of the broker's own, which clients may create but not write to."""
+
+    async def main() -> None:
+        broker = MemoryBroker()
+        await broker.start()
+        topic_id = await broker.create("__consumer_offsets")
+        data = {"partition_data": [{"index": 0, "records": batches.build()}]}
+        naming = {"name": "__consumer_offsets"} if version == 9 else {"topic_id": topic_id}
+        values = {"acks": 1, "timeout_ms": 1000, "topic_data": [{**naming, **data}]}
+        for _ in range(3):
+            answer = await broker.ask("Produce", version, **values)
+            assert answer.responses[0].partition_responses[0].error_code == 17
+        assert broker.replica("__consumer_offsets").log.end_offset == 0
         await broker.stop()
 
     asyncio.run(main())
