@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from typing import Any, Final
+from uuid import UUID
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
@@ -52,11 +53,9 @@ class Layout:
         "fill_at",
         "flexible",
         "head",
-        "index",
         "middle",
         "name",
         "replica",
-        "topic_id",
         "with_log_start",
     )
 
@@ -69,31 +68,24 @@ class Layout:
         self.acks: int = request.acks
         self.codec_max = codec_max(context.version)
         self.name: str = replica.log.topic
-        self.topic_id = None if topic.name else topic.topic_id
-        self.index: int = partition.index
         self.replica = replica
         self.flexible = API.is_flexible(context.version)
         self.end = _records_length_at(frame, len(partition.records), self.flexible)
         self.head = bytes(frame[:4])  # API key and version
         self.middle = bytes(frame[8 : self.end])
-        self._prepare_answer()
+        self._prepare_answer(topic.name, topic.topic_id, partition.index)
 
-    def _prepare_answer(self) -> None:
+    def _prepare_answer(self, name: str, topic_id: UUID | None, index: int) -> None:
         """Encode an answer once, and find where its offsets are."""
         offsets = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
-        answer = self.encode(PartitionResponse(self.index, 0, *offsets))
+        partition = PartitionResponse(index, 0, *offsets)
+        response = ProduceResponse([TopicResponse(name, topic_id, [partition])])
+        answer: bytearray = encode_response(API, self.context.version, 0, response)[0]
         self.with_log_start = self.context.version >= _LOG_START_SINCE
         fields = struct.Struct(">qqq" if self.with_log_start else ">qq")
         self.fill_at = answer.index(fields.pack(*offsets[: fields.size // 8]))
         self.fill = fields.pack_into
         self.answer = answer
-
-    def encode(self, partition: PartitionResponse) -> bytearray:
-        """The frame of an answer about this one partition."""
-        name = "" if self.topic_id is not None else self.name
-        response = ProduceResponse([TopicResponse(name, self.topic_id, [partition])])
-        frame: bytearray = encode_response(API, self.context.version, 0, response)[0]
-        return frame
 
 
 def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
