@@ -15,7 +15,7 @@ import fcntl
 import os
 import shutil
 import struct
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -71,6 +71,13 @@ class Lock(Protocol):
         ...
 
 
+class Volume(NamedTuple):
+    """What a directory lies on: its size, and what this process may still write."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class FileSystem(Protocol):
     """Names, directories and whole-file operations. Missing paths raise FileNotFoundError."""
 
@@ -88,6 +95,14 @@ class FileSystem(Protocol):
 
     def size(self, path: str) -> int:
         """Length in bytes of the file at `path`."""
+        ...
+
+    def absolute(self, path: str) -> str:
+        """`path` from the root on; ".." and links in it stay."""
+        ...
+
+    def volume(self, path: str) -> Volume:
+        """What holds the directory at `path`. May take long where that is a network."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
@@ -235,6 +250,13 @@ class OsFs:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def absolute(self, path: str) -> str:
+        return os.path.join(os.getcwd(), path)
+
+    def volume(self, path: str) -> Volume:
+        found = os.statvfs(path)
+        return Volume(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

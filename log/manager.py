@@ -19,7 +19,7 @@ from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_offsets
 from kavka.log.directory import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptFileError, StorageError
-from kavka.log.fs import FileSystem, Lock
+from kavka.log.fs import FileSystem, Lock, Volume
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, create_log, load_log
 from kavka.log.scan import BatchScanner
@@ -110,6 +110,21 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition."""
         return self._logs.get((topic, partition))
+
+    def by_directory(self) -> dict[str, list[PartitionLog]]:
+        """The logs in each log directory."""
+        found: dict[str, list[PartitionLog]] = {path: [] for path in self._directories}
+        for key, parent in self._parents.items():
+            found[parent].append(self._logs[key])
+        return found
+
+    def absolute(self, directory: str) -> str:
+        """The path of a log directory from the root on."""
+        return self._fs.absolute(directory)
+
+    def volume(self, directory: str) -> Volume:
+        """The volume of a log directory; may run in a thread. OSError."""
+        return self._fs.volume(directory)
 
     # --- start
 

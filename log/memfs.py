@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from kavka.log.fs import Buffer, File, Lock
+from kavka.log.fs import Buffer, File, Lock, Volume
 from kavka.seams import Random
 
 SECTOR_BYTES: Final = 512
@@ -27,7 +27,7 @@ class Fault:
     """Calls that fail: the next `times` of operation `op` on paths ending with `suffix`."""
 
     op: str
-    """open, create, rename, remove, pwrite, truncate, sync or sync_dir."""
+    """open, create, rename, remove, pwrite, truncate, sync, sync_dir or volume."""
 
     suffix: str = ""
     error: int = errno.EIO
@@ -119,6 +119,15 @@ class MemFs:
 
     def size(self, path: str) -> int:
         return len(self._inode(path).data)
+
+    def absolute(self, path: str) -> str:
+        return f"/{path.removeprefix('/')}"
+
+    def volume(self, path: str) -> Volume:
+        self.check("volume", path)
+        self._directory(path)
+        usable = self.room_bytes()
+        return Volume(self._used_bytes + usable, usable)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(self._directory(path).entries)

@@ -10,6 +10,7 @@ from kavka.server.auth.authorizer import Authorizer
 from kavka.server.config import BrokerSettings
 from kavka.server.controller.runner import Controller
 from kavka.server.delayed import Purgatory
+from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Quotas
@@ -24,7 +25,7 @@ from kavka.wire.frame import ArenaPool
 class Broker:
     """One instance a broker; made by `kavka.server.main`, read by every handler."""
 
-    settings: BrokerSettings
+    live: LiveSettings
     clock: Clock
     tasks: Tasks
     jobs: Jobs
@@ -40,6 +41,11 @@ class Broker:
     producer_ids: ProducerIds
     arenas: ArenaPool
     apis: Sequence[Api] = ()
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The settings in force, dynamic ones included."""
+        return self.live.now
 
     @property
     def broker_id(self) -> int:

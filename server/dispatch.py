@@ -22,6 +22,9 @@ from kavka.wire.apis import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
     fetch,
     init_producer_id,
     list_offsets,
@@ -58,7 +61,10 @@ HANDLERS: Final = _by_key(
     (init_producer_id.API, handlers.init_producer_id.handle),
     (offset_for_leader_epoch.API, handlers.offset_for_leader_epoch.handle),
     (describe_configs.API, handlers.describe_configs.handle),
+    (describe_log_dirs.API, handlers.describe_log_dirs.handle),
     (describe_cluster.API, handlers.describe_cluster.handle),
+    (describe_producers.API, handlers.describe_producers.handle),
+    (describe_topic_partitions.API, handlers.describe_topic_partitions.handle),
 )
 
 

@@ -30,6 +30,7 @@ from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS, Dispatcher
+from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Unlimited
@@ -63,7 +64,7 @@ class Instance:
         on_failure: Callable[[], object],
     ) -> None:
         """`on_failure` is called when the broker can't go on and is to be stopped."""
-        self.settings = settings
+        self.live = LiveSettings(settings)
         self.has_failed = False
         self._on_failure = on_failure
         self.addresses: Mapping[str, tuple[str, int]] = {}
@@ -82,6 +83,11 @@ class Instance:
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
         self._upkeep: Upkeep | None = None
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The settings in force."""
+        return self.live.now
 
     async def start(self) -> None:
         """Serve clients. StartError, or StorageError of the log directories, when that can't be."""
@@ -159,7 +165,7 @@ class Instance:
             jobs=self._jobs,
         )
         port = ControllerRequests(
-            settings=settings,
+            live=self.live,
             replicas=replicas,
             metadata=metadata,
             topic_configs=topic_configs,
@@ -183,7 +189,7 @@ class Instance:
             random=self._random,
         )
         broker = Broker(
-            settings=settings,
+            live=self.live,
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,

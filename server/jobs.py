@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -20,10 +20,25 @@ class ThreadJobs:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="kavka-job")
+        self._unfinished: dict[Future[Any], None] = {}
 
     def run(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        return self._loop.run_in_executor(self._threads, function, *args)
+        job = self._threads.submit(function, *args)
+        self._unfinished[job] = None
+        job.add_done_callback(self._finished)
+        return asyncio.wrap_future(job, loop=self._loop)
 
-    def close(self) -> None:
-        """Wait for the running jobs; drop none."""
-        self._threads.shutdown(wait=True)
+    def _finished(self, job: Future[Any]) -> None:
+        """Called in the job's thread."""
+        self._unfinished.pop(job, None)
+
+    async def close(self, *, drop_waiting: bool = False) -> None:
+        """Begin no more jobs, and wait for those that there are.
+
+        With `drop_waiting` only for those that run: the others never begin. The loop is not held
+        meanwhile; nobody is left in a thread afterwards, whoever has stopped waiting for it.
+        """
+        self._threads.shutdown(wait=False, cancel_futures=drop_waiting)
+        if unfinished := list(self._unfinished):
+            await asyncio.wait([asyncio.wrap_future(job, loop=self._loop) for job in unfinished])
+        self._threads.shutdown(wait=True)  # threads without work end at once

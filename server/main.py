@@ -98,7 +98,7 @@ async def _serve(settings: BrokerSettings) -> int:
         await stop.wait()
     finally:
         await instance.stop()
-        jobs.close()
+        await jobs.close()
     return 1 if instance.has_failed else 0
 
 

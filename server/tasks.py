@@ -23,12 +23,24 @@ class LoopTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: dict[asyncio.Task[Any], None] = {}
+        self._killed = False
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = self._loop.create_task(coroutine, name=name)
         self._running[task] = None
         task.add_done_callback(self._ended)
+        if self._killed:
+            task.cancel()  # before its first turn: nothing of it runs
         return task
+
+    async def kill(self) -> None:
+        """End every task where it waits, and let none begin any more: the loop goes on without
+        what ran here. Timers and callbacks still come; they find nothing to do."""
+        self._killed = True
+        while running := list(self._running):
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         del self._running[task]

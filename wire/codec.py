@@ -29,7 +29,8 @@ class _SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library 
         self.parts: list[tuple[int, Any]] = []
 
 
-_buffer: _SpliceBuffer = _SpliceBuffer()
+_free: Final[list[_SpliceBuffer]] = []
+"""Buffers at rest: one for each thread that has a broker, as nothing waits while one is in use."""
 
 
 def encode_response(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
@@ -37,8 +38,10 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
 
     `response` may be any object with the schema's field names (snake case) as attributes.
     """
-    global _buffer
-    out = _buffer
+    try:
+        out = _free.pop()
+    except IndexError:
+        out = _SpliceBuffer()
     out.pos = 8
     if version >= api.first_flexible and api.flexible_response_header:
         out.buf[8] = 0  # no tagged fields in the header
@@ -52,8 +55,8 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
     finally:
         if out.parts:
             out.parts = []
-        if len(out.buf) > BUFFER_BYTES_MAX:
-            _buffer = _SpliceBuffer()
+        if len(out.buf) <= BUFFER_BYTES_MAX:
+            _free.append(out)
 
 
 def _splice(out: _SpliceBuffer, correlation_id: int) -> list[Any]:

@@ -249,6 +249,14 @@ _BROKER_ROWS: Final = (
         "How many fetch sessions are kept (KIP-227). Clients beyond it fetch without one.",
     ),
     _row(
+        "max.request.partition.size.limit",
+        Type.INT,
+        2000,
+        AtLeast(1),
+        MEDIUM,
+        "Partitions that one answer to DescribeTopicPartitions may hold (KIP-966).",
+    ),
+    _row(
         "request.timeout.ms",
         Type.INT,
         30_000,

@@ -415,7 +415,6 @@ log.dir.failure.timeout.ms long 30000 >=1 L
 log.initial.task.delay.ms long 30000 >=0 Li
 log.message.downconversion.enable boolean true - LCo
 log.message.format.version string 3.0-IV1 - Mo
-max.request.partition.size.limit int 2000 >=1 M
 """
 
 DELETION: Final = """\

@@ -51,6 +51,7 @@ class BrokerSettings:
     num_partitions: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int

@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of a new topic. Apache Kafka's algorithm; pure but for chance.
+"""Which brokers get the replicas of new partitions. Apache Kafka's algorithm; pure but for chance.
 
 First replicas go round robin from a random start, so leaders are even. The distance from the
 first replica to the others grows with each round, so the partitions that one broker leads have
@@ -9,24 +9,42 @@ rack, and a rack gets a second replica only when every rack has one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kavka.seams import Random
 
 
+class Existing(NamedTuple):
+    """What a topic that gets more partitions has already, for the round to go on from there."""
+
+    partitions: int
+    first_broker: int
+    """The first replica of partition 0."""
+
+
 def assign_replicas(
-    racks: Mapping[int, str | None], partitions: int, replication_factor: int, random: Random
+    racks: Mapping[int, str | None],
+    partitions: int,
+    replication_factor: int,
+    random: Random,
+    existing: Existing | None = None,
 ) -> dict[int, tuple[int, ...]]:
     """Replicas by partition, on the brokers that `racks` names.
 
     `replication_factor` is at least 1 and at most the number of brokers. Racks count only when
-    every broker has one.
+    every broker has one. `partitions` come after those that are there already.
     """
     known = {broker_id: rack for broker_id, rack in sorted(racks.items()) if rack is not None}
     by_rack = len(known) == len(racks)
     brokers = _alternate(known) if by_rack else sorted(racks)
-    start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
+    if existing is None:
+        begin = 0
+        start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
+    else:
+        begin = existing.partitions
+        start = shift = _place(sorted(racks), existing.first_broker)
     assigned: dict[int, tuple[int, ...]] = {}
-    for index in range(partitions):
+    for index in range(begin, begin + partitions):
         if index and index % len(brokers) == 0:
             shift += 1
         first = (index + start) % len(brokers)
@@ -39,6 +57,11 @@ def assign_replicas(
                 *(brokers[_other(first, shift + number, len(brokers))] for number in others),
             )
     return assigned
+
+
+def _place(brokers: Sequence[int], first: int) -> int:
+    """Index of a broker; where it has gone, that of the next higher id, or 0."""
+    return next((place for place, broker_id in enumerate(brokers) if broker_id >= first), 0)
 
 
 def _alternate(racks: Mapping[int, str]) -> list[int]:

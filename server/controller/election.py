@@ -1,6 +1,6 @@
 """Who leads a partition. Pure functions of what is known about its replicas.
 
-The rules are Apache Kafka 3.9's for clean elections, with one simplification. Kafka's controller
+The rules are Apache Kafka 3.9's, with one simplification for those that come by themselves. Kafka's controller
 sees a broker go and come and handles both; Kavka's compares two numbers. A broker that registered
 after the partition's state was written has been away since: it holds what was acknowledged, but
 others may have gone on without it, so it leaves the ISR unless the whole ISR was away.
@@ -9,9 +9,14 @@ others may have gone on without it, so it leaves the ISR unless the whole ISR wa
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from kavka.server.controller.messages import NO_LEADER
 from kavka.server.coordination.paths import PartitionState
+from kavka.wire.errors import ApiError, ErrorCode
+
+RECOVERING: Final = 1
+"""Leader recovery state of a leader that may lack what was acknowledged (KIP-704)."""
 
 
 def first_state(live: Sequence[int], controller_epoch: int) -> PartitionState | None:
@@ -48,3 +53,51 @@ def next_state(
     return PartitionState(
         leader, state.leader_epoch + 1, isr, controller_epoch, state.leader_recovery_state
     )
+
+
+def preferred_state(
+    state: PartitionState | None,
+    *,
+    replicas: Sequence[int],
+    live: Collection[int],
+    controller_epoch: int,
+) -> PartitionState:
+    """The state in which the first of `replicas` leads. ApiError when it does, or can't.
+
+    `live`: replicas that can serve.
+    """
+    leader = replicas[0]
+    if state is not None and state.leader == leader:
+        raise _not_needed()
+    if state is None or leader not in live or leader not in state.isr:
+        message = "The preferred leader was not available."
+        raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
+    return state._replace(
+        leader=leader, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch
+    )
+
+
+def unclean_state(
+    state: PartitionState | None, *, live: Sequence[int], controller_epoch: int
+) -> PartitionState:
+    """The state in which a live replica leads, if it must be one that is not in sync.
+
+    `live`: replicas that can serve, preferred first. What only others have is lost then. ApiError
+    when there is a leader, or none can be.
+    """
+    if state is not None and state.leader != NO_LEADER:
+        raise _not_needed()
+    if state is None or not live:
+        message = "Eligible topic partition leaders are not available."
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
+    isr = tuple(broker_id for broker_id in state.isr if broker_id in live)
+    recovery = state.leader_recovery_state if isr else RECOVERING
+    leader = next((broker_id for broker_id in live if broker_id in isr), live[0])
+    return PartitionState(
+        leader, state.leader_epoch + 1, isr or (leader,), controller_epoch, recovery
+    )
+
+
+def _not_needed() -> ApiError:
+    message = "Leader election not needed for topic partition."
+    return ApiError(ErrorCode.ELECTION_NOT_NEEDED, message)

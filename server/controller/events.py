@@ -16,7 +16,7 @@ from kavka.server.controller.messages import (
 )
 from kavka.server.controller.state import LiveBroker
 from kavka.server.coordination.paths import PartitionState
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 CHUNK_PARTITIONS: Final = 128
 """Partitions in one event or one request: what keeps a turn of the loop under 5 ms."""
@@ -88,6 +88,13 @@ class DeleteReplicas(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class Elect(NamedTuple):
+    """Someone asks for leaders of these partitions, also unclean ones. At most a chunk."""
+
+    partitions: tuple[TopicPartition, ...]
+    unclean: bool
+
+
 class StatesWritten(NamedTuple):
     """The answer to a `WriteStates`: what is in the tree now."""
 
@@ -119,6 +126,7 @@ Event: TypeAlias = (
     | TopicsMarked
     | Examine
     | DeleteReplicas
+    | Elect
     | StatesWritten
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
@@ -165,10 +173,16 @@ class ForgetMarks(NamedTuple):
     names: tuple[str, ...]
 
 
+class Elected(NamedTuple):
+    """What comes of an `Elect`: the leader that is going to be, or why there will be none."""
+
+    results: Mapping[TopicPartition, int | ApiError]
+
+
 class Report(NamedTuple):
     """Something that an operator should see."""
 
     text: str
 
 
-Command: TypeAlias = WriteStates | Send | Post | RemoveTopic | ForgetMarks | Report
+Command: TypeAlias = WriteStates | Send | Post | RemoveTopic | ForgetMarks | Elected | Report

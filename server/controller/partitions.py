@@ -12,12 +12,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from kavka.server.controller import requests
-from kavka.server.controller.election import first_state, next_state
+from kavka.server.controller.election import (
+    first_state,
+    next_state,
+    preferred_state,
+    unclean_state,
+)
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     BrokersChanged,
     Command,
     DeleteReplicas,
+    Elect,
+    Elected,
     Event,
     Examine,
     ForgetMarks,
@@ -39,7 +46,7 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.messages import LEADER_DURING_DELETE, TopicPartition
 from kavka.server.controller.state import ClusterState, Partition, Topic
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 STORY_EVENTS_MAX: Final = 50
 
@@ -83,6 +90,8 @@ class PartitionMachine:
                 return self._examine(event)
             case DeleteReplicas():
                 return self._delete_replicas(event.partitions, list(self.cluster.brokers))
+            case Elect():
+                return self._elect(event)
             case StatesWritten():
                 return self._states_written(event)
             case LeaderAndIsrAnswered():
@@ -157,7 +166,7 @@ class PartitionMachine:
         known: list[TopicPartition] = []
         for found in event.partitions:
             topic, partition = self._find(found.where)
-            if topic is None:
+            if topic is None or (partition is None and topic.deleting):
                 continue
             if partition is None:
                 partition = topic.partitions[found.where.partition] = Partition(found.replicas)
@@ -199,6 +208,41 @@ class PartitionMachine:
             away = [replica for replica in live if brokers[replica].epoch > partition.mzxid]
             state = next_state(partition.state, live=live, away_since=away, controller_epoch=epoch)
         return None if state is None else StateWrite(where, state, partition.version)
+
+    # Elections that somebody asks for
+
+    def _elect(self, event: Elect) -> Iterator[Command]:
+        writes: dict[TopicPartition, StateWrite] = {}
+        results: dict[TopicPartition, int | ApiError] = {}
+        for where in event.partitions:
+            try:
+                write = self._elected(where, unclean=event.unclean)
+            except ApiError as error:
+                results[where] = error
+            else:
+                writes[where] = write
+                results[where] = write.state.leader
+        yield from _write(list(writes.values()))
+        yield Elected(results)
+
+    def _elected(self, where: TopicPartition, *, unclean: bool) -> StateWrite:
+        topic, partition = self._find(where)
+        if topic is None:
+            message = f"No such topic as {where.topic}"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        if partition is None:
+            message = f"No such partition as {where}"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        if topic.deleting:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
+        if unclean:
+            state = unclean_state(partition.state, live=live, controller_epoch=epoch)
+        else:
+            state = preferred_state(
+                partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
+            )
+        return StateWrite(where, state, partition.version)
 
     # Answers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -20,6 +20,8 @@ from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     BrokersChanged,
     Command,
+    Elect,
+    Elected,
     Event,
     ForgetMarks,
     Post,
@@ -32,6 +34,7 @@ from kavka.server.controller.events import (
     UpdateMetadataAnswered,
     WriteStates,
 )
+from kavka.server.controller.messages import TopicPartition
 from kavka.server.controller.new_topics import random_uuid
 from kavka.server.controller.partitions import PartitionMachine
 from kavka.server.controller.store import ControllerMoved, Store, Term
@@ -41,6 +44,7 @@ from kavka.server.coordination.api import (
     Coordination,
     SessionExpired,
     WatchEvent,
+    WatchKind,
 )
 from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
@@ -78,7 +82,7 @@ class Reign:
     ) -> None:
         self.store = Store(coordination, term, on_moved)
         self.ready = Waiters(tasks)
-        """For topics to have leaders that clients can see."""
+        """For partitions of topics to have leaders that clients can see."""
         self.gone = Waiters(tasks)
         """For topics to be deleted."""
         self._machine = PartitionMachine(broker_id, term.epoch, listener=listener)
@@ -165,6 +169,18 @@ class Reign:
             self._execute(command)
         self._tell_waiters(event)
 
+    def elect(
+        self, partitions: tuple[TopicPartition, ...], *, unclean: bool
+    ) -> Mapping[TopicPartition, int | ApiError]:
+        """Begin to elect leaders for at most a chunk of partitions; see `Elected`."""
+        results: Mapping[TopicPartition, int | ApiError] = {}
+        for command in self._machine.handle(Elect(partitions, unclean)):
+            if isinstance(command, Elected):
+                results = command.results
+            else:
+                self._execute(command)
+        return results
+
     def _execute(self, command: Command) -> None:
         match command:
             case Send():
@@ -177,7 +193,7 @@ class Reign:
                 self._begin(self._remove_topic(command.name), name="removal of a topic")
             case ForgetMarks():
                 for name in command.names:
-                    self.gone.done(name)
+                    self.gone.end(name, None)
                 self._begin(self.store.forget_marks(command.names), name="removal of marks")
             case Report():
                 logger.warning("controller epoch %d: %s", self.cluster.epoch, command.text)
@@ -203,12 +219,11 @@ class Reign:
         match event:
             case UpdateMetadataAnswered():
                 for topic in event.request.topic_states:
-                    name = topic.topic_name
-                    if name in self.ready and self.cluster.is_ready(name):
-                        self.ready.done(name)
+                    self.ready.check(topic.topic_name)
             case TopicsGone():
                 for name in event.names:
-                    self.gone.done(name)
+                    self.gone.end(name, None)
+                    self.ready.end(name, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     # What commands do
 
@@ -242,7 +257,8 @@ class Reign:
     async def _load_partitions(self, names: Sequence[str]) -> None:
         """Read topics with their partitions, be they new or changed by others."""
         for start in range(0, len(names), CHUNK_PARTITIONS):
-            assignments = await self.store.assignments(names[start : start + CHUNK_PARTITIONS])
+            part = names[start : start + CHUNK_PARTITIONS]
+            assignments = await self.store.assignments(part, self._topic_changed)
             ids: dict[str, uuid.UUID] = {}
             for name, assignment in assignments.items():
                 ids[name] = assignment.topic_id or await self._give_id(name, assignment)
@@ -250,6 +266,20 @@ class Reign:
             async for found in self.store.partitions(assignments):
                 self._handle(found)
                 await self._tasks.sleep(0)
+
+    def _topic_changed(self, event: WatchEvent) -> None:
+        """A topic's node was written: it has more partitions, or they are to be elsewhere."""
+        if event.kind is WatchKind.DATA_CHANGED:  # the watch on all topics tells of a deletion
+            name = event.path.rpartition("/")[2]
+            self.put(partial(self._load_changes, name))
+
+    async def _load_changes(self, name: str) -> None:
+        """Read what is new about one topic; its other partitions go on undisturbed."""
+        assignments = await self.store.assignments([name], self._topic_changed)
+        changed = {name: self.cluster.changed(name, found) for name, found in assignments.items()}
+        async for partitions in self.store.partitions(changed):
+            self._handle(partitions)
+            await self._tasks.sleep(0)
 
     async def _give_id(self, name: str, assignment: TopicAssignment) -> uuid.UUID:
         """Store an id for a topic made by a broker from before KIP-516."""

@@ -6,12 +6,12 @@ Only the machine in `partitions.py` changes it, so that every change has an even
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kavka.server.controller.messages import NO_LEADER, TopicPartition
-from kavka.server.coordination.paths import BrokerInfo, PartitionState
+from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
 
 NOT_STORED: Final = -1
 """Version, and zxid, of a partition state that is not in the coordination tree yet."""
@@ -94,14 +94,54 @@ class ClusterState:
             if broker_id in self.brokers and broker_id not in partition.offline
         ]
 
-    def is_ready(self, name: str) -> bool:
-        """Whether the controller's own broker tells clients a leader for every partition."""
+    def is_ready(self, name: str, partitions: int = 1) -> bool:
+        """Whether the controller's own broker tells clients a leader for every partition.
+
+        There must be `partitions` of them at least.
+        """
         topic = self.topics.get(name)
-        return topic is not None and all(
-            partition.state is not None
-            and partition.state.leader != NO_LEADER
-            and partition.announced == partition.version
-            for partition in topic.partitions.values()
+        return (
+            topic is not None
+            and len(topic.partitions) >= partitions
+            and all(
+                partition.state is not None
+                and partition.state.leader != NO_LEADER
+                and partition.announced == partition.version
+                for partition in topic.partitions.values()
+            )
+        )
+
+    def is_led_by(self, leaders: Mapping[TopicPartition, int]) -> bool:
+        """Whether the controller's own broker tells clients these leaders."""
+        for where, leader in leaders.items():
+            partition = self.partition(where)
+            if partition is None or partition.state is None:
+                return False
+            if partition.state.leader != leader or partition.announced != partition.version:
+                return False
+        return True
+
+    def changed(self, name: str, assignment: TopicAssignment) -> TopicAssignment:
+        """Of a topic's assignment what the controller does not know yet."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return assignment
+        return replace(
+            assignment,
+            replicas={
+                index: replicas
+                for index, replicas in assignment.replicas.items()
+                if not self._knows(topic, index, assignment)
+            },
+        )
+
+    @staticmethod
+    def _knows(topic: Topic, index: int, assignment: TopicAssignment) -> bool:
+        partition = topic.partitions.get(index)
+        return partition is not None and (
+            partition.replicas == assignment.replicas[index]
+            and partition.adding == assignment.adding.get(index, ())
+            and partition.removing == assignment.removing.get(index, ())
         )
 
     def check_invariants(self) -> None:

@@ -130,9 +130,9 @@ class Store:
         """Topics to be deleted; the watch sees one marked or done."""
         return await self._coordination.children(paths.DELETE_TOPICS, watch)
 
-    async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Id and replicas of topics; one that has gone is left out."""
-        answers = [(name, self._coordination.get(paths.topic(name))) for name in names]
+    async def assignments(self, names: Iterable[str], watch: Watch) -> dict[str, TopicAssignment]:
+        """Id and replicas of topics; one that has gone is left out. The watch sees one change."""
+        answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
         found: dict[str, TopicAssignment] = {}
         for name, answer in answers:
             try:
@@ -252,6 +252,18 @@ class Store:
     async def set_topic_id(self, name: str, assignment: TopicAssignment) -> None:
         """Store the id of a topic that had none."""
         await self._fenced([SetData(paths.topic(name), paths.encode_topic(assignment))])
+
+    async def assignment(self, name: str) -> tuple[TopicAssignment, int]:
+        """Id and replicas of a topic, and the version of its node. NoNode."""
+        data, stat = await self._coordination.get(paths.topic(name))
+        return paths.decode_topic(data), stat.version
+
+    async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
+        """Replace a topic's replicas. BadVersion when somebody has been quicker, NoNode."""
+        try:
+            await self._fenced([SetData(paths.topic(name), paths.encode_topic(assignment), version)])
+        except MultiFailed as failed:
+            raise failed.cause from None
 
     async def topic_exists(self, name: str) -> bool:
         """Whether there is a topic of this name."""

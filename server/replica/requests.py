@@ -11,7 +11,7 @@ from typing import Final
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.seams import Jobs, Tasks
-from kavka.server.config import BrokerSettings, log_settings
+from kavka.server.config import log_settings
 from kavka.server.controller.messages import (
     EPOCH_DURING_DELETE,
     LeaderAndIsr,
@@ -25,6 +25,7 @@ from kavka.server.controller.messages import (
     UpdateMetadata,
 )
 from kavka.server.coordination.paths import TOPIC_CONFIGS
+from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.replica.partition import Leadership, Partition
@@ -44,7 +45,7 @@ class ControllerRequests:
     def __init__(
         self,
         *,
-        settings: BrokerSettings,
+        live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
@@ -53,7 +54,7 @@ class ControllerRequests:
         tasks: Tasks,
         jobs: Jobs,
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._replicas = replicas
         self._metadata = metadata
         self._topic_configs = topic_configs
@@ -68,7 +69,7 @@ class ControllerRequests:
         """A topic's new settings count from its next batch on."""
         if kind != TOPIC_CONFIGS:
             return
-        settings = log_settings(self._settings, self._topic_configs.get(name))
+        settings = log_settings(self._live.now, self._topic_configs.get(name))
         for replica in self._replicas:
             if replica.log.topic == name:
                 replica.log.configure(settings)
@@ -125,12 +126,12 @@ class ControllerRequests:
         overrides = self._topic_configs.get(topic.topic_name)
         log = logs.get(topic.topic_name, index)
         if log is None:
-            settings = log_settings(self._settings, overrides)
+            settings = log_settings(self._live.now, overrides)
             log = logs.create(topic.topic_name, index, topic.topic_id, settings)
         else:
             logs.assign_topic_id(log, topic.topic_id)
         partition = Partition(
-            self._settings.broker_id,
+            self._live.now.broker_id,
             high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
             log_end=log.end_offset,
         )
@@ -148,7 +149,7 @@ class ControllerRequests:
             state.partition_epoch,
             state.replicas,
         )
-        if state.leader == self._settings.broker_id:
+        if state.leader == self._live.now.broker_id:
             for command in replica.partition.lead(decision):
                 replica.log.assign_epoch(command.epoch, command.start_offset)
         else:

@@ -84,6 +84,13 @@ def patch(batch: bytearray, **values: int) -> bytearray:
     return changed
 
 
+def field(batch: bytes | bytearray | memoryview, name: str) -> int:
+    """One field of a batch's header."""
+    at, form = FIELDS[name]
+    value: int = struct.unpack_from(form, batch, at)[0]
+    return value
+
+
 def around(payload: bytes, *, count: int, **values: int) -> bytearray:
     """A batch whose records are these bytes, whatever they are."""
     head = build([Written()])[:HEADER_BYTES]

@@ -128,7 +128,7 @@ async def _serve(
     finally:
         ready.set()
         await instance.stop()
-        jobs.close()
+        await jobs.close()
 
 
 def round_trip(bootstrap: str) -> list[bytes]:

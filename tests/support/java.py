@@ -1,6 +1,6 @@
 """Apache Kafka's jars and tools, run by the machine's Java.
 
-The jars are fetched once by Maven into `.cache/java/kafka4-<hash of the pom>`. A machine without
+The jars are fetched once by Maven into `.cache/java/<project>-<hash of its pom>`. A machine without
 Java or Maven skips the tests that need them, naming what to install; where CI is set in the
 environment that is a failure, since there nobody would notice.
 """
@@ -35,6 +35,7 @@ INSTALL = {
 
 TOOLS_LOGGING = JAVA / "log4j2-tools.properties"
 SERVER_LOGGING = JAVA / "log4j2-server.properties"
+SERVER_LOGGING_39 = JAVA / "log4j-server.properties"
 
 # Short runs: no second compiler, no parallel collector, nothing shared through /tmp.
 SHORT_RUN = (
@@ -110,39 +111,47 @@ def program(name: str) -> str:
     return path
 
 
-@cache
 def kafka_libs() -> Path:
-    """Directory of Apache Kafka's jars, fetched when it isn't there yet."""
+    """Directory of Apache Kafka 4's jars, fetched when it isn't there yet."""
+    return libs("kafka4")
+
+
+@cache
+def libs(project: str) -> Path:
+    """Directory of the jars that `tests/java/<project>/pom.xml` names."""
     program("java")
-    pom = JAVA / "kafka4" / "pom.xml"
+    pom = JAVA / project / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    libs = CACHE / "java" / f"kafka4-{digest}"
-    if not libs.exists():
-        libs.parent.mkdir(parents=True, exist_ok=True)
-        with (libs.parent / f"{libs.name}.lock").open("w") as lock:
+    found = CACHE / "java" / f"{project}-{digest}"
+    if not found.exists():
+        found.parent.mkdir(parents=True, exist_ok=True)
+        with (found.parent / f"{found.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # one of several test processes fetches
-            if not libs.exists():
-                fetch(pom, libs)
-    return libs
+            if not found.exists():
+                fetch(pom, found)
+    return found
 
 
-def fetch(pom: Path, libs: Path) -> None:
-    """Copy what `pom` names, and all that it needs, into `libs`: whole or not at all."""
-    partial = libs.with_name(f"{libs.name}.partial")
+def fetch(pom: Path, into: Path) -> None:
+    """Copy what `pom` names, and all that it needs, into `into`: whole or not at all."""
+    partial = into.with_name(f"{into.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = [program("mvn"), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
     if done.returncode != 0:
         pytest.fail(f"Maven could not fetch the jars of {pom}:\n{done.stdout}{done.stderr}")
-    partial.rename(libs)
+    partial.rename(into)
 
 
 def command_line(
-    main: str, arguments: Iterable[str], options: Iterable[str] = SHORT_RUN
+    main: str,
+    arguments: Iterable[str],
+    options: Iterable[str] = SHORT_RUN,
+    project: str = "kafka4",
 ) -> list[str]:
-    """How to run class `main` with the jars on the class path."""
-    return [program("java"), *options, "-cp", f"{kafka_libs()}/*", main, *arguments]
+    """How to run class `main` with a project's jars on the class path."""
+    return [program("java"), *options, "-cp", f"{libs(project)}/*", main, *arguments]
 
 
 def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:

@@ -23,6 +23,7 @@ from kavka.server.controller.messages import (
 )
 from kavka.server.coordination.paths import TOPIC_CONFIGS
 from kavka.server.delayed import Purgatory
+from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
@@ -75,6 +76,7 @@ class Hosting:
         self.logs = LogManager(self.fs, [DATA], clock=self.clock, random=random.Random(1))
         self.logs.open()
         settings = BrokerSettings.load(environ={}, overrides=[f"log.dirs={DATA}"])
+        self.live = LiveSettings(settings)
         self.logs.load_all(lambda _: settings.topic_defaults)
         self.metadata = MetadataCache("cluster")
         self.purgatory = Purgatory(self.tasks)
@@ -89,7 +91,7 @@ class Hosting:
         )
         overrides: Any = self.overrides
         self.port = ControllerRequests(
-            settings=settings,
+            live=self.live,
             replicas=self.manager,
             metadata=self.metadata,
             topic_configs=overrides,

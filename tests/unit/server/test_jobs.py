@@ -16,7 +16,7 @@ def test_results_come_back_to_the_loop() -> None:
         here = threading.get_ident()
         assert await jobs.run(threading.get_ident) != here
         assert await jobs.run(pow, 2, 10) == 1024
-        jobs.close()
+        await jobs.close()
 
     asyncio.run(main())
 
@@ -26,7 +26,7 @@ def test_failures_come_back_too() -> None:
         jobs = ThreadJobs(asyncio.get_running_loop())
         with pytest.raises(ValueError, match="invalid literal"):
             await jobs.run(int, "x")
-        jobs.close()
+        await jobs.close()
 
     asyncio.run(main())
 
@@ -49,7 +49,7 @@ def test_the_loop_goes_on_meanwhile_and_threads_are_few() -> None:
         assert not any(one.done() for one in running)
         may_end.set()
         assert await asyncio.gather(*running) == list(range(THREADS_MAX + 2))
-        jobs.close()
+        await jobs.close()
 
     asyncio.run(main())
 
@@ -59,7 +59,7 @@ def test_close_drops_nothing() -> None:
         jobs = ThreadJobs(asyncio.get_running_loop())
         done: list[int] = []
         running = [asyncio.ensure_future(jobs.run(done.append, number)) for number in range(50)]
-        jobs.close()
+        await jobs.close()
         assert sorted(done) == list(range(50))
         await asyncio.gather(*running)
 

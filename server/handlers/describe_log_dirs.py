@@ -1,0 +1,95 @@
+"""DescribeLogDirs: what lies in each log directory of this broker (KIP-113).
+
+Promises: all partitions or those that were asked for; what isn't here is left out. Sizes are
+those of the batches, lags those of this replica; the volume's size from version 4 on (KIP-827).
+Replicas are not moved between directories, so no log is a future one, and no directory is
+cordoned. A directory whose volume can't be asked is answered KAFKA_STORAGE_ERROR; a log that
+failed is not served and not listed, while Apache Kafka gives its whole directory up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from kavka.log.partition_log import PartitionLog
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.describe_log_dirs import (
+    UNKNOWN_LAG,
+    DescribeLogDirsResponse,
+    DirectoryResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+SEGMENTS_A_SLICE: Final = 1000
+"""Segments whose sizes are added up in one go; a log counts as one segment at least."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not broker.authorizer.allows(
+        context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return _describe(broker, request)
+
+
+async def _describe(broker: Broker, request: Any) -> DescribeLogDirsResponse:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    found = broker.replicas.logs.by_directory()
+    return DescribeLogDirsResponse(
+        [await _directory(broker, directory, logs, wanted) for directory, logs in found.items()]
+    )
+
+
+async def _directory(
+    broker: Broker,
+    directory: str,
+    logs: Sequence[PartitionLog],
+    wanted: set[tuple[str, int]] | None,
+) -> DirectoryResponse:
+    path = broker.replicas.logs.absolute(directory)
+    try:
+        volume = await broker.jobs.run(broker.replicas.logs.volume, directory)
+    except OSError as failure:
+        logger.error("the volume of %s can't be asked for its size: %s", path, failure)
+        return DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, path)
+    topics: dict[str, list[PartitionResponse]] = {}
+    for part in _slices(logs):
+        for log in part:
+            if wanted is None or (log.topic, log.partition) in wanted:
+                topics.setdefault(log.topic, []).append(_partition(broker, log))
+        await broker.tasks.sleep(0)
+    return DirectoryResponse(
+        ErrorCode.NONE,
+        path,
+        [TopicResponse(name, partitions) for name, partitions in topics.items()],
+        volume.total_bytes,
+        volume.usable_bytes,
+    )
+
+
+def _slices(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
+    start = segments = 0
+    for index, log in enumerate(logs):
+        if segments >= SEGMENTS_A_SLICE:
+            yield logs[start:index]
+            start, segments = index, 0
+        segments += log.segment_count
+    yield logs[start:]
+
+
+def _partition(broker: Broker, log: PartitionLog) -> PartitionResponse:
+    replica = broker.replicas.find(log.topic, log.partition)
+    lag = UNKNOWN_LAG
+    if replica is not None and replica.log is log:
+        lag = max(replica.high_watermark - log.end_offset, 0)
+    return PartitionResponse(log.partition, log.size_bytes, lag)

@@ -1,0 +1,101 @@
+"""DescribeProducers: the idempotent producers that a partition hosted here remembers (KIP-664).
+
+Promises: whoever may read a topic is told each producer's epoch, last sequence and timestamp; the
+partition need not be led by this broker.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final
+
+from kavka.log.producer_state import ProducerEntry
+from kavka.server import slices
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.controller.new_topics import check_topic_name
+from kavka.server.slices import Slices
+from kavka.wire.apis.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+PRODUCERS_A_SLICE: Final = 1000
+"""Producers and partitions that are described in one go."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    return slices.run(broker.tasks, _describe(broker, context, request))
+
+
+def _describe(
+    broker: Broker, context: RequestContext, request: Any
+) -> Slices[DescribeProducersResponse]:
+    topics: list[TopicResponse] = []
+    done = 0
+    for asked in request.topics:
+        partitions: list[PartitionResponse] = []
+        topics.append(TopicResponse(asked.name, partitions))
+        refusal = _refusal(broker, context, asked.name)
+        for index in asked.partition_indexes:
+            if refusal is not None:
+                answer = PartitionResponse(index, refusal.code, refusal.message)
+            else:
+                answer = yield from _partition(broker, asked.name, index)
+            partitions.append(answer)
+            done += 1
+            if done % PRODUCERS_A_SLICE == 0:
+                yield
+    return DescribeProducersResponse(topics)
+
+
+def _refusal(broker: Broker, context: RequestContext, name: str) -> ApiError | None:
+    """Why nothing is told of a topic, in Apache Kafka's words."""
+    try:
+        check_topic_name(name)
+    except ApiError as refusal:
+        return refusal
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
+        return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+    if name not in broker.metadata.image.topics:
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    return None
+
+
+def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionResponse]:
+    replica = broker.replicas.find(name, index)
+    if replica is None:
+        topic = broker.metadata.image.topics.get(name)
+        elsewhere = topic is not None and topic.partition(index) is not None
+        return PartitionResponse(
+            index,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if elsewhere
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+    if replica.offline:
+        return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    entries = iter(replica.log.producer_states())
+    producers: list[ProducerState] = []
+    while part := list(islice(entries, PRODUCERS_A_SLICE)):
+        producers += map(_producer, part)
+        if len(part) == PRODUCERS_A_SLICE:
+            yield
+    return PartitionResponse(index, active_producers=producers)
+
+
+def _producer(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        entry.producer_id,
+        entry.epoch,
+        entry.last_sequence,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.txn_first_offset,
+    )

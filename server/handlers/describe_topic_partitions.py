@@ -1,0 +1,152 @@
+"""DescribeTopicPartitions: topics in the order of their names, a page at a time (KIP-966).
+
+Promises: all topics, or those that were asked for with a code where one is unknown; no more
+partitions than the client, or `max.request.partition.size.limit`, allows, and a cursor where the
+next page begins. Authorized operations are always given. There are no eligible leader replicas
+outside of the ISR, which is what the two empty lists say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import Any, Final
+
+from kavka.server import slices
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.controller.new_topics import check_topic_name
+from kavka.server.metadata_cache import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from kavka.server.operations import TOPIC_OPERATIONS, allowed_bits
+from kavka.server.slices import Slices
+from kavka.server.topics import INTERNAL_TOPICS
+from kavka.wire.apis.describe_topic_partitions import (
+    CursorResponse,
+    DescribeTopicPartitionsResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+NAMES_A_SLICE: Final = 5000
+"""Names that are put in order in one go."""
+
+ROWS_A_SLICE: Final = 500
+"""Topics and partitions that are described in one go."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    cursor = request.cursor
+    if cursor is not None:
+        if request.topics and cursor.topic_name not in (topic.name for topic in request.topics):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if cursor.partition_index < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+    return slices.run(broker.tasks, _page(broker, context, request))
+
+
+def _page(
+    broker: Broker, context: RequestContext, request: Any
+) -> Slices[DescribeTopicPartitionsResponse]:
+    image, asked, cursor = broker.metadata.image, bool(request.topics), request.cursor
+    wanted = {topic.name: None for topic in request.topics} if asked else image.topics
+    names = yield from _in_order(list(wanted), cursor.topic_name if cursor else "")
+    answer, topics, hidden = DescribeTopicPartitionsResponse(), [], []
+    left = max(1, min(request.response_partition_limit, _limit(broker)))
+    for count, name in enumerate(names):
+        if count % ROWS_A_SLICE == ROWS_A_SLICE - 1:
+            yield
+        topic = image.topics.get(name)
+        if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if asked:
+                hidden.append(TopicResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+        elif not left:
+            answer.next_cursor = CursorResponse(name, 0)
+            break
+        elif topic is not None:
+            start = cursor.partition_index if cursor and cursor.topic_name == name else 0
+            end = min(start + left, len(topic.partitions))
+            partitions = yield from _partitions(image, context, topic, range(start, end))
+            topics.append(_known(broker, context, topic, partitions))
+            if end < len(topic.partitions):
+                answer.next_cursor = CursorResponse(name, end)
+                break
+            left -= len(partitions)
+        elif asked:
+            topics.append(_unknown(broker, context, name))
+    answer.topics = topics + hidden
+    return answer
+
+
+def _limit(broker: Broker) -> int:
+    return broker.settings.max_request_partition_size_limit
+
+
+def _in_order(names: Sequence[str], first: str) -> Slices[Iterator[str]]:
+    """The names from `first` on, sorted slice by slice and then merged as they are taken."""
+    runs = []
+    for start in range(0, len(names), NAMES_A_SLICE):
+        if start:
+            yield
+        part = names[start : start + NAMES_A_SLICE]
+        runs.append(sorted(name for name in part if name >= first))
+    return merge(*runs)
+
+
+def _partitions(
+    image: MetadataImage, context: RequestContext, topic: TopicImage, indexes: range
+) -> Slices[list[PartitionResponse]]:
+    found: list[PartitionResponse] = []
+    for index in indexes:
+        if len(found) % ROWS_A_SLICE == ROWS_A_SLICE - 1:
+            yield
+        partition = topic.partition(index)
+        if partition is not None:
+            found.append(_partition(image, context, partition))
+    return found
+
+
+def _partition(
+    image: MetadataImage, context: RequestContext, partition: PartitionImage
+) -> PartitionResponse:
+    leader = image.brokers.get(partition.leader)
+    reachable = leader is not None and context.peer.listener in leader.endpoints
+    return PartitionResponse(
+        partition.partition,
+        leader_id=partition.leader if reachable else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=partition.offline_replicas,
+    )
+
+
+def _known(
+    broker: Broker,
+    context: RequestContext,
+    topic: TopicImage,
+    partitions: Sequence[PartitionResponse],
+) -> TopicResponse:
+    return TopicResponse(
+        ErrorCode.NONE,
+        topic.name,
+        topic.topic_id,
+        topic.name in INTERNAL_TOPICS,
+        partitions,
+        allowed_bits(broker, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS),
+    )
+
+
+def _unknown(broker: Broker, context: RequestContext, name: str) -> TopicResponse:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except ApiError as refusal:
+        code = refusal.code
+    bits = allowed_bits(broker, context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
+    return TopicResponse(
+        code, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=bits
+    )

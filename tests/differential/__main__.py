@@ -1,0 +1,94 @@
+"""Runs the cases of one API and prints what differs, for whoever writes cases.
+
+PYTHONPATH=src:tests python -m differential --api 2 --case 'the end*'
+
+Brokers are started for it. Apache Kafka takes some seconds to start: `--serve FILE` keeps both
+judges running until Ctrl-C and writes their ports to a file, which another run uses by
+`--judges FILE`. Topics have another prefix in each such run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from differential import brokers
+from differential.case import Case
+from differential.cases import tables
+from differential.judges import JUDGES, judge_of
+from differential.run import outdated, report, unexplained
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m differential", description=__doc__)
+    parser.add_argument("--api", help="the API's key or name")
+    parser.add_argument("--case", default="*", help="a pattern for the names of cases")
+    parser.add_argument("--version", type=int, help="only this version")
+    parser.add_argument("--all", action="store_true", help="also print what is allowed")
+    parser.add_argument("--judges", type=Path, help="ports of running judges")
+    parser.add_argument("--serve", type=Path, help="run the judges, and write their ports here")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        if options.serve is not None:
+            return serve(Path(folder), options.serve)
+        return compare(Path(folder), options)
+
+
+def serve(home: Path, file: Path) -> int:
+    """Keep the judges running."""
+    with brokers.judges(home, JUDGES) as running:
+        file.write_text(json.dumps({name: broker.port for name, broker in running.items()}))
+        print(f"the judges run, see {file}", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    return 0
+
+
+def compare(home: Path, options: argparse.Namespace) -> int:
+    runs = chosen(options)
+    names = [name for name in JUDGES if any(judge_of(case.api, n) == name for case, n in runs)]
+    if options.judges is not None:
+        ports = json.loads(options.judges.read_text())
+        return played(home, runs, {name: ports[name] for name in names}, options)
+    with brokers.judges(home, names) as running:
+        return played(home, runs, {name: one.port for name, one in running.items()}, options)
+
+
+def chosen(options: argparse.Namespace) -> list[tuple[Case, int]]:
+    return [
+        (case, version)
+        for cases in tables()
+        if options.api in (None, str(cases.key), cases.api)
+        for case, version in cases.runs()
+        if fnmatchcase(case.name, options.case) and options.version in (None, version)
+    ]
+
+
+def played(
+    home: Path,
+    runs: list[tuple[Case, int]],
+    ports: dict[str, int],
+    options: argparse.Namespace,
+) -> int:
+    prefix = f"x{secrets.token_hex(3)}-" if options.judges else ""
+    with brokers.pairs(home, ports, prefix) as pairs:
+        findings = [one for pair in pairs.values() for one in pair.play(runs)]
+    wrong = unexplained(findings)
+    print(report(findings if options.all else wrong))
+    old: list[str] = []
+    if options.case == "*" and options.version is None:
+        apis = {case.api: None for case, _ in runs}
+        old = [line for api in apis for line in outdated(api, findings)]
+        print("\n".join(old))
+    print(f"{len(runs)} runs, {len(findings)} differences, {len(wrong)} of them not allowed")
+    return 1 if wrong or old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""What may differ: the one reviewed list, with a reason each.
+
+`NATURE` is what differs between any two brokers, and is made alike before answers are compared.
+`ALLOWED` is where Kavka's answer is another than Apache Kafka's on purpose. An entry that no
+longer occurs in the first or the last of its versions fails the test.
+
+Paths are dotted, with the index of an array's item as a part: `topics.0.partitions.1.offset`.
+Patterns are those of the shell: `*` is any text, dots included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from differential.case import Facts
+
+
+class Anything:
+    """In the place of a value: every value."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "anything"
+
+
+ANYTHING: Final = Anything()
+
+
+@dataclass(frozen=True)
+class Nature:
+    """Values at `path` that `made_alike` turns into something comparable."""
+
+    what: str
+    path: str
+    made_alike: Callable[[Any, Facts], Any]
+    why: str
+    api: str = "*"
+
+
+@dataclass(frozen=True)
+class Unordered:
+    """An array whose order means nothing: it is sorted by these fields before comparing."""
+
+    api: str
+    path: str
+    by: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A difference on purpose, in these versions (first, last) of the cases that match."""
+
+    api: str
+    cases: str
+    versions: tuple[int, int]
+    path: str
+    kavka: Any
+    kafka: Any
+    why: str
+
+
+# -- what differs by nature -----------------------------------------------------------------
+
+NOW_MS_MIN: Final = 1_780_000_000_000
+"""Later than every timestamp that a case sends, in ms."""
+
+
+def _port(value: Any, facts: Facts) -> Any:
+    return "<the broker's port>" if value == facts.port else value
+
+
+def _cluster_id(value: Any, facts: Facts) -> Any:
+    return "<the cluster's id>" if value == facts.cluster_id else value
+
+
+def _topic_id(value: Any, facts: Facts) -> Any:
+    if not isinstance(value, UUID):
+        return value
+    names = {topic_id: name for name, topic_id in facts.ids.items()}
+    return f"<id of {names[value]}>" if value in names else value
+
+
+def _any_id(value: Any, facts: Facts) -> Any:
+    return "<an id>" if isinstance(value, UUID) else value
+
+
+def _now(value: Any, facts: Facts) -> Any:
+    return "<now>" if isinstance(value, int) and value >= NOW_MS_MIN else value
+
+
+def _positive(value: Any, facts: Facts) -> Any:
+    return "<drawn at random>" if isinstance(value, int) and value > 0 else value
+
+
+def _handed_out(value: Any, facts: Facts) -> Any:
+    return "<handed out>" if isinstance(value, int) and value >= 0 else value
+
+
+NATURE: Final = (
+    Nature("ports", "*port", _port, "each broker listens on a port of its own"),
+    Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
+    Nature("topic ids", "*topic_id", _topic_id, "a topic's id is drawn at random (KIP-516)"),
+    Nature(
+        "ids of new topics",
+        "topics.*.topic_id",
+        _any_id,
+        "a topic's id is drawn at random (KIP-516)",
+        api="CreateTopics",
+    ),
+    Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
+    Nature("times in batches", "*.records.*timestamp", _now, "the broker's clock"),
+    Nature(
+        "session ids",
+        "session_id",
+        _positive,
+        "a fetch session's id is drawn at random (KIP-227)",
+        api="Fetch",
+    ),
+    Nature(
+        "producer ids",
+        "producer_id",
+        _handed_out,
+        "which id comes next depends on who asked before",
+        api="InitProducerId",
+    ),
+)
+
+UNORDERED: Final = (
+    Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
+)
+
+# -- what differs on purpose ----------------------------------------------------------------
+
+ALLOWED: Final[tuple[Allowed, ...]] = ()

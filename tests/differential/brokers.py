@@ -1,0 +1,50 @@
+"""The brokers of the differential test: two judges, and a Kavka beside each of them.
+
+One Kavka for each judge, so that both of a pair have seen the same requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from differential.judges import JUDGES
+from differential.run import Pair
+from support import java
+from support.broker import Kavka
+from support.process import BrokerProcess
+
+SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1"}
+"""Of Kavka, so that both of a pair have the same id."""
+
+
+@contextmanager
+def judges(home: Path, names: Iterable[str]) -> Iterator[dict[str, BrokerProcess]]:
+    """Apache Kafkas, by version; they are started at the same time."""
+    java.kafka_libs()  # without Java the test is skipped here and not in a thread
+    brokers = {name: JUDGES[name](home / f"kafka-{name}") for name in names}
+    try:
+        with ThreadPoolExecutor(len(brokers) or 1) as pool:
+            list(pool.map(BrokerProcess.start, brokers.values()))
+        yield brokers
+    finally:
+        for broker in brokers.values():
+            broker.close()
+
+
+@contextmanager
+def pairs(home: Path, ports: Mapping[str, int], prefix: str = "") -> Iterator[dict[str, Pair]]:
+    """A Kavka beside each judge, of which the ports are given."""
+    kavkas = {name: Kavka(home / f"kavka-for-{name}", SAME_SETTINGS) for name in ports}
+    try:
+        for kavka in kavkas.values():
+            kavka.start()
+        yield {name: Pair(name, kavkas[name].port, port, prefix) for name, port in ports.items()}
+    finally:
+        for kavka in kavkas.values():
+            kavka.close()
+    for kavka in kavkas.values():
+        assert "Traceback (most recent call last)" not in kavka.output(), kavka.tail()

@@ -1,0 +1,114 @@
+"""Making what cases need: their topics with the records in them, on one broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from differential.case import Case, Facts, Outcome, Step, Topic, topic_name
+from differential.wire import Link
+from support import wire_client
+from support.process import HOST
+from support.wait import eventually
+
+TOPICS_PER_REQUEST: Final = 100
+WITHIN_S: Final = 60.0
+
+CREATE_TOPICS: Final = ("CreateTopics", 5)
+METADATA: Final = ("Metadata", 12)
+PRODUCE: Final = ("Produce", 8)
+
+NOT_YET: Final = (3, 5, 6)
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: soon after creation."""
+
+Runs = Iterable[tuple[Case, int]]
+
+
+def facts_of(port: int, prefix: str) -> Facts:
+    """What there is to know of a broker before anything is made."""
+    with Link(HOST, port) as link:
+        answer = _ask(link, METADATA, topics=[])
+    (broker,) = answer["brokers"]
+    return Facts(port, broker["node_id"], answer["cluster_id"], {}, prefix)
+
+
+def prepare(facts: Facts, runs: Runs) -> Facts:
+    """Make all that these runs need; the facts with the topics' ids."""
+    wanted = _topics(facts, runs)
+    names = list(wanted)
+    ids: dict[str, UUID] = dict(facts.ids)
+    with Link(HOST, facts.port) as link:
+        for start in range(0, len(names), TOPICS_PER_REQUEST):
+            chunk = names[start : start + TOPICS_PER_REQUEST]
+            _create(link, {name: wanted[name] for name in chunk})
+            ids.update(_await_leaders(link, chunk))
+        for name, topic in wanted.items():
+            for batch in topic.batches:
+                _append(link, name, bytes(batch))
+    return replace(facts, ids=ids)
+
+
+def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
+    found: dict[str, Topic] = {}
+    for case, version in runs:
+        for topic in case.topics:
+            name = topic_name(facts.prefix, case, version, topic)
+            assert found.setdefault(name, topic) is topic or not topic.shared, f"two {name}"
+    return {name: topic for name, topic in found.items() if name not in facts.ids}
+
+
+def _create(link: Link, topics: Mapping[str, Topic]) -> None:
+    described = [
+        wire_client.new_topic(name, topic.partitions, configs=topic.configs)
+        for name, topic in topics.items()
+    ]
+    answer = _ask(link, CREATE_TOPICS, topics=described, timeout_ms=60_000, validate_only=False)
+    refused = [one for one in answer["topics"] if one["error_code"]]
+    assert not refused, refused
+
+
+def _await_leaders(link: Link, names: list[str]) -> dict[str, UUID]:
+    def ids() -> dict[str, UUID] | None:
+        answer = _ask(
+            link,
+            METADATA,
+            topics=[{"topic_id": None, "name": name} for name in names],
+            allow_auto_topic_creation=False,
+        )
+        topics = answer["topics"]
+        if any(topic["error_code"] or any(_codes(topic)) for topic in topics):
+            return None
+        return {topic["name"]: topic["topic_id"] for topic in topics}
+
+    return eventually(ids, within_s=WITHIN_S, what="the topics of the cases have leaders")
+
+
+def _codes(topic: Any) -> Iterator[int]:
+    return (partition["error_code"] for partition in topic["partitions"])
+
+
+def _append(link: Link, name: str, batch: bytes) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        partition = {"index": 0, "records": batch}
+        answer = _ask(
+            link,
+            PRODUCE,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[{"name": name, "partition_data": [partition]}],
+        )
+        code = answer["responses"][0]["partition_responses"][0]["error_code"]
+        if code not in NOT_YET or time.monotonic() > deadline:
+            break
+    assert code == 0, answer
+
+
+def _ask(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+    frame = wire_client.framed(wire_client.encode(*api, 1, **fields))
+    answer = link.play(Step(frame, api))
+    assert not isinstance(answer, Outcome), f"{api}: {answer}"
+    return answer

@@ -1,0 +1,159 @@
+"""Playing cases against pairs of brokers, and judging what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import groupby, zip_longest
+from types import GeneratorType
+from typing import Any, Final, NamedTuple
+
+from differential.allowed import ALLOWED, Allowed
+from differential.case import Case, Facts, Ground, Outcome
+from differential.compare import Difference, Side, differences
+from differential.grounds import facts_of, prepare
+from differential.judges import judge_of
+from differential.wire import Link
+from support.process import HOST
+
+NO_STEP: Final = "<no such step>"
+
+Runs = Sequence[tuple[Case, int]]
+
+
+class Played(NamedTuple):
+    """One compared step: the API that was asked, and the answer."""
+
+    api: str
+    answer: Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference, with where it was found."""
+
+    case: Case
+    version: int
+    step: int
+    judge: str
+    difference: Difference
+
+    def is_allowed_by(self, entry: Allowed) -> bool:
+        first, last = entry.versions
+        return (
+            first <= self.version <= last
+            and entry.api == self.case.api
+            and fnmatchcase(self.case.name, entry.cases)
+            and fnmatchcase(self.difference.path, entry.path)
+            and bool(entry.kavka == self.difference.kavka)
+            and bool(entry.kafka == self.difference.kafka)
+        )
+
+
+class Pair:
+    """Kavka and the Apache Kafka that it is compared with, both running."""
+
+    def __init__(self, judge: str, kavka_port: int, kafka_port: int, prefix: str = "") -> None:
+        self.judge = judge
+        self._kavka = facts_of(kavka_port, prefix)
+        self._kafka = facts_of(kafka_port, prefix)
+
+    def play(self, runs: Runs) -> list[Finding]:
+        """Run all cases of `runs` that this pair's judge is for."""
+        mine = [(case, n) for case, n in runs if judge_of(case.api, n) == self.judge]
+        with ThreadPoolExecutor(2) as pool:
+            ours = pool.submit(_prepare_and_play, self._kavka, mine)
+            theirs = pool.submit(_prepare_and_play, self._kafka, mine)
+            self._kavka, our_answers = ours.result()
+            self._kafka, their_answers = theirs.result()
+        found: list[Finding] = []
+        for (case, version), left, right in zip(mine, our_answers, their_answers, strict=True):
+            found += self._judged(case, version, left, right)
+        return found
+
+    def _judged(
+        self, case: Case, version: int, ours: list[Played], theirs: list[Played]
+    ) -> Iterator[Finding]:
+        missing = Played(case.api, NO_STEP)
+        for step, (left, right) in enumerate(zip_longest(ours, theirs, fillvalue=missing), 1):
+            sides = Side(left.answer, self._kavka), Side(right.answer, self._kafka)
+            for difference in differences(right.api, *sides):
+                yield Finding(case, version, step, self.judge, difference)
+
+
+def _prepare_and_play(facts: Facts, runs: Runs) -> tuple[Facts, list[list[Played]]]:
+    facts = prepare(facts, runs)
+    return facts, [_played(Ground(case, version, facts)) for case, version in runs]
+
+
+def _played(on: Ground) -> list[Played]:
+    """The answers to the steps that are compared."""
+    found: list[Played] = []
+    made = on.case.function(on)
+    with Link(HOST, on.facts.port) as link:
+        if not isinstance(made, GeneratorType):
+            return [Played(on.case.api, link.play(on.ask(**made)))]
+        answer: Any = None
+        try:
+            while True:
+                step = made.send(answer)
+                answer = link.play(step)
+                if step.compared:
+                    api = step.answer_as[0] if step.answer_as else on.case.api
+                    found.append(Played(api, answer))
+                elif isinstance(answer, Outcome):
+                    found.append(Played(on.case.api, answer))
+        except StopIteration:
+            return found
+        except (KeyError, IndexError, TypeError) as failure:  # the script expected another answer
+            return [*found, Played(on.case.api, f"the script failed: {failure!r}")]
+
+
+# -- judging --------------------------------------------------------------------------------
+
+
+def unexplained(findings: Iterable[Finding]) -> list[Finding]:
+    """What no entry of the list allows."""
+    return [one for one in findings if not any(one.is_allowed_by(entry) for entry in ALLOWED)]
+
+
+def outdated(api: str, findings: Sequence[Finding]) -> list[str]:
+    """Entries of an API that do not occur in the first and the last of their versions."""
+    found = []
+    for entry in ALLOWED:
+        seen = {one.version for one in findings if one.is_allowed_by(entry)}
+        missing = {version for version in entry.versions if version not in seen}
+        if entry.api == api and missing:
+            found.append(f"{entry} does not occur in version {min(missing)}")
+    return found
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """The same difference in several versions as one paragraph."""
+
+    def what(one: Finding) -> tuple[str, ...]:
+        seen = one.difference
+        place = one.case.api, one.case.name, str(one.step), seen.path
+        return (*place, repr(seen.kavka), repr(seen.kafka), one.judge)
+
+    lines = []
+    ordered = {what(one): None for one in findings}
+    for key in ordered:
+        versions = [one.version for one in findings if what(one) == key]
+        api, case, step, path, kavka, kafka, judge = key
+        lines.append(
+            f"{api} v{ranges(versions)} '{case}', step {step}, {path or 'the whole'}:\n"
+            f"    Kavka              {kavka}\n    Apache Kafka {judge} {kafka}"
+        )
+    return "\n".join(lines)
+
+
+def ranges(versions: Sequence[int]) -> str:
+    """`0-3,5`."""
+    parts = []
+    for _, group in groupby(enumerate(sorted(versions)), key=lambda pair: pair[1] - pair[0]):
+        run = [version for _, version in group]
+        parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(parts)

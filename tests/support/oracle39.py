@@ -1,0 +1,114 @@
+"""Apache Kafka 3.9 in ZooKeeper mode, as a process with a ZooKeeper of its own.
+
+The last line that serves what Kafka 4 dropped: the oracle of the oldest versions of an API.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from support import java
+from support.process import HOST, BrokerProcess, free_port
+
+PROJECT = "kafka39"
+READY = "started (kafka.server.KafkaServer)"
+ZOOKEEPER_READY = "binding to port"
+SESSION_WITHIN_MS = 60_000
+OPTIONS = (
+    "-Xms128M",
+    "-Xmx512M",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    f"-Dlog4j.configuration=file:{java.SERVER_LOGGING_39}",
+)
+EXIT_CODES = {  # the JVM's own: 128 + the signal
+    signal.SIGTERM: 128 + signal.SIGTERM,
+    signal.SIGINT: 128 + signal.SIGINT,
+}
+
+
+class ZooKeeper(BrokerProcess):
+    """One standalone ZooKeeper, out of Apache Kafka 3.9's jars."""
+
+    kind: ClassVar[str] = "ZooKeeper"
+    ready_within_s: ClassVar[float] = 60.0
+    exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
+
+    def prepare(self) -> None:
+        self.port = free_port()
+        lines = (
+            f"dataDir={self.data_dir}",
+            f"clientPort={self.port}",
+            f"clientPortAddress={HOST}",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            "tickTime=2000",
+        )
+        self._settings_path.write_text("\n".join(lines) + "\n")
+
+    def command(self) -> list[str]:
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return java.command_line(main, [str(self._settings_path)], OPTIONS, PROJECT)
+
+    def environment(self) -> dict[str, str]:
+        return dict(java.environment())
+
+    def ready_port(self, output: str) -> int | None:
+        return self.port if ZOOKEEPER_READY in output else None
+
+    @property
+    def _settings_path(self) -> Path:
+        return self.home / "zoo.cfg"
+
+
+class ApacheKafka39(BrokerProcess):
+    """The older oracle. Its settings are Kafka's defaults, but for one node's replication."""
+
+    kind: ClassVar[str] = "Apache Kafka 3.9"
+    ready_within_s: ClassVar[float] = 90.0
+    exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
+
+    def prepare(self) -> None:
+        self.port = free_port()
+        self.zookeeper = ZooKeeper(self.home / "zookeeper")
+        self.zookeeper.launch()  # the broker's client waits for it
+        lines = [f"{key}={value}" for key, value in self._properties().items()]
+        self._properties_path.write_text("\n".join(lines) + "\n")
+
+    def command(self) -> list[str]:
+        return java.command_line("kafka.Kafka", [str(self._properties_path)], OPTIONS, PROJECT)
+
+    def environment(self) -> dict[str, str]:
+        return dict(java.environment())
+
+    def ready_port(self, output: str) -> int | None:
+        return self.port if READY in output else None
+
+    def close(self) -> None:
+        super().close()
+        if self.starts:
+            self.zookeeper.close()
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.home / "server.properties"
+
+    def _properties(self) -> dict[str, str]:
+        clients = f"{HOST}:{self.port}"
+        return {
+            "broker.id": "1",
+            "listeners": f"PLAINTEXT://{clients}",
+            "advertised.listeners": f"PLAINTEXT://{clients}",
+            "log.dirs": str(self.data_dir),
+            "zookeeper.connect": f"{HOST}:{self.zookeeper.port}",
+            "zookeeper.connection.timeout.ms": str(SESSION_WITHIN_MS),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **self.settings,
+        }

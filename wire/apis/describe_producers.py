@@ -1,0 +1,71 @@
+"""DescribeProducers (key 61): the producers that a partition remembers (KIP-664).
+
+Version 0, flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.admin.transactions import DescribeProducersRequest
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """One producer. `last_timestamp` is in ms; -1 stands for none everywhere."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int = -1
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+    current_txn_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    partition_index: int
+    error_code: int = 0
+    error_message: str | None = None
+    active_producers: Sequence[ProducerState] = ()
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    name: str
+    partitions: Sequence[PartitionResponse] = ()
+
+
+@dataclass(slots=True)
+class DescribeProducersResponse:
+    topics: Sequence[TopicResponse] = ()
+    throttle_time_ms: int = 0
+
+
+def error_response(
+    request: DescribeProducersRequest, code: ErrorCode, version: int
+) -> DescribeProducersResponse:
+    """`code` for every partition that was asked for."""
+    return DescribeProducersResponse(
+        [
+            TopicResponse(
+                topic.name, [PartitionResponse(index, code) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API: Final = Api(
+    61,
+    "DescribeProducers",
+    versions=(0, 0),
+    first_flexible=0,
+    error_response=error_response,
+)
