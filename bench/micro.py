@@ -1,4 +1,4 @@
-"""`python -m bench.micro`: the wire's and the log's hot calls by themselves, in microseconds.
+"""`python -m bench.micro`: hot calls of wire, log and server by themselves, in microseconds.
 
 Each figure is the best of a few runs: what the code costs when nothing disturbs it. Use it to
 see what a change did, not to compare brokers.
@@ -12,10 +12,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import micro_log, micro_wire
+from bench import micro_log, micro_server, micro_wire
 
 RUNS: Final = 7
 RUN_S: Final = 0.03
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
     """Measure each call whose name holds `wanted`."""
-    for name, call in (*micro_wire.calls(), *micro_log.calls(scratch)):
+    for name, call in chain(micro_wire.calls(), micro_log.calls(scratch), micro_server.calls(scratch)):
         if wanted in name:
             yield Row(name, microseconds(call))
 

@@ -29,7 +29,7 @@ LEADER_EPOCH: Final = 0
 def calls(scratch: Path) -> Iterator[Named]:
     """Everything to measure here; files go to `scratch`."""
     for label, batch in BATCHES.items():
-        log = _new_log(scratch, label, _UnwrittenFs())
+        log = _new_log(scratch, label, UnwrittenFs())
         yield f"log: append a batch of {label}, but for the write", _appending(log, batch)
     log = _new_log(scratch, "read", OsFs())
     append = _appending(log, BATCHES["16 KiB"])
@@ -97,8 +97,16 @@ class _UnwrittenFile(OsFile):
     def pwrite(self, data: Buffer, offset: int) -> None:
         """Takes it, and does nothing: the kernel's part is measured by itself."""
 
+    def sync(self) -> None:
+        """There is nothing to sync."""
 
-class _UnwrittenFs(OsFs):
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class UnwrittenFs(OsFs):
+    """A file system that writes no records."""
+
     def create(self, path: str) -> File:
         made = super().create(path)
         if not path.endswith(".log"):

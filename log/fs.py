@@ -227,10 +227,12 @@ class OsLock:
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            _unlock_descriptor(fd)
             os.close(fd)
 
     def __del__(self) -> None:
-        self.release()
+        if self._fd >= 0:  # closed, not unlocked: it may be a forked child that forgets it
+            os.close(self._fd)
 
 
 class OsFs:
@@ -333,8 +335,19 @@ def _lock_descriptor(fd: int) -> None:
     if _OFD_SETLK is None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
-    whole_file = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
-        fcntl.fcntl(fd, _OFD_SETLK, whole_file)
+        fcntl.fcntl(fd, _OFD_SETLK, _whole_file(fcntl.F_WRLCK))
     except PermissionError as error:  # what some systems say where others say EAGAIN
         raise BlockingIOError(error.errno, error.strerror) from error
+
+
+def _unlock_descriptor(fd: int) -> None:
+    """Closing alone would leave the lock to a forked child, which has the descriptor too."""
+    if _OFD_SETLK is None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    else:
+        fcntl.fcntl(fd, _OFD_SETLK, _whole_file(fcntl.F_UNLCK))
+
+
+def _whole_file(kind: int) -> bytes:
+    return struct.pack("hhqqi", kind, os.SEEK_SET, 0, 0, 0)

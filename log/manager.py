@@ -408,6 +408,15 @@ class LogManager:
         self._parents.clear()
         self.unlock()
 
+    def abandon(self) -> None:
+        """Let go of everything as it is, as if the process had been killed: nothing is written.
+        No thread may be at work on it."""
+        for log in self._logs.values():
+            log.release()
+        self._logs.clear()
+        self._parents.clear()
+        self.unlock()
+
     def unlock(self) -> None:
         """Let others have the directories, without closing anything."""
         while self._locks:

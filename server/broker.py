@@ -15,6 +15,7 @@ from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Quotas
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
 from kavka.wire.api import Api
@@ -40,6 +41,7 @@ class Broker:
     sessions: FetchSessions
     producer_ids: ProducerIds
     arenas: ArenaPool
+    requests: RequestStats
     apis: Sequence[Api] = ()
 
     @property

@@ -9,18 +9,17 @@ of `UNANSWERED_MAX` requests of which only the last written may be big, and noth
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from types import CoroutineType
 from typing import Any, Final
 
 from kavka.seams import Tasks
+from kavka.server.connections import Connections, Gate
 from kavka.server.context import BadRequest, Peer, RequestContext
 from kavka.server.dispatch import Call, Dispatcher
+from kavka.server.network import plain_address
 from kavka.wire.api import Api
 from kavka.wire.frame import Arena, ArenaPool, FrameError, Framer
-
-logger = logging.getLogger(__name__)
 
 UNANSWERED_MAX: Final = 128
 """Requests of one connection that may wait for their answer at once."""
@@ -61,8 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         "_dispatcher",
         "_framer",
         "_lent",
-        "_listener",
         "_muted",
+        "_now_s",
         "_out",
         "_peer",
         "_reading",
@@ -70,26 +69,35 @@ class Connection(asyncio.BufferedProtocol):
         "_slots",
         "_tasks",
         "_transport",
+        "_unsent_bytes",
         "_write_paused",
         "_writes_whole",
+        "gate",
+        "host",
+        "last_active",
     )
 
     def __init__(
         self,
-        listener: str,
+        gate: Gate,
+        host: str,
         dispatcher: Dispatcher,
         tasks: Tasks,
         arenas: ArenaPool,
         connections: Connections,
         request_bytes_max: int,
     ) -> None:
-        self._listener = listener
+        self.gate = gate
+        self.host = host
+        self.last_active = 0
+        """The shared count of activity when this connection last showed any."""
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._arenas = arenas
         self._connections = connections
         self._framer = Framer(arenas, request_bytes_max)
         self._shortcut = dispatcher.shortcut()
+        self._now_s = dispatcher.now_s
         self._slots: deque[_Slot] = deque()
         self._out: list[Any] = []
         self._lent: list[Arena] = []
@@ -98,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._muted = False
         self._write_paused = False
+        self._unsent_bytes = 0
+        self._peer = Peer(gate.name, host)
 
     # -- the transport's calls ------------------------------------------------------------
 
@@ -108,13 +118,18 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(0)  # type: ignore[attr-defined]
         # uvloop hands the parts to one writev; plain asyncio before 3.12 would join (copy) them.
         self._writes_whole = type(transport).__module__.startswith("uvloop")
-        peername = transport.get_extra_info("peername") or ("unknown", 0)
-        self._peer = Peer(self._listener, f"{peername[0]}:{peername[1]}")
-        self._connections.opened(self)
+        peername = transport.get_extra_info("peername")
+        if peername is not None:
+            self._peer.address = f"{self.host}:{peername[1]}"
+        if self.gate.dialled_port is not None:
+            self._peer.dialled = _dialled(transport, self.gate.dialled_port)
+        if self._connections.has_ended:
+            self.shut()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Also called for a connection that was accepted and then could not be set up."""
         self._transport = None
-        self._connections.closed(self)
+        self._connections.forget(self)
         for slot in self._slots:
             if slot.waiting is not None:
                 slot.waiting.cancel()
@@ -126,7 +141,10 @@ class Connection(asyncio.BufferedProtocol):
         return self._framer.room()
 
     def buffer_updated(self, nbytes: int) -> None:
+        connections = self._connections
+        connections.activity = self.last_active = connections.activity + 1
         self._framer.received(nbytes)
+        self._peer.arrived_s = self._now_s()
         self._serve()
         self._bytes_this_turn += nbytes
         if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
@@ -199,10 +217,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         failure = waiting.exception()
         slot.waiting = None
+        if slot.context.timing is not None:
+            slot.context.timing.answered()
         if failure is None:
             slot.response = waiting.result()
         else:
             slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
+        connections = self._connections
+        connections.activity = self.last_active = connections.activity + 1
         slots = self._slots
         while slots and slots[0].waiting is None:
             head = slots.popleft()
@@ -247,8 +269,14 @@ class Connection(asyncio.BufferedProtocol):
     # -- answers --------------------------------------------------------------------------
 
     def _write(self, api: Api, context: RequestContext, response: Any, size: int) -> None:
+        timing = context.timing
+        if timing is not None:
+            timing.headed()
         throttle_ms = self._dispatcher.throttle_ms(context, response, size)
-        self._out += self._dispatcher.encode(api, context, response)
+        parts = self._dispatcher.encode(api, context, response)
+        self._out += parts
+        if timing is not None:
+            timing.written(context, size, sum(map(len, parts)), throttle_ms)
         if context.lent is not None:
             self._lent += context.lent
         if throttle_ms:
@@ -275,8 +303,30 @@ class Connection(asyncio.BufferedProtocol):
             self._arenas.give(arena)
         self._lent.clear()
 
+    # -- the end --------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """The peer's host and port, for the log."""
+        return self._peer.address
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing is owed to the peer but what it does not read.
+
+        To be asked now and then: that it reads is seen by comparing with the last time.
+        """
+        if self._slots or self._muted:
+            return False
+        if not self._write_paused or self._transport is None:
+            return True
+        before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
+        return before == self._unsent_bytes
+
     def _close(self, reason: str) -> None:
-        logger.info("closing connection from %s: %s", self._peer.address, reason)
+        """Close because of what the peer sent, with one line in the log."""
+        self._connections.bad.line(
+            "closing connection from %s on %s: %s", self._peer.address, self.gate.name, reason
+        )
         if self._out:
             self._flush()
         self._pause()
@@ -288,22 +338,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once; what the peer has not read is dropped."""
+        if self._transport is not None:
+            self._transport.abort()
 
-class Connections:
-    """All open connections of a broker."""
 
-    def __init__(self) -> None:
-        self._open: dict[Connection, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def opened(self, connection: Connection) -> None:
-        self._open[connection] = None
-
-    def closed(self, connection: Connection) -> None:
-        self._open.pop(connection, None)
-
-    def close_all(self) -> None:
-        for connection in list(self._open):
-            connection.shut()
+def _dialled(transport: asyncio.BaseTransport, port: int) -> tuple[str, int] | None:
+    """The address that the peer connected to, as it may be told to the peer again."""
+    sockname = transport.get_extra_info("sockname")
+    if sockname is None:
+        return None
+    return plain_address(sockname[0]), port or sockname[1]

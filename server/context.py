@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.wire.frame import Arena
+
+if TYPE_CHECKING:
+    from kavka.server.request_stats import Timing
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication, as Apache Kafka names it."""
@@ -17,18 +20,25 @@ class BadRequest(Exception):
 class Peer:
     """What is true of a whole connection: who is at its other end, and where they came in."""
 
-    __slots__ = ("address", "listener", "principal")
+    __slots__ = ("address", "arrived_s", "dialled", "listener", "principal")
 
-    def __init__(self, listener: str, address: str) -> None:
+    def __init__(
+        self, listener: str, address: str, dialled: tuple[str, int] | None = None
+    ) -> None:
         self.principal = ANONYMOUS
         self.listener = listener
         self.address = address
+        self.arrived_s = 0.0
+        """When bytes came last, by the monotonic clock: all frames at hand had arrived by then."""
+        self.dialled = dialled
+        """Host and port to tell this client as ours, where that is not the advertised address."""
 
 
 class RequestContext:
-    """One request's circumstances. `lent` collects buffers that its answer is sent from."""
+    """One request's circumstances. `lent` collects buffers that its answer is sent from;
+    `timing` is there if its times are taken."""
 
-    __slots__ = ("client_id", "correlation_id", "lent", "peer", "version")
+    __slots__ = ("client_id", "correlation_id", "lent", "peer", "timing", "version")
 
     def __init__(
         self, peer: Peer, version: int, correlation_id: int, client_id: str | None
@@ -38,6 +48,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.lent: list[Arena] | None = None
+        self.timing: Timing | None = None
 
     def lend(self, arena: Arena) -> None:
         """Send from `arena`: it goes back to its pool when the transport has let go of it."""

@@ -14,14 +14,19 @@ from kavka.seams import Tasks, Timer
 
 
 class _Waiter:
-    __slots__ = ("future", "keys", "ready", "timer")
+    __slots__ = ("future", "keys", "operation", "ready", "timer")
 
     def __init__(
-        self, future: asyncio.Future[Any], keys: Sequence[Hashable], ready: Callable[[], bool]
+        self,
+        future: asyncio.Future[Any],
+        keys: Sequence[Hashable],
+        ready: Callable[[], bool],
+        operation: str,
     ) -> None:
         self.future = future
         self.keys = keys
         self.ready = ready
+        self.operation = operation
         self.timer: Timer | None = None
 
 
@@ -32,17 +37,27 @@ class Purgatory:
         self._tasks = tasks
         self._waiters: dict[Hashable, dict[_Waiter, None]] = {}
         self._changed: dict[Hashable, None] = {}
+        self.waiting: dict[str, int] = {}
+        """How many wait, by operation."""
+        self.expired: dict[str, int] = {}
+        """How many waited in vain so far, by operation."""
 
     def __len__(self) -> int:
         """How many keys are waited for."""
         return len(self._waiters)
 
     def wait(
-        self, keys: Sequence[Hashable], ready: Callable[[], bool], timeout_s: float
+        self,
+        keys: Sequence[Hashable],
+        ready: Callable[[], bool],
+        timeout_s: float,
+        operation: str = "",
     ) -> asyncio.Future[Any]:
         """A future that becomes True as soon as `ready()` does after a change of one of `keys`,
-        False at the deadline. Cancelling it ends the wait. `ready` must not raise."""
-        waiter = _Waiter(self._tasks.future(), keys, ready)
+        False at the deadline. Cancelling it ends the wait. `ready` must not raise. `operation`
+        is what the metrics call it."""
+        waiter = _Waiter(self._tasks.future(), keys, ready, operation)
+        self.waiting[operation] = self.waiting.get(operation, 0) + 1
         for key in keys:
             self._waiters.setdefault(key, {})[waiter] = None
         waiter.timer = self._tasks.call_later(timeout_s, self._expire, waiter)
@@ -67,9 +82,11 @@ class Purgatory:
 
     def _expire(self, waiter: _Waiter) -> None:
         if not waiter.future.done():
+            self.expired[waiter.operation] = self.expired.get(waiter.operation, 0) + 1
             waiter.future.set_result(False)
 
     def _forget(self, waiter: _Waiter) -> None:
+        self.waiting[waiter.operation] -= 1
         if waiter.timer is not None:
             waiter.timer.cancel()
         for key in waiter.keys:

@@ -17,7 +17,9 @@ from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.apis import (
+    alter_partition_reassignments,
     api_versions,
+    create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
@@ -25,9 +27,11 @@ from kavka.wire.apis import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
@@ -58,6 +62,10 @@ HANDLERS: Final = _by_key(
     (api_versions.API, handlers.api_versions.handle),
     (create_topics.API, handlers.create_topics.handle),
     (delete_topics.API, handlers.delete_topics.handle),
+    (create_partitions.API, handlers.create_partitions.handle),
+    (elect_leaders.API, handlers.elect_leaders.handle),
+    (alter_partition_reassignments.API, handlers.alter_partition_reassignments.handle),
+    (list_partition_reassignments.API, handlers.list_partition_reassignments.handle),
     (init_producer_id.API, handlers.init_producer_id.handle),
     (offset_for_leader_epoch.API, handlers.offset_for_leader_epoch.handle),
     (describe_configs.API, handlers.describe_configs.handle),
@@ -82,6 +90,12 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._requests = broker.requests
+        self.now_s = broker.requests.now_s
+        self._rows = {
+            key: (api, handler, broker.requests.of(api))
+            for key, (api, handler) in HANDLERS.items()
+        }
 
     def shortcut(self) -> Shortcut:
         """A new connection's memory of repeated requests."""
@@ -93,10 +107,10 @@ class Dispatcher:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
             raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
-        row = HANDLERS.get(key)
+        row = self._rows.get(key)
         if row is None:
             raise BadRequest(f"unknown API key {key}")
-        api, handler = row
+        api, handler, stats = row
         if not api.serves(version):
             return self._unsupported(api, peer, version, correlation_id)
         try:
@@ -109,12 +123,22 @@ class Dispatcher:
         if end > len(frame):
             raise BadRequest(f"truncated {api.name} v{version}")
         context = RequestContext(peer, version, correlation_id, client_id)
+        tally = stats.tallies[version]
+        self._requests.follow_log()
+        if tally.left:
+            tally.left -= 1
+        else:
+            context.timing = self._requests.begin(tally, peer.arrived_s)
         try:
             answer = handler(self._broker, context, request)
         except BadRequest:
             raise
         except Exception as failure:
             answer = self.failed(api, context, request, failure)
+        if context.timing is not None:
+            context.timing.handled()
+            if answer is None:
+                context.timing.written(context, len(frame), 0, 0)
         return Call(api, context, request, answer)
 
     def _unsupported(self, api: Api, peer: Peer, version: int, correlation_id: int) -> Call:
@@ -146,7 +170,8 @@ class Dispatcher:
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
-        """The answer's frame as buffers to be sent in order."""
+        """The answer's frame as buffers to be sent in order; its error codes are counted."""
+        self._rows[api.key][2].count_errors(response)
         return encode_response(api, context.version, context.correlation_id, response)
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:

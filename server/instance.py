@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from kavka.log.directory import Meta
 from kavka.log.fs import FileSystem
@@ -16,7 +17,8 @@ from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings, log_settings, validate_topic_configs
 from kavka.server.config.listeners import Listener
-from kavka.server.connection import Connection, Connections
+from kavka.server.connection import Connection
+from kavka.server.connections import Connections, Gate
 from kavka.server.controller.new_topics import random_uuid
 from kavka.server.controller.runner import Controller, ControllerSettings
 from kavka.server.coordination.api import Coordination, SessionEvent
@@ -36,12 +38,16 @@ from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Unlimited
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
+from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
 from kavka.server.upkeep import Upkeep
 from kavka.wire.frame import ArenaPool
 
 logger = logging.getLogger(__name__)
+
+HANG_UP_TURNS_MAX: Final = 100
+"""Turns of the loop in which sockets that were cut get closed; it takes them two or three."""
 
 
 class StartError(Exception):
@@ -75,7 +81,7 @@ class Instance:
         self._random = random
         self._fs = fs
         self._network = network
-        self._connections = Connections()
+        self._connections = Connections(self.live, clock=clock, tasks=tasks)
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
         self._logs_loaded = False
@@ -83,6 +89,8 @@ class Instance:
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
         self._upkeep: Upkeep | None = None
+        self.broker: Broker | None = None
+        """The parts, once clients are served."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -119,6 +127,7 @@ class Instance:
         )
         self._upkeep.start()
         await self._accept(broker)
+        self.broker = broker
 
     async def _open_coordination(self) -> Coordination:
         directory = self.settings.log_dirs[0]
@@ -208,6 +217,7 @@ class Instance:
             ),
             producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
             arenas=ArenaPool(),
+            requests=RequestStats(self._clock.monotonic_s),
             apis=tuple(api for api, _ in HANDLERS.values()),
         )
         return broker, controller
@@ -242,19 +252,28 @@ class Instance:
 
     async def _accept(self, broker: Broker) -> None:
         dispatcher = Dispatcher(broker)
+
+        def connection(gate: Gate, host: str) -> Connection:
+            return Connection(
+                gate,
+                host,
+                dispatcher,
+                self._tasks,
+                broker.arenas,
+                self._connections,
+                self.settings.socket_request_max_bytes,
+            )
+
+        try:
+            await self._connections.set_limits(self.settings, self._network)
+        except OSError as failure:
+            raise StartError(f"max.connections.per.ip.overrides: {failure}") from failure
+        self._connections.follow_settings(self._network)
+        told_ports = {told.name: told.port for told in self.settings.advertised_listeners}
         for listener, bound in self._listening:
-
-            def connection(name: str = listener.name) -> Connection:
-                return Connection(
-                    name,
-                    dispatcher,
-                    self._tasks,
-                    broker.arenas,
-                    self._connections,
-                    self.settings.socket_request_max_bytes,
-                )
-
-            await bound.accept(connection)
+            is_dialled = listener.name in self.settings.dialled_listeners
+            port = told_ports.get(listener.name, 0) if is_dialled else None
+            await self._connections.open(Gate(listener.name, bound, port), connection)
 
     # -- the end --------------------------------------------------------------------------
 
@@ -278,3 +297,29 @@ class Instance:
                 await self._replicas.flushed()
                 watermarks = self._replicas.high_watermarks()
             await self._jobs.run(self._logs.close, watermarks)
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Cut off who has not read the last answers by now, and see all sockets closed."""
+        self._connections.abort_all()
+        for _ in range(HANG_UP_TURNS_MAX):
+            if not len(self._connections):
+                break
+            await self._tasks.sleep(0)
+
+    def kill(self) -> None:
+        """End as by SIGKILL: from now on nobody is answered and nothing is written.
+
+        In place of `stop`. Ending the tasks and jobs is up to who handed them in; when none runs
+        any more, `release` is to be called.
+        """
+        for _, bound in self._listening:
+            bound.close()
+        self._connections.abort_all()
+
+    def release(self) -> None:
+        """After `kill`: let go of files and locks as they are, for another start."""
+        if self._coordination is not None:
+            self._coordination.abandon()
+        if self._logs is not None:
+            self._logs.abandon()

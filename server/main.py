@@ -6,29 +6,16 @@ import asyncio
 import gc
 import logging
 import os
-import random
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kavka import __version__
-from kavka.log.errors import StorageError
-from kavka.log.fs import OsFs
-from kavka.server.clock import SystemClock, process_age_ms
+from kavka.server.clock import process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
-from kavka.server.coordination.api import CoordinationError
 from kavka.server.instance import Instance, StartError
-from kavka.server.jobs import ThreadJobs
-from kavka.server.network import SYSTEM_SIZED, SocketNetwork
-from kavka.server.tasks import LoopTasks
-
-try:
-    import uvloop
-except ImportError:  # not on every platform; asyncio's own loop does the same, slower
-    new_event_loop = asyncio.new_event_loop
-else:
-    new_event_loop = uvloop.new_event_loop
+from kavka.server.machine import Machine, new_event_loop
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +36,8 @@ def main(config: str | None, overrides: Sequence[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_serve(settings))
-    except (StartError, StorageError, OSError) as failure:
+    except StartError as failure:
         return _refuse(str(failure))
-    except CoordinationError as failure:
-        return _refuse(f"the metadata can't be read or written: {type(failure).__name__}")
 
 
 def _load(config: str | None, overrides: Sequence[str]) -> BrokerSettings:
@@ -80,39 +65,15 @@ async def _serve(settings: BrokerSettings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    jobs = ThreadJobs(loop)
-    instance = Instance(
-        settings,
-        clock=SystemClock(),
-        tasks=LoopTasks(loop),
-        jobs=jobs,
-        random=random.Random(),
-        fs=OsFs(),
-        network=_network(settings, loop),
-        on_failure=stop.set,
-    )
+    machine = Machine(settings, on_failure=stop.set)
     try:
-        await instance.start()
+        await machine.start()
         _quieten_collector()
-        print(_ready_line(instance), flush=True)
+        print(_ready_line(machine.instance), flush=True)
         await stop.wait()
     finally:
-        await instance.stop()
-        await jobs.close()
-    return 1 if instance.has_failed else 0
-
-
-def _network(settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> SocketNetwork:
-    """Socket buffers of a fixed size switch off the system's sizing by need, which reads and
-    writes a megabyte in a third of the calls: they are set only for who asks for it."""
-    given = settings.given
-    receive, send = settings.socket_receive_buffer_bytes, settings.socket_send_buffer_bytes
-    return SocketNetwork(
-        loop,
-        backlog=settings.socket_listen_backlog_size,
-        receive_bytes=receive if "socket.receive.buffer.bytes" in given else SYSTEM_SIZED,
-        send_bytes=send if "socket.send.buffer.bytes" in given else SYSTEM_SIZED,
-    )
+        await machine.stop()
+    return 1 if machine.instance.has_failed else 0
 
 
 def _ready_line(instance: Instance) -> str:

@@ -3,33 +3,117 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
+
+logger = logging.getLogger(__name__)
 
 SYSTEM_SIZED: Final = -1
 """Buffer size that leaves it to the system."""
 
 
+ACCEPTS_PER_TURN_MAX: Final = 64
+"""Connections accepted before others get their turn; at 50 us each, 3 ms."""
+
+NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of accept that stay until something is closed."""
+
+NO_ROOM_WAIT_S: Final = 1.0
+
+Factory: TypeAlias = Callable[[str], asyncio.BaseProtocol | None]
+
+
 class SocketListening:
-    """`kavka.seams.Listening` on one bound TCP socket."""
+    """`kavka.seams.Listening` on one bound TCP socket.
+
+    It accepts by itself and not by `create_server`, which accepts as many as there are before
+    anybody can say that it is enough.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bound: socket.socket, backlog: int) -> None:
         self._loop = loop
         self._socket = bound
         self._backlog = backlog
-        self._server: asyncio.AbstractServer | None = None
+        self._factory: Factory | None = None
+        self._paused = False
+        self._reading = False
+        self._setting_up: dict[asyncio.Task[None], None] = {}
         self.port: int = bound.getsockname()[1]
 
-    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
-        self._server = await self._loop.create_server(
-            factory, sock=self._socket, backlog=self._backlog
-        )
+    async def accept(self, factory: Factory) -> None:
+        self._factory = factory
+        self._socket.listen(self._backlog)
+        self._read()
+
+    def pause(self) -> None:
+        self._paused = True
+        self._stop_reading()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._read()
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        self._stop_reading()
+        self._factory = None
         self._socket.close()
+
+    def _read(self) -> None:
+        if self._factory is not None and not self._paused and not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._socket, self._accept_some)
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._socket)
+
+    def _accept_some(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN_MAX):
+            if not self._reading:  # the last one was enough
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as failure:
+                if failure.errno not in NO_ROOM:
+                    raise
+                logger.error(
+                    "no connection can be accepted: %s; trying again in %d s",
+                    failure.strerror,
+                    NO_ROOM_WAIT_S,
+                )
+                self._stop_reading()
+                self._loop.call_later(NO_ROOM_WAIT_S, self._read)
+                return
+            self._let_in(accepted, plain_address(address[0]))
+
+    def _let_in(self, accepted: socket.socket, address: str) -> None:
+        assert self._factory is not None, "nobody is accepted before"
+        protocol = self._factory(address)
+        if protocol is None:
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._set_up(accepted, protocol), name="accept")
+        self._setting_up[task] = None
+        task.add_done_callback(self._setting_up.pop)
+
+    async def _set_up(self, accepted: socket.socket, protocol: asyncio.BaseProtocol) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
+        except OSError as failure:
+            accepted.close()
+            protocol.connection_lost(failure)
+
+
+def plain_address(host: str) -> str:
+    """An address without the prefix that a socket for IPv4 and IPv6 gives to IPv4 ones."""
+    return host.removeprefix("::ffff:") if "." in host else host
 
 
 class SocketNetwork:
@@ -58,6 +142,10 @@ class SocketNetwork:
             bound.close()
             raise
         return SocketListening(self._loop, bound, self._backlog)
+
+    async def resolve(self, host: str) -> str:
+        found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return plain_address(str(found[0][4][0]))
 
     def host_name(self) -> str:
         return socket.getfqdn()

@@ -146,6 +146,8 @@ class FetchSessions:
         self._random = random
         self._slots = slots
         self._sessions: dict[int, Session] = {}
+        self.evictions = 0
+        """Sessions that had to make room for others so far."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -206,6 +208,7 @@ class FetchSessions:
         if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:
             return False
         del self._sessions[oldest.id]
+        self.evictions += 1
         return True
 
     def _new_id(self) -> int:

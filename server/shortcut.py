@@ -21,6 +21,7 @@ from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.handlers.produce import ALL, admit, codec_max
 from kavka.server.replica.manager import Replica
+from kavka.server.request_stats import Tally
 from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError
@@ -56,11 +57,17 @@ class Layout:
         "middle",
         "name",
         "replica",
+        "tally",
         "with_log_start",
     )
 
     def __init__(
-        self, context: RequestContext, request: Any, frame: memoryview, replica: Replica
+        self,
+        context: RequestContext,
+        request: Any,
+        frame: memoryview,
+        replica: Replica,
+        tally: Tally,
     ) -> None:
         topic = request.topic_data[0]
         partition = topic.partition_data[0]
@@ -69,6 +76,7 @@ class Layout:
         self.codec_max = codec_max(context.version)
         self.name: str = replica.log.topic
         self.replica = replica
+        self.tally = tally
         self.flexible = API.is_flexible(context.version)
         self.end = _records_length_at(frame, len(partition.records), self.flexible)
         self.head = bytes(frame[:4])  # API key and version
@@ -125,7 +133,8 @@ class Shortcut:
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
         if replica is None:
             return
-        layout = Layout(context, request, frame, replica)
+        tally = self._broker.requests.of(API).tallies[context.version]
+        layout = Layout(context, request, frame, replica, tally)
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
 
@@ -153,6 +162,8 @@ class Shortcut:
 
     def _append(self, layout: Layout, frame: memoryview, records: memoryview) -> bytearray | None:
         broker, replica, context = self._broker, layout.replica, layout.context
+        tally = layout.tally
+        started_s = 0.0 if tally.left else broker.requests.now_s()
         partition = replica.partition
         if not partition.is_leader or replica.offline:
             self._layouts.remove(layout)
@@ -177,6 +188,10 @@ class Shortcut:
             layout.fill(answer, layout.fill_at, base, append_time_ms, replica.log.start_offset)
         else:
             layout.fill(answer, layout.fill_at, base, append_time_ms)
+        if tally.left:
+            tally.left -= 1
+        else:
+            broker.requests.timed_at_once(tally, context, started_s, frame, answer)
         return answer
 
 

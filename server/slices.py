@@ -17,7 +17,7 @@ Slices: TypeAlias = Generator[None, None, T]
 
 
 def run(tasks: Tasks, work: Slices[T]) -> T | Awaitable[T]:
-    """The result of `work`: at once when it does not yield, so that a little of it costs no task."""
+    """The result of `work`; at once when it does not yield, so that a little costs no task."""
     try:
         next(work)
     except StopIteration as end:

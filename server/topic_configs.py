@@ -10,7 +10,7 @@ Owns what is in the tree, as text; what the settings mean is `kavka.server.confi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -54,6 +54,8 @@ class TopicConfigs:
         self._reader: asyncio.Task[None] | None = None
         self._more = False
         """Whether notes came while others were being followed."""
+        self._awaited: list[tuple[str, asyncio.Future[None]]] = []
+        """Notes that somebody waits for: one for each unanswered request that left one."""
 
     def get(self, name: str) -> Mapping[str, str]:
         """A topic's overrides; never changed in place."""
@@ -89,6 +91,16 @@ class TopicConfigs:
         """Drop a deleted topic's overrides."""
         self._settings.pop((paths.TOPIC_CONFIGS, name), None)
 
+    def followed(self, note: str) -> Awaitable[None]:
+        """Wait until listeners have been told of what this note is about. SessionExpired."""
+        outcome: asyncio.Future[None] = self._tasks.future()
+        if note <= self._last_note:
+            outcome.set_result(None)
+        else:
+            self._awaited.append((note, outcome))
+            self._look()
+        return outcome
+
     async def _read(self, entities: Sequence[tuple[str, str]]) -> None:
         answers = [(entity, self._coordination.get(paths.config(*entity))) for entity in entities]
         for entity, answer in answers:
@@ -101,6 +113,9 @@ class TopicConfigs:
                 self._settings.setdefault(entity, _NONE)
 
     def _noted(self, event: WatchEvent) -> None:
+        self._look()
+
+    def _look(self) -> None:
         self._more = True
         if self._reader is None:
             self._reader = self._tasks.spawn(self._follow_notes(), name="config changes")
@@ -114,11 +129,28 @@ class TopicConfigs:
                 for name in new:
                     await self._follow(f"{paths.CONFIG_CHANGES}/{name}")
                 self._last_note = max(new, default=self._last_note)
+                self._settle()
                 await self._remove_old(notes)
-        except SessionExpired:
-            return  # the broker goes down with it
+        except SessionExpired as end:
+            self._settle(end)  # the broker goes down with it
+        except Exception as failure:
+            self._settle(failure)
+            raise
         finally:
             self._reader = None
+
+    def _settle(self, failure: Exception | None = None) -> None:
+        """Tell those who wait for notes that have been followed, or all of them why not."""
+        awaited, self._awaited = self._awaited, []
+        for note, outcome in awaited:
+            if outcome.done():
+                continue  # nobody waits any more
+            if failure is not None:
+                outcome.set_exception(failure)
+            elif note <= self._last_note:
+                outcome.set_result(None)
+            else:
+                self._awaited.append((note, outcome))
 
     async def _follow(self, path: str) -> None:
         """Read again what a note says has changed."""

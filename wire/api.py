@@ -29,7 +29,6 @@ class Api:
     __slots__ = (
         "_decoders",
         "_encoders",
-        "_response_name",
         "error_response",
         "first_flexible",
         "flexible_response_header",
@@ -39,6 +38,7 @@ class Api:
         "lowest_served",
         "name",
         "request_name",
+        "response_name",
     )
 
     def __init__(
@@ -60,7 +60,7 @@ class Api:
         self.flexible_response_header: Final = flexible_response_header
         self.error_response: Final = error_response
         self.request_name: Final = name + "Request"
-        self._response_name: Final = name + "Response"
+        self.response_name: Final = name + "Response"
         self._decoders: Final[dict[int, Decoder]] = {}
         self._encoders: Final[dict[int, Encoder]] = {}
 
@@ -78,20 +78,22 @@ class Api:
         if found is None:
             made = library.message_class(self.request_name)
             flexible = self.is_flexible(version)
-            found = self._decoders[version] = made._struct.compiled_decode_from(
-                version, compact=flexible, tagged=flexible, data_class=made
-            )
+            with library.making:
+                found = self._decoders[version] = made._struct.compiled_decode_from(
+                    version, compact=flexible, tagged=flexible, data_class=made
+                )
         return found
 
     def encoder(self, version: int) -> Encoder:
         """The response writer of one served version."""
         found = self._encoders.get(version)
         if found is None:
-            made = library.message_class(self._response_name)
+            made = library.message_class(self.response_name)
             flexible = self.is_flexible(version)
-            found = self._encoders[version] = made._struct.compiled_encode_into(
-                version, compact=flexible, tagged=flexible
-            )
+            with library.making:
+                found = self._encoders[version] = made._struct.compiled_encode_into(
+                    version, compact=flexible, tagged=flexible
+                )
         return found
 
     def __repr__(self) -> str:

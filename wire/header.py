@@ -28,11 +28,11 @@ def read_client_id(frame: memoryview, length: int) -> tuple[str | None, int]:
     end = _FIXED_BYTES + length
     if end > len(frame):
         raise ValueError("client id past the end of the request")
-    return str(frame[_FIXED_BYTES:end], "utf-8"), end
+    return str(frame[_FIXED_BYTES:end], "utf-8", "replace"), end
 
 
 def skip_tags(frame: memoryview, position: int) -> int:
     """The position after the header's tagged section; none of its tags means anything yet."""
     if frame[position] == 0:
         return position + 1
-    return read_tags(None, frame, position, {}, 0)
+    return read_tags(None, frame, position, {})[0]

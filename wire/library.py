@@ -17,6 +17,7 @@ import importlib.util
 import json
 import re
 import sys
+import threading
 import types
 from typing import Any, Final
 
@@ -106,13 +107,23 @@ mending.mend(
     array=_copy["kafka.protocol.schemas.fields.array"],
     struct=_copy["kafka.protocol.schemas.fields.struct"],
     struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
+    codegen=_copy["kafka.protocol.schemas.fields.codegen"],
 )
+
+
+making: Final = threading.RLock()
+"""Held while a class, a reader or a writer is made: the library's structs change meanwhile, and
+a process may run several brokers, each in a thread of its own. What is made is read without it."""
 
 
 def message_class(name: str) -> Any:
     """The class of the message `name` (`ProduceRequest`), made on first use (1 to 3 ms)."""
     found = _classes.get(name)
     if found is None:
-        found = _classes[name] = type(_ApiMessage)(name, (_ApiMessage,), {})
-        mending.use_record_views(found._struct)
+        with making:
+            found = _classes.get(name)
+            if found is None:
+                found = type(_ApiMessage)(name, (_ApiMessage,), {})
+                mending.use_record_views(found._struct)
+                _classes[name] = found
     return found

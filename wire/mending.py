@@ -7,11 +7,17 @@ wrong. Each has a test in `tests/unit/wire/test_mending.py`.
 
 from __future__ import annotations
 
-from io import BytesIO
 from types import ModuleType
 from typing import Any, Final
 
 VARINT_BYTES_MAX: Final = 5
+
+ITEMS_MAX: Final = 100_000
+"""Array items and unknown tags in one request, all levels together; at 1.5 us each, 150 ms.
+
+Apache Kafka has no such limit but the request's size. It is there because 100 MiB of empty names
+would hold the loop for a minute; no stock client names more than the partitions of its cluster.
+"""
 
 
 def mend(
@@ -21,6 +27,7 @@ def mend(
     array: ModuleType,
     struct: ModuleType,
     struct_array: ModuleType,
+    codegen: ModuleType,
 ) -> None:
     """Put the mended pieces in place; before any reader or writer has been compiled."""
     types.UnsignedVarInt32.emit_decode_from = classmethod(_emit_read_varint)
@@ -32,7 +39,8 @@ def mend(
     simple.SimpleField.emit_decode_from = _null_checked(simple.SimpleField.emit_decode_from)
     array.ArrayField.emit_decode_from = _array_reader(read_varint)
     struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
-    _mend_tagged_sections(struct)
+    struct.StructField.emit_decode_from = _counting(struct.StructField.emit_decode_from)
+    _mend_tagged_sections(struct, codegen)
     _record_views["codec"] = _make_record_views(types.Bytes, read_varint, write_varint)
 
 
@@ -83,10 +91,13 @@ def _emit_slice(ctx: Any, var_name: str, indent: str, length: str, made: str) ->
 
 
 def _string_reader(read_varint: Any) -> Any:
+    """What is not UTF-8 reads as replacement characters, as in Apache Kafka, and is then refused
+    or not known as a name; the library raised an error."""
+
     def emit(self: Any, ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
         length = ctx.next_var("ln")
         _emit_length(ctx, length, indent, read_varint, compact, short=True)
-        _emit_slice(ctx, var_name, indent, length, "str({}, 'utf-8')")
+        _emit_slice(ctx, var_name, indent, length, "str({}, 'utf-8', 'replace')")
 
     return emit
 
@@ -134,8 +145,21 @@ def _null_checked(original: Any) -> Any:
     return emit
 
 
+def _counting(original: Any) -> Any:
+    """Each reader counts down what items it may still make (`_array_reader`)."""
+
+    def emit(self: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
+        if var_name == "obj":  # the whole message
+            ctx.emit(indent, f"left = {ITEMS_MAX}")
+        original(self, ctx, var_name, indent, **how)
+
+    return emit
+
+
 def _array_reader(read_varint: Any) -> Any:
-    """An array longer than what is left of the frame is refused before anything is made of it."""
+    """An array longer than what is left of the frame, or than what a request may hold, is refused
+    before anything is made of it.
+    """
 
     def emit(
         self: Any,
@@ -147,15 +171,19 @@ def _array_reader(read_varint: Any) -> Any:
         tagged: Any = False,
     ) -> None:
         count, item = ctx.next_var("n"), ctx.next_var("item")
+        least = _least_bytes(self.array_of, version, compact, tagged)
         _emit_length(ctx, count, indent, read_varint, compact, short=False)
         ctx.emit(indent, f"if {count} < 0:")
         if self.nullable_for_version_q(version):
             ctx.emit(indent, f"    {var_name} = None")
         else:
             ctx.emit(indent, f"    raise ValueError('{self.name} is null')")
-        ctx.emit(indent, f"elif {count} > len(data) - pos:")
+        ctx.emit(indent, f"elif {count} * {least} > len(data) - pos:")
         ctx.emit(indent, f"    raise ValueError('{self.name} is longer than the request')")
+        ctx.emit(indent, f"elif {count} > left:")
+        ctx.emit(indent, f"    raise ValueError('more than {ITEMS_MAX} items')")
         ctx.emit(indent, "else:")
+        ctx.emit(indent, f"    left -= {count}")
         ctx.emit(indent, f"    {var_name} = []")
         ctx.emit(indent, f"    for _ in range({count}):")
         inner = indent + "        "
@@ -167,17 +195,46 @@ def _array_reader(read_varint: Any) -> Any:
     return emit
 
 
-def _mend_tagged_sections(struct: ModuleType) -> None:
-    """The library copied the rest of the frame for each struct with tags: quadratic in a frame."""
-    tagged_fields_of = struct.StructField.tagged_fields
+def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
+    """How many bytes an item of an array takes at least."""
+    if field.is_struct():
+        parts = [
+            _least_bytes(inner, version, compact, tagged)
+            for inner in field.untagged_fields(version)
+        ]
+        return sum(parts) + (tagged is not False)
+    if field.is_array() or field.is_struct_array():
+        return 1 if compact else 4
+    size = field._type.size
+    if isinstance(size, int):
+        return size
+    return 1 if compact else 2 if field.type_str == "string" else 4
+
+
+def _mend_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
+    """The library copied the rest of the frame for each struct with tags: quadratic in a frame.
+    And it read known tags by other code than the rest, with none of the checks above.
+    """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
         known = ctx.next_var("tf")
-        ctx.globs[known] = {field.tag: field for field in tagged_fields_of(self, version)._fields}
+        ctx.globs[known] = {
+            field.tag: (field.name, _tag_reader(codegen.CodegenContext(), field, version))
+            for field in self.tagged_fields(version)._fields
+        }
         ctx.globs["read_tags"] = read_tags
-        ctx.emit(indent, f"pos = read_tags({var_name}, data, pos, {known}, {version})")
+        ctx.emit(indent, f"pos, left = read_tags({var_name}, data, pos, {known}, left)")
 
     struct.StructField._emit_tagged_decode = emit
+
+
+def _tag_reader(ctx: Any, field: Any, version: int) -> Any:
+    """A function that reads one tagged field: (data, pos, left) -> (value, pos, left)."""
+    ctx.lines.append("def _read_tag(data, pos, left):")
+    field.emit_decode_from(ctx, "value", "    ", version=version, compact=True, tagged=True)
+    ctx.emit("    ", "return value, pos, left")
+    exec(compile(ctx.source(), f"<codegen_tag:{field.name}_v{version}>", "exec"), ctx.globs)
+    return ctx.globs["_read_tag"]
 
 
 def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:
@@ -193,25 +250,32 @@ def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:
             raise ValueError("varint too long")
 
 
-def read_tags(target: Any, data: memoryview, pos: int, known: dict[int, Any], version: int) -> int:
-    """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. The end position.
+def read_tags(
+    target: Any, data: memoryview, pos: int, known: dict[int, Any], left: int = ITEMS_MAX
+) -> tuple[int, int]:
+    """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. Gives the end
+    position, and what is left of the items that the message may have.
 
     Unknown tags within a tagged struct, which the library refused, are skipped too. Nobody
     insists on rising tags, as little as Apache Kafka's reader does.
     """
     count, pos = _read_varint(data, pos)
+    if count > left:
+        raise ValueError(f"more than {ITEMS_MAX} items")
+    left -= count
     for _ in range(count):
         tag, pos = _read_varint(data, pos)
         size, pos = _read_varint(data, pos)
-        if size > len(data) - pos:
+        end = pos + size
+        if end > len(data):
             raise ValueError("tagged field past the end")
-        field = known.get(tag)
-        if field is not None:
-            body = BytesIO(data[pos : pos + size])
-            value = field.decode(body, version=version, compact=True, tagged=True)
-            setattr(target, field.name, value)
-        pos += size
-    return pos
+        found = known.get(tag)
+        if found is not None:
+            name, read = found
+            value, _, left = read(data[:end], pos, left)
+            setattr(target, name, value)
+        pos = end
+    return pos, left
 
 
 _record_views: Final[dict[str, Any]] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check, Items, Limit
+from kavka.server.config.checks import AtLeast, Check, Items, Limit, Required
+from kavka.server.config.connection_limits import NO_LIMIT
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import TOPIC_ROWS
 from kavka.server.config.values import LONG_MAX, Type, Value
@@ -141,8 +142,62 @@ _NETWORK_ROWS: Final = (
         600_000,
         None,
         MEDIUM,
-        "A connection without a request for this long is closed. Below 0: never.",
-        note="idle connections stay open",
+        "A connection without traffic for this long is closed, unless the broker owes it an "
+        "answer. Below 0: never.",
+    ),
+    _row(
+        "max.connections",
+        Type.INT,
+        NO_LIMIT,
+        AtLeast(0),
+        MEDIUM,
+        "Connections to the whole broker. At the limit new ones wait to be accepted, except on "
+        "inter.broker.listener.name if there are other listeners: for one there, the least "
+        "recently used connection of the others is closed. listener.name.NAME.max.connections is "
+        "the limit of one listener, the broker's if not set.",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "max.connections.per.ip",
+        Type.INT,
+        NO_LIMIT,
+        AtLeast(0),
+        MEDIUM,
+        "Connections from one address; further ones are closed at once. Can be 0 only with "
+        "max.connections.per.ip.overrides.",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "max.connections.per.ip.overrides",
+        Type.STRING,
+        "",
+        None,
+        MEDIUM,
+        "max.connections.per.ip of single addresses or host names, as HOST:COUNT,...",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "max.connection.creation.rate",
+        Type.INT,
+        NO_LIMIT,
+        AtLeast(0),
+        MEDIUM,
+        "New connections a second in the whole broker, as the mean of about ten seconds; beyond "
+        "it they wait to be accepted. inter.broker.listener.name is exempt if there are other "
+        "listeners. listener.name.NAME.max.connection.creation.rate is the limit of one "
+        "listener, the broker's if not set.",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "kavka.advertised.dialled.listeners",
+        Type.LIST,
+        (),
+        Items(),
+        MEDIUM,
+        "Listeners whose clients are told the address that they dialled as this broker's, where "
+        "no one address is right for all of them. The port is the one of advertised.listeners "
+        "if that is set and has one, so that a forwarded port can be told.",
+        field="dialled_listeners",
     ),
     _row(
         "queued.max.requests",
@@ -150,8 +205,17 @@ _NETWORK_ROWS: Final = (
         500,
         AtLeast(1),
         HIGH,
-        "How many requests may wait for their answer in the whole broker before it stops reading.",
-        note="the number of unanswered requests is limited for each connection, not for all",
+        "How many requests may wait for a thread to handle them.",
+        note="requests are handled as they are read, none waits for a thread",
+    ),
+    _row(
+        "queued.max.request.bytes",
+        Type.LONG,
+        -1,
+        None,
+        MEDIUM,
+        "Bytes of requests that are being received and are bigger than 256 KiB. Once so many "
+        "are held, further such requests are read on when others are complete. Below 1: no limit.",
     ),
 )
 
@@ -386,9 +450,9 @@ _TOPIC_DEFAULT_ROWS: Final = (
     _time_of("retention.ms", "log.retention.hours", "hours", 168, Limit()),
     _default_of("segment.bytes", "log.segment.bytes", HIGH),
     _default_of("segment.index.bytes", "log.index.size.max.bytes"),
-    _time_of("segment.jitter.ms", "log.roll.jitter.ms", "milliseconds", None, AtLeast(0)),
+    _time_of("segment.jitter.ms", "log.roll.jitter.ms", "milliseconds", None, Required(0)),
     _time_of("segment.jitter.ms", "log.roll.jitter.hours", "hours", 0, AtLeast(0)),
-    _time_of("segment.ms", "log.roll.ms", "milliseconds", None, AtLeast(1)),
+    _time_of("segment.ms", "log.roll.ms", "milliseconds", None, Required(1)),
     _time_of("segment.ms", "log.roll.hours", "hours", 168, AtLeast(1)),
     _default_of("unclean.leader.election.enable", "unclean.leader.election.enable", HIGH),
 )

@@ -65,7 +65,22 @@ class Limit(NamedTuple):
 
     def validate(self, name: str, value: Value) -> None:
         if value == 0:
-            raise invalid(name, value, "Value must be at least 1, or -1 for no limit")
+            rule = "must be unlimited (-1) or, greater than or equal to 1"
+            raise BadValue(f"requirement failed: {name} {rule}")
+
+
+class Required(NamedTuple):
+    """As `AtLeast`, in other words to the client; both are Apache Kafka's."""
+
+    least: int
+
+    def __str__(self) -> str:
+        return f"at least {self.least}"
+
+    def validate(self, name: str, value: Value) -> None:
+        if isinstance(value, int) and value < self.least:
+            rule = f"must be greater than or equal to {self.least}"
+            raise BadValue(f"requirement failed: {name} {rule}")
 
 
 class OneOf(NamedTuple):

@@ -8,10 +8,11 @@ point where its own name is set. Judged by recorded answers of Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import dropwhile
 
+from kavka.server.config.dynamic import effective_given
 from kavka.server.config.rows import Config, Mode
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.table import (
@@ -59,58 +60,38 @@ class Entry:
     documentation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
-    """What was set while the cluster ran: for this broker, and as default of all brokers."""
-
-    broker: Mapping[str, str] = field(default_factory=dict)
-    default: Mapping[str, str] = field(default_factory=dict)
-
-
-_NOTHING_DYNAMIC = Dynamic()
-
-
 def topic_entries(
     settings: BrokerSettings,
     configs: Mapping[str, str],
     *,
-    dynamic: Dynamic = _NOTHING_DYNAMIC,
     names: Collection[str] | None = None,
 ) -> list[Entry]:
     """Settings of a topic with `configs` of its own, by name; only those of `names` if given."""
-    values = _parsed(_effective(settings, dynamic))
+    values = _parsed(_effective(settings))
     shown = {row.name for row in TOPIC.values() if not row.internal}.union(configs)
-    return [
-        _topic_entry(name, configs, values, settings, dynamic) for name in _chosen(shown, names)
-    ]
+    return [_topic_entry(name, configs, values, settings) for name in _chosen(shown, names)]
 
 
 def broker_entries(
-    settings: BrokerSettings,
-    *,
-    dynamic: Dynamic = _NOTHING_DYNAMIC,
-    names: Collection[str] | None = None,
+    settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> list[Entry]:
     """Settings of this broker, by name; only those of `names` if given."""
-    texts = _effective(settings, dynamic)
+    texts = _effective(settings)
     shown = {row.name for row in broker_rows() if not row.internal}.union(texts)
     return [
-        _broker_entry(name, texts.get(name), _layers(name, settings, dynamic))
+        _broker_entry(name, texts.get(name), _layers(name, settings))
         for name in _chosen(shown, names)
     ]
 
 
 def broker_default_entries(
-    dynamic: Dynamic = _NOTHING_DYNAMIC, *, names: Collection[str] | None = None
+    settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> list[Entry]:
     """What was set as default of all brokers while the cluster ran, by name."""
+    default = settings.dynamic.default
     return [
-        _broker_entry(
-            name,
-            dynamic.default[name],
-            [(Source.DYNAMIC_DEFAULT_BROKER, {name: dynamic.default[name]})],
-        )
-        for name in _chosen(dynamic.default, names)
+        _broker_entry(name, default[name], [(Source.DYNAMIC_DEFAULT_BROKER, {name: default[name]})])
+        for name in _chosen(default, names)
     ]
 
 
@@ -119,16 +100,10 @@ def _chosen(shown: Iterable[str], names: Collection[str] | None) -> list[str]:
     return sorted(name for name in shown if not names or name in names)
 
 
-def _effective(settings: BrokerSettings, dynamic: Dynamic) -> dict[str, str]:
-    """Texts by key as the broker lives by them now: what was set last takes its synonyms away."""
-    texts = {key: given.value for key, given in settings.given.items()}
-    for layer in (dynamic.default, dynamic.broker):
-        for key, text in layer.items():
-            if base_name(key) == key:  # the value for one listener leaves that for all alone
-                for synonym in broker_synonyms(key):
-                    texts.pop(synonym, None)
-            texts[key] = text
-    return texts
+def _effective(settings: BrokerSettings) -> dict[str, str]:
+    """Texts by key as the broker lives by them now."""
+    given = effective_given(settings.given, settings.dynamic)
+    return {key: one.value for key, one in given.items()}
 
 
 def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
@@ -136,9 +111,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
     return {row.name: row.parse(text) for row, text in rows if row is not None}
 
 
-def _layers(
-    name: str, settings: BrokerSettings, dynamic: Dynamic
-) -> list[tuple[Source, Mapping[str, str]]]:
+def _layers(name: str, settings: BrokerSettings) -> list[tuple[Source, Mapping[str, str]]]:
     """What can set `name`, by the keys that can; the strongest first."""
     static: dict[str, str] = {}
     default: dict[str, str] = {}
@@ -149,8 +122,8 @@ def _layers(
         if row is not None and (text := to_text(row.default)) is not None:
             default[key] = text
     return [
-        (Source.DYNAMIC_BROKER, dynamic.broker),
-        (Source.DYNAMIC_DEFAULT_BROKER, dynamic.default),
+        (Source.DYNAMIC_BROKER, settings.dynamic.broker),
+        (Source.DYNAMIC_DEFAULT_BROKER, settings.dynamic.default),
         (Source.STATIC_BROKER, static),
         (Source.DEFAULT, default),
     ]
@@ -184,7 +157,6 @@ def _topic_entry(
     configs: Mapping[str, str],
     values: Mapping[str, Value],
     settings: BrokerSettings,
-    dynamic: Dynamic,
 ) -> Entry:
     row = TOPIC.get(name)
     text = configs.get(name)
@@ -193,7 +165,7 @@ def _topic_entry(
         text = to_text(topic_default(row, values) if text is None else row.parse(text))
         if row.fallback:
             key = row.fallback[0][0]
-            synonyms = _synonyms(key, _layers(key, settings, dynamic), row.sensitive)
+            synonyms = _synonyms(key, _layers(key, settings), row.sensitive)
     if name in configs:
         own = Synonym(name, None if _sensitive(row) else text, Source.TOPIC)
         synonyms = [own, *synonyms]

@@ -390,14 +390,6 @@ log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 - MC
 log.cleaner.threads int 1 >=0 MC
 """
 
-CONNECTIONS: Final = """\
-max.connection.creation.rate int 2147483647 >=0 MC
-max.connections int 2147483647 >=0 MC
-max.connections.per.ip int 2147483647 >=0 MC
-max.connections.per.ip.overrides string "" - MC
-queued.max.request.bytes long -1 - M
-"""
-
 METRICS: Final = """\
 auto.include.jmx.reporter boolean true - Lo
 kafka.metrics.polling.interval.secs int 10 >=1 L

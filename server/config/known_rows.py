@@ -41,7 +41,6 @@ _GROUPS: Final = (
     (names.CLEANER, _WARNED, NO_COMPACTION),
     (names.DELETION, _WARNED, NO_RETENTION),
     (names.TIMES, _WARNED, NO_TIME_CHECK),
-    (names.CONNECTIONS, _WARNED, "connections and their queued bytes are not limited yet"),
     (names.METRICS, _WARNED, "metrics are not served yet"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),
 )

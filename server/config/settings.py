@@ -6,11 +6,21 @@ DescribeConfigs and for the start-up's log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kavka.log.settings import LogSettings
+from kavka.server.config.connection_limits import (
+    CREATION_RATE,
+    MAX_CONNECTIONS,
+    OF_LISTENERS,
+    ListenerLimits,
+    limits_of_listeners,
+    listener_key,
+    parse_overrides,
+)
+from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given
 from kavka.server.config.listeners import (
     Listener,
     check_advertised,
@@ -44,6 +54,15 @@ class BrokerSettings:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    queued_max_request_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: tuple[tuple[str, int], ...]
+    """Hosts, as they were written, and their limits."""
+    max_connection_creation_rate: int
+    dialled_listeners: tuple[str, ...]
+    """Listeners whose clients are told the address that they dialled."""
     log_dirs: tuple[str, ...]
     auto_create_topics_enable: bool
     default_replication_factor: int
@@ -57,10 +76,14 @@ class BrokerSettings:
     log_flush_start_offset_checkpoint_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 
+    listener_limits: tuple[tuple[str, ListenerLimits], ...]
+    """Each listener with its limits on connections."""
     topic_defaults: LogSettings
     """What a topic without configs of its own gets."""
     given: Mapping[str, Given] = field(repr=False, compare=False)
-    """What was set, by key."""
+    """What was set for the start, by key."""
+    dynamic: Dynamic = field(repr=False, compare=False)
+    """What was set since; the fields have it already."""
     warnings: tuple[str, ...] = field(repr=False, compare=False)
     """Sentences for the log of the start: settings that were given and have no effect."""
 
@@ -77,20 +100,48 @@ class BrokerSettings:
 
         `path` is the file's name for error messages. Raises ConfigError.
         """
-        given = gather(properties, path, environ or {}, overrides)
+        return cls.of(gather(properties, path, environ or {}, overrides))
+
+    @classmethod
+    def of(cls, given: dict[str, Given]) -> BrokerSettings:
+        """Defaults, and over them what was given, by key. Raises ConfigError."""
         _set_broker_id(given)
+        return cls._of(given, NOTHING)
+
+    def with_dynamic(self, dynamic: Dynamic) -> BrokerSettings:
+        """The settings of the start with `dynamic` on top; ConfigError if that can't be."""
+        return self._of(self.given, dynamic)
+
+    def idle_warnings(self, dynamic: Mapping[str, str]) -> list[str]:
+        """Sentences for the log: which of these, made while running, have no effect."""
+        given = {key: Given(text, ORIGIN) for key, text in dynamic.items()}
+        return [*_checked(given)[1], *_of_no_listener(given, self.listeners)]
+
+    def value(self, key: str) -> Value:
+        """What setting `key` is, honoured or not; KeyError if nobody knows it."""
+        row = broker_row(base_name(key))
+        if row is None:
+            raise KeyError(key)
+        one = effective_given(self.given, self.dynamic).get(key)
+        return row.default if one is None else row.parse(one.value)
+
+    @classmethod
+    def _of(cls, start: Mapping[str, Given], dynamic: Dynamic) -> BrokerSettings:
+        given = effective_given(start, dynamic)
         values, warnings = _checked(given)
         _check_roles(values, given)
         fields: dict[str, Any] = {
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
         fields.update(_listener_fields(values, given))
+        fields.update(_connection_fields(values, given, fields["listeners"]))
         fields["log_dirs"] = _log_dirs(values)
         return cls(
             **fields,
             topic_defaults=default_log_settings(values),
-            given=given,
-            warnings=tuple(warnings),
+            given=start,
+            dynamic=dynamic,
+            warnings=(*warnings, *_of_no_listener(given, fields["listeners"])),
         )
 
 
@@ -122,10 +173,10 @@ def _checked(given: Mapping[str, Given]) -> tuple[dict[str, Value], list[str]]:
             idle.setdefault("not a setting of Apache Kafka 4.3 or of Kavka", []).append(key)
             continue
         value = _parsed(key, one, row)
-        if row.name == key:
+        if row.name == key or row.name in OF_LISTENERS:
             values[key] = value
         note = row.note
-        if row.name != key and not note:
+        if row.name not in (key, *OF_LISTENERS) and not note:
             note = "a setting for one listener is not honoured yet"
         if not note or (row.name == key and value == row.default):
             continue
@@ -192,3 +243,53 @@ def _listener_fields(values: Mapping[str, Value], given: Mapping[str, Given]) ->
         "advertised_listeners": advertised,
         "inter_broker_listener_name": own,
     }
+
+
+def _connection_fields(
+    values: Mapping[str, Value], given: Mapping[str, Given], listeners: Sequence[Listener]
+) -> dict[str, Any]:
+    """Limits on connections, and the listeners that answer with the address dialled."""
+
+    def number(key: str) -> int:
+        value = values.get(key, BROKER[base_name(key)].default)
+        assert isinstance(value, int), key
+        return value
+
+    names = [listener.name for listener in listeners]
+    key = "max.connections.per.ip.overrides"
+    try:
+        overrides = parse_overrides(to_text(values.get(key)) or "")
+        key = "max.connections.per.ip"
+        if number(key) == 0 and not overrides:
+            raise ValueError("can be 0 only if max.connections.per.ip.overrides is set")
+        key = "queued.max.request.bytes"
+        if 0 < number(key) < number("socket.request.max.bytes"):
+            raise ValueError("must be at least socket.request.max.bytes, or -1 for no limit")
+        key = "kavka.advertised.dialled.listeners"
+        dialled = tuple(dict.fromkeys(name.upper() for name in _items(key, values)))
+        for name in dialled:
+            if name not in names:
+                raise ValueError(f"{name} is not among the listeners {', '.join(names)}")
+        own = {key: number(key) for key in values if base_name(key) in OF_LISTENERS}
+        for key in own:
+            if base_name(key) != key and own[key] == 0:
+                raise ValueError("must be at least 1")
+    except ValueError as error:
+        raise _error(key, given.get(key, Given("", "not set")), str(error)) from error
+    broker = ListenerLimits(number(MAX_CONNECTIONS), number(CREATION_RATE))
+    return {
+        "max_connections_per_ip_overrides": overrides,
+        "dialled_listeners": dialled,
+        "listener_limits": limits_of_listeners(names, own, broker),
+    }
+
+
+def _of_no_listener(given: Iterable[str], listeners: Sequence[Listener]) -> Iterator[str]:
+    """A warning for limits of listeners that there are not."""
+    known = [
+        listener_key(listener.name, setting) for listener in listeners for setting in OF_LISTENERS
+    ]
+    of_listeners = [key for key in given if key != base_name(key) in OF_LISTENERS]
+    idle = [key for key in of_listeners if key not in known]
+    if idle:
+        yield f"no effect: {', '.join(idle)} (no listener has this name, in lower case)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.checks import AtLeast
@@ -15,6 +15,12 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kavka.server.config.settings import BrokerSettings
+
+
+_NO_TIERS: Final = (
+    "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with "
+    "remote log storage."
+)
 
 
 def topic_default(row: Config, values: Mapping[str, Value]) -> Value:
@@ -53,19 +59,21 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
     return replace(broker.topic_defaults, **changed) if changed else broker.topic_defaults
 
 
-def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
+def validate_topic_configs(
+    configs: Mapping[str, str | None], settings: BrokerSettings | None = None
+) -> None:
     """Raises ApiError(INVALID_CONFIG) if a topic cannot have these configs.
 
-    Messages are Kafka's where Kafka refuses too. Configs that are taken without effect are told
-    by `topic_warnings`.
+    `settings` are those of the broker, with which they must fit together. Messages are Kafka's
+    where Kafka refuses too. Configs that are taken without effect are told by `topic_warnings`.
     """
     try:
-        _validate(configs)
+        _validate(configs, settings)
     except BadValue as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _validate(configs: Mapping[str, str | None]) -> None:
+def _validate(configs: Mapping[str, str | None], settings: BrokerSettings | None) -> None:
     missing = [key for key, text in configs.items() if text is None]
     if missing:
         raise BadValue(f"Null value not supported for topic configs: {','.join(missing)}")
@@ -73,18 +81,23 @@ def _validate(configs: Mapping[str, str | None]) -> None:
         if key not in TOPIC:
             raise BadValue(f"Unknown topic config name: {key}")
     values = {key: TOPIC[key].parse(text) for key, text in configs.items() if text is not None}
-    _check_lag(values)
+    _check_lag(values, settings)
     for key, value in values.items():
         row = TOPIC[key]
         if row.status is Status.REFUSED and value != row.default:
+            if key == "remote.storage.enable":
+                raise BadValue(_NO_TIERS)
             raise BadValue(f"{key}={configs[key]} is not supported: {row.note}.")
 
 
-def _check_lag(values: Mapping[str, Value]) -> None:
-    least, most = (
-        values.get(key, TOPIC[key].default)
-        for key in ("min.compaction.lag.ms", "max.compaction.lag.ms")
-    )
+def _check_lag(values: Mapping[str, Value], settings: BrokerSettings | None) -> None:
+    def lag(row: Config) -> Value:
+        if row.name in values:
+            return values[row.name]
+        return row.default if settings is None else settings.value(row.fallback[0][0])
+
+    least = lag(TOPIC["min.compaction.lag.ms"])
+    most = lag(TOPIC["max.compaction.lag.ms"])
     if isinstance(least, int) and isinstance(most, int) and least > most:
         raise BadValue(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > "

@@ -33,17 +33,20 @@ ValidateConfigs: TypeAlias = Callable[[Mapping[str, str | None]], None]
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Either counts or `assignments`, replicas by partition."""
+    """A topic to create. Either counts or `assignments`: partitions, each with its replicas."""
 
     name: str
     num_partitions: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
-    assignments: Mapping[int, tuple[int, ...]] | None = None
+    assignments: Sequence[tuple[int, tuple[int, ...]]] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class TopicResult(NamedTuple):
-    """What became of one topic. The counts are -1 unless `code` is NONE."""
+    """What became of one topic. The counts are -1 unless `code` is NONE.
+
+    Also of a topic that was only validated there is an id; as in Apache Kafka it is nobody's.
+    """
 
     code: ErrorCode
     message: str | None = None
@@ -120,8 +123,7 @@ def plan_topic(
         raise ApiError(ErrorCode.INVALID_CONFIG, message)
     validate_configs(topic.configs)
     if topic.assignments:
-        _check_assignments(topic, racks)
-        return {index: topic.assignments[index] for index in range(len(topic.assignments))}
+        return _assigned(topic, racks)
     return _assign(topic, racks, defaults, random)
 
 
@@ -140,16 +142,21 @@ def _assign(
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
     if factor > len(racks):
-        message = (
-            f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {len(racks)} broker(s) are registered."
-        )
+        reason = too_few_brokers(factor, len(racks))
+        message = f"Unable to replicate the partition {factor} time(s): {reason}"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     return assign_replicas(racks, partitions, factor, random)
 
 
-def _check_assignments(topic: NewTopic, brokers: Collection[int]) -> None:
-    assert topic.assignments is not None
+def too_few_brokers(factor: int, brokers: int) -> str:
+    """Why `factor` replicas can't be had."""
+    return (
+        f"The target replication factor of {factor} cannot be reached because only {brokers} "
+        "broker(s) are registered."
+    )
+
+
+def _assigned(topic: NewTopic, brokers: Collection[int]) -> dict[int, tuple[int, ...]]:
     for name, value in (
         ("replication factor", topic.replication_factor),
         ("numPartitions", topic.num_partitions),
@@ -158,20 +165,33 @@ def _check_assignments(topic: NewTopic, brokers: Collection[int]) -> None:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
     factor: int | None = None
-    for replicas in topic.assignments.values():
-        if wrong := _wrong_replicas(replicas, brokers, factor):
-            message = f"The manual partition assignment includes {wrong}."
+    assigned: dict[int, tuple[int, ...]] = {}
+    for index, replicas in topic.assignments:
+        if index in assigned:
+            message = f"Found multiple manual partition assignments for partition {index}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        check_replicas(replicas, brokers, factor)
         factor = len(replicas)
-    if any(index not in topic.assignments for index in range(len(topic.assignments))):
+        assigned[index] = replicas
+    if any(index not in assigned for index in range(len(assigned))):
         message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return dict(sorted(assigned.items()))
+
+
+def check_replicas(replicas: Sequence[int], brokers: Collection[int], factor: int | None) -> None:
+    """ApiError INVALID_REPLICA_ASSIGNMENT for replicas that one partition can't have.
+
+    `factor` is how many the partitions before it have, None where that does not count.
+    """
+    if wrong := _wrong_replicas(replicas, brokers, factor):
+        message = f"The manual partition assignment includes {wrong}."
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def _wrong_replicas(
     replicas: Sequence[int], brokers: Collection[int], factor: int | None
 ) -> str | None:
-    """What is wrong with one partition's replicas; `factor` is how many those before it have."""
     if not replicas:
         return "an empty replica list"
     before: int | None = None
@@ -200,8 +220,13 @@ def check_total(topics: Iterable[NewTopic], defaults: Defaults) -> None:
         else:
             total += max(0, topic.num_partitions)
     if total > PARTITIONS_PER_REQUEST_MAX:
-        message = "Excessively large number of partitions per request."
-        raise ApiError(ErrorCode.POLICY_VIOLATION, message)
+        raise too_many_partitions()
+
+
+def too_many_partitions() -> ApiError:
+    """The answer to a request that would make more than `PARTITIONS_PER_REQUEST_MAX`."""
+    message = "Excessively large number of partitions per request."
+    return ApiError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def random_uuid(random: Random) -> uuid.UUID:

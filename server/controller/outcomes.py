@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kavka.seams import Tasks
 from kavka.server.controller.store import ControllerMoved
@@ -13,6 +13,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
+    from types import TracebackType
 
 
 def not_controller() -> ApiError:
@@ -26,13 +27,24 @@ def never() -> bool:
 
 
 class Outcomes:
-    """The topics of one request, by name."""
+    """The topics of one request, by name. Used as a context: who leaves it waits no longer."""
 
     def __init__(self, waiters: Waiters, tasks: Tasks) -> None:
         self._waiters = waiters
         self._tasks = tasks
         self._writes: dict[str, asyncio.Task[ApiError | None]] = {}
         self._outcomes: dict[str, Outcome] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._give_up()
 
     def add(
         self, name: str, condition: Condition, write: Coroutine[object, object, None] | None = None
@@ -59,7 +71,6 @@ class Outcomes:
                 if name not in failed and (error := await outcome):
                     failed[name] = error
         finally:  # also when the client has gone and the request is cancelled
-            self._give_up()
             timer.cancel()
         return failed
 

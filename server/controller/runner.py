@@ -16,10 +16,15 @@ from typing import Final
 from kavka.seams import Clock, Random, Tasks
 from kavka.server.controller import store
 from kavka.server.controller.channels import BrokerPort
+from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.new_partitions import NewPartitions
 from kavka.server.controller.new_topics import Defaults, NewTopic, TopicResult, ValidateConfigs
+from kavka.server.controller.outcomes import not_controller
+from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.producer_ids import BLOCK_IDS, next_block
+from kavka.server.controller.reassignments import UnderWay, reassign, under_way
 from kavka.server.controller.reign import Reign
-from kavka.server.controller.topic_requests import TopicRequests, not_controller
+from kavka.server.controller.topic_requests import TopicRequests
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
     Coordination,
@@ -27,7 +32,7 @@ from kavka.server.coordination.api import (
     SessionExpired,
     WatchEvent,
 )
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +72,8 @@ class Controller:
         self._tasks = tasks
         self._random = random
         self._reign: Reign | None = None
-        self._requests: TopicRequests | None = None
+        self._topics: TopicRequests | None = None
+        self._partitions: PartitionRequests | None = None
         self._closed = False
         self._looking = False
         self._look_again = False
@@ -160,7 +166,8 @@ class Controller:
             tasks=self._tasks,
             random=self._random,
         )
-        self._requests = TopicRequests(
+        self._partitions = PartitionRequests(self._reign, tasks=self._tasks, random=self._random)
+        self._topics = TopicRequests(
             self._reign,
             defaults=self._defaults,
             validate_configs=self._validate_configs,
@@ -176,7 +183,7 @@ class Controller:
             self._tasks.spawn(self._see_controller(), name="controller election")
 
     def _resign(self) -> None:
-        reign, self._reign, self._requests = self._reign, None, None
+        reign, self._reign, self._topics, self._partitions = self._reign, None, None, None
         self.controller_id = NO_CONTROLLER
         if reign is not None:
             reign.close(not_controller())
@@ -193,13 +200,13 @@ class Controller:
         """Create topics; a result by name.
 
         One of NONE comes when clients of this broker can produce to the topic at once. One of
-        REQUEST_TIMED_OUT means that the topic is made, but is not ready after `timeout_ms`. A name
-        that comes twice is refused.
+        REQUEST_TIMED_OUT means that the topic is made, but is not ready after `timeout_ms`. No
+        name may come twice.
         """
-        if self._requests is None:
+        if self._topics is None:
             error = not_controller()
             return {topic.name: TopicResult(error.code, error.message) for topic in topics}
-        return await self._requests.create(
+        return await self._topics.create(
             topics, timeout_ms=timeout_ms, validate_only=validate_only
         )
 
@@ -209,9 +216,66 @@ class Controller:
         NONE comes when this broker has deleted its replicas and the topic's nodes are gone, so the
         name is free. After REQUEST_TIMED_OUT the deletion goes on.
         """
-        if self._requests is None:
+        if self._topics is None:
             return dict.fromkeys(names, ErrorCode.NOT_CONTROLLER)
-        return await self._requests.delete(names, timeout_ms)
+        return await self._topics.delete(names, timeout_ms)
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, timeout_ms: int, validate_only: bool
+    ) -> Mapping[str, ApiError | None]:
+        """Add partitions to topics; None or an error by name.
+
+        None comes when clients of this broker can produce to the new partitions at once. After
+        REQUEST_TIMED_OUT they come all the same. No name may come twice.
+        """
+        if self._partitions is None:
+            return {topic.name: not_controller() for topic in topics}
+        return await self._partitions.create(
+            topics, timeout_ms=timeout_ms, validate_only=validate_only
+        )
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, unclean: bool, timeout_ms: int
+    ) -> Mapping[TopicPartition, ApiError | None]:
+        """Let the preferred replicas lead, or, `unclean`, any where there is no leader.
+
+        Of these partitions, or all. None, which comes when this broker tells clients the new
+        leader, or an error by partition. ApiError when this broker is not the controller.
+        """
+        reign = self._active()
+        assert self._partitions is not None
+        asked = list(reign.cluster.all_partitions()) if partitions is None else partitions
+        return await self._partitions.elect(asked, unclean=unclean, timeout_ms=timeout_ms)
+
+    def reassign(
+        self, targets: Sequence[tuple[TopicPartition, Sequence[int] | None]]
+    ) -> Sequence[ApiError | None]:
+        """Give partitions other replicas, or, for None, back those before a reassignment.
+
+        None or an error for each. ApiError when this broker is not the controller.
+        """
+        cluster = self._active().cluster
+        results: list[ApiError | None] = []
+        for where, target in targets:
+            try:
+                reassign(cluster, where, target)
+            except ApiError as error:
+                results.append(error)
+            else:
+                results.append(None)
+        return results
+
+    def reassignments(self, partitions: Sequence[TopicPartition] | None) -> Sequence[UnderWay]:
+        """Those of these partitions, or of all, that are being given other replicas.
+
+        ApiError when this broker is not the controller.
+        """
+        return list(under_way(self._active().cluster, partitions))
+
+    def _active(self) -> Reign:
+        if self._reign is None:
+            raise not_controller()
+        return self._reign
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """The first id of a fresh block and how many follow on each other; ApiError."""

@@ -29,9 +29,12 @@ class Waiters:
         return name in self._outcomes
 
     def add(self, name: str, condition: Condition) -> Outcome:
-        """Wait for something of a topic."""
+        """Wait for something of a topic; it may be so already."""
         outcome: Outcome = self._tasks.future()
-        self._outcomes.setdefault(name, {})[outcome] = condition
+        if condition():
+            outcome.set_result(None)
+        else:
+            self._outcomes.setdefault(name, {})[outcome] = condition
         return outcome
 
     def check(self, name: str) -> None:

@@ -238,3 +238,8 @@ class Coordination(Protocol):
     async def close(self) -> None:
         """End the session: waits for what is under way, then removes its ephemeral nodes."""
         ...
+
+    def abandon(self) -> None:
+        """Let go of files and sockets without a word, as if the process had been killed: the
+        session is not ended. No task or job may be at work on it."""
+        ...

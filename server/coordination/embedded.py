@@ -186,6 +186,10 @@ class Embedded:
             await self._flusher
         self._storage.close()
 
+    def abandon(self) -> None:
+        self._expired = True
+        self._storage.close()
+
     def _write(self, op: Op) -> Awaitable[Any]:
         def write() -> OpResult:
             try:

@@ -6,7 +6,9 @@ wait. It touches no bytes and no files, and asks for the version only where the 
 """
 
 from kavka.server.handlers import (
+    alter_partition_reassignments,
     api_versions,
+    create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
@@ -14,16 +16,20 @@ from kavka.server.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
 )
 
 __all__ = [
+    "alter_partition_reassignments",
     "api_versions",
+    "create_partitions",
     "create_topics",
     "delete_topics",
     "describe_cluster",
@@ -31,9 +37,11 @@ __all__ = [
     "describe_log_dirs",
     "describe_producers",
     "describe_topic_partitions",
+    "elect_leaders",
     "fetch",
     "init_producer_id",
     "list_offsets",
+    "list_partition_reassignments",
     "metadata",
     "offset_for_leader_epoch",
     "produce",

@@ -1,8 +1,9 @@
 """DescribeCluster: id, controller and brokers (KIP-700).
 
-Promises: the endpoints of the listener that was asked; `is_fenced` is always false, since only
-registered brokers are known without KRaft. Asking for controllers is answered as a broker without
-KRaft controllers answers: MISMATCHED_ENDPOINT_TYPE (KIP-919).
+Promises: the endpoints of the listener that was asked, and no controller where that one can't be
+reached by it. A broker that is not alive is not registered either, so there are no fenced ones to
+include (KIP-1073). Asking for controllers is answered MISMATCHED_ENDPOINT_TYPE, as every broker of
+Apache Kafka does (KIP-919).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.metadata_cache import NO_CONTROLLER
 from kavka.server.operations import CLUSTER_OPERATIONS, allowed_bits
 from kavka.wire.apis.describe_cluster import (
     ENDPOINT_BROKERS,
@@ -38,14 +40,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
             operations = allowed_bits(
                 broker, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
             )
+    brokers = [
+        BrokerResponse(known.broker_id, *known.endpoints[context.peer.listener], known.rack)
+        for known in image.brokers.values()
+        if context.peer.listener in known.endpoints
+    ]
+    reachable = any(one.broker_id == image.controller_id for one in brokers)
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
-        brokers=[
-            BrokerResponse(known.broker_id, *known.endpoints[context.peer.listener], known.rack)
-            for known in image.brokers.values()
-            if context.peer.listener in known.endpoints
-        ],
+        controller_id=image.controller_id if reachable else NO_CONTROLLER,
+        brokers=brokers,
         cluster_authorized_operations=operations,
     )
 

@@ -75,7 +75,7 @@ def _broker(
     ):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not name:
-        return describe.broker_default_entries(names=keys)
+        return describe.broker_default_entries(broker.settings, names=keys)
     if not _integer(name):
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"

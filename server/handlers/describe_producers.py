@@ -75,9 +75,7 @@ def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionRespons
         elsewhere = topic is not None and topic.partition(index) is not None
         return PartitionResponse(
             index,
-            ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if elsewhere
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
     if replica.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)

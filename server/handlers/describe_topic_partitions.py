@@ -16,8 +16,9 @@ from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.controller.messages import NO_LEADER
 from kavka.server.controller.new_topics import check_topic_name
-from kavka.server.metadata_cache import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from kavka.server.metadata_cache import MetadataImage, PartitionImage, TopicImage
 from kavka.server.operations import TOPIC_OPERATIONS, allowed_bits
 from kavka.server.slices import Slices
 from kavka.server.topics import INTERNAL_TOPICS

@@ -160,7 +160,7 @@ class _Fetch:
         even before the coroutine gets its first turn."""
         keys = [part.replica.key for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(keys) + 1
-        woken = self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000)
+        woken = self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000, "Fetch")
         return self._answer_when(woken)
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
@@ -191,6 +191,8 @@ class _Fetch:
         last: TopicKey | None = None
         partitions: list[PartitionResponse] = []
         for part in self._parts:
+            if part.replica is not None:
+                part.replica.traffic.fetches += 1
             if not fetching.keep(part.wanted, part.answer):
                 continue
             topic = part.wanted.topic
@@ -199,6 +201,8 @@ class _Fetch:
                 partitions = []
                 topics.append(_topic_response(topic, partitions))
             partitions.append(part.answer)
+            if part.replica is not None and part.answer.records:
+                part.replica.traffic.bytes_out += len(part.answer.records)
             if part.answer.current_leader is not None:
                 leaders[part.answer.current_leader.leader_id] = None
         return FetchResponse(

@@ -121,6 +121,8 @@ def _append(
         header = admit(replica, records, acks, codec_max(context.version))
         appended = replica.append(records, header)
     except ApiError as refusal:
+        if (hosted := broker.replicas.find(name, data.index)) is not None:
+            hosted.traffic.refuse(refusal.code, len(data.records or b""))
         return _refused(broker, context, name, data.index, refusal)
     response = PartitionResponse(
         data.index,
@@ -208,7 +210,7 @@ def _wait(
         return all(batch.is_settled() for batch in waiting)
 
     keys = [batch.replica.key for batch in waiting]
-    woken = broker.purgatory.wait(keys, settled, timeout_ms / 1000)
+    woken = broker.purgatory.wait(keys, settled, timeout_ms / 1000, "Produce")
     return _when_settled(response, waiting, woken)
 
 

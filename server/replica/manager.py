@@ -16,8 +16,10 @@ from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.delayed import Purgatory
+from kavka.server.histogram import Histogram
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.partition import Partition
+from kavka.server.replica.traffic import TopicTraffic, Traffic
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
 
@@ -30,7 +32,16 @@ ANY_EPOCH: Final = -1
 class Replica:
     """This broker's copy of one partition. `key` names it in the purgatory."""
 
-    __slots__ = ("_manager", "flushing", "key", "log", "offline", "partition", "topic_id")
+    __slots__ = (
+        "_manager",
+        "flushing",
+        "key",
+        "log",
+        "offline",
+        "partition",
+        "topic_id",
+        "traffic",
+    )
 
     def __init__(
         self, manager: ReplicaManager, topic_id: UUID, log: PartitionLog, partition: Partition
@@ -42,6 +53,8 @@ class Replica:
         self.partition = partition
         self.offline = False
         self.flushing = False
+        self.traffic = TopicTraffic()
+        """The topic's, once the replica is hosted."""
 
     def append(self, batch: memoryview, header: BatchHeader) -> Appended:
         """Append one checked batch as leader. ApiError when it is refused, OSError never."""
@@ -57,6 +70,10 @@ class Replica:
         except OSError as failure:
             manager.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        traffic = self.traffic
+        traffic.appends += 1
+        traffic.messages_in += header.record_count
+        traffic.bytes_in += len(batch)
         if not appended.duplicate:
             if self.partition.appended(log.end_offset):
                 manager.purgatory.changed(self.key)
@@ -107,6 +124,9 @@ class ReplicaManager:
         self.logs = logs
         self.clock = clock
         self.purgatory = purgatory
+        self.traffic = Traffic()
+        self.flush_ms = Histogram()
+        """How long flushes took, in milliseconds."""
         self._metadata = metadata
         self._tasks = tasks
         self._jobs = jobs
@@ -136,11 +156,13 @@ class ReplicaManager:
     def add(self, replica: Replica) -> None:
         """Host a replica."""
         self._replicas[replica.key] = replica
+        replica.traffic = self.traffic.enter(replica.log.topic)
 
     def remove(self, topic: str, index: int) -> Replica | None:
         """Host it no longer; who waits for it learns that at once."""
         replica = self._replicas.pop((topic, index), None)
         if replica is not None:
+            self.traffic.leave(topic)
             replica.partition.stop()
             self.purgatory.changed(replica.key)
         return replica
@@ -167,7 +189,10 @@ class ReplicaManager:
     async def _flush(self, replica: Replica) -> None:
         try:
             while (plan := replica.log.flush_plan(self.clock.now_ms())) is not None:
+                began_s = self.clock.monotonic_s()
                 await self._jobs.run(plan.run)
+                ended_s = self.clock.monotonic_s()
+                self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
                 replica.log.flushed(plan)
                 replica.partition.flushed(replica.log.recovery_point)
                 self.purgatory.changed(replica.key)

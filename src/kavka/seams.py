@@ -85,8 +85,21 @@ class Listening(Protocol):
         """The port in use; the kernel's choice when 0 was asked for."""
         ...
 
-    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
-        """Accept connections from now on; each gets a protocol from `factory`."""
+    async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
+        """Accept connections from now on; each gets a protocol from `factory`.
+
+        That is told the peer's address, as `Network.resolve` tells them, and may be asked long
+        before `connection_made`. A connection that gets None is closed. One that could not be
+        set up after all gets `connection_lost` alone.
+        """
+        ...
+
+    def pause(self) -> None:
+        """Accept nobody for now, not even the next: whoever connects waits in the backlog."""
+        ...
+
+    def resume(self) -> None:
+        """Accept again after `pause`."""
         ...
 
     def close(self) -> None:
@@ -99,6 +112,10 @@ class Network(Protocol):
 
     async def bind(self, host: str, port: int) -> Listening:
         """Take an address; peers are refused until `accept`. OSError when it can't be had."""
+        ...
+
+    async def resolve(self, host: str) -> str:
+        """The address of a host, in the usual form of IPv4 or IPv6. OSError if it has none."""
         ...
 
     def host_name(self) -> str:

@@ -10,6 +10,7 @@ Patterns are those of the shell: `*` is any text, dots included.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,8 +71,8 @@ class Allowed:
 
 # -- what differs by nature -----------------------------------------------------------------
 
-NOW_MS_MIN: Final = 1_780_000_000_000
-"""Later than every timestamp that a case sends, in ms."""
+NOW_MS: Final = time.time() * 1000
+DAY_MS: Final = 24 * 3600 * 1000
 
 
 def _port(value: Any, facts: Facts) -> Any:
@@ -94,7 +95,7 @@ def _any_id(value: Any, facts: Facts) -> Any:
 
 
 def _now(value: Any, facts: Facts) -> Any:
-    return "<now>" if isinstance(value, int) and value >= NOW_MS_MIN else value
+    return "<now>" if isinstance(value, int) and abs(value - NOW_MS) < DAY_MS else value
 
 
 def _positive(value: Any, facts: Facts) -> Any:
@@ -103,6 +104,17 @@ def _positive(value: Any, facts: Facts) -> Any:
 
 def _handed_out(value: Any, facts: Facts) -> Any:
     return "<handed out>" if isinstance(value, int) and value >= 0 else value
+
+
+def _of_this_api(value: Any, facts: Facts) -> Any:
+    """The topics of DescribeLogDirs' own cases."""
+    if not isinstance(value, list):
+        return value
+    return [topic for topic in value if topic["name"].startswith(f"{facts.prefix}DescribeLogDirs")]
+
+
+def _last_part(value: Any, facts: Facts) -> Any:
+    return f"<directory>/{value.rpartition('/')[2]}" if value.startswith("/") else value
 
 
 NATURE: Final = (
@@ -117,7 +129,7 @@ NATURE: Final = (
         api="CreateTopics",
     ),
     Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
-    Nature("times in batches", "*.records.*timestamp", _now, "the broker's clock"),
+    Nature("times in batches", "*records.*timestamp", _now, "the broker's clock"),
     Nature(
         "session ids",
         "session_id",
@@ -132,10 +144,46 @@ NATURE: Final = (
         "which id comes next depends on who asked before",
         api="InitProducerId",
     ),
+    Nature(
+        "log directories",
+        "results.*.log_dir",
+        _last_part,
+        "each broker has its own",
+        api="DescribeLogDirs",
+    ),
+    Nature(
+        "usable bytes",
+        "results.*.usable_bytes",
+        _positive,
+        "others write to the same disk meanwhile",
+        api="DescribeLogDirs",
+    ),
+    Nature(
+        "logs that other APIs' cases made",
+        "results.*.topics",
+        _of_this_api,
+        "sizes of what the broker compresses depend on the libraries that compress it",
+        api="DescribeLogDirs",
+    ),
 )
 
 UNORDERED: Final = (
     Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
+    Unordered(
+        "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
+    ),
+    Unordered(
+        "DescribeLogDirs",
+        "results.?.topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps logs in hash maps",
+    ),
+    Unordered(
+        "DescribeProducers",
+        "topics.*.active_producers",
+        ("producer_id",),
+        "Apache Kafka keeps producers in hash maps",
+    ),
 )
 
 # -- what differs on purpose ----------------------------------------------------------------

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby, zip_longest
-from types import GeneratorType
 from typing import Any, Final, NamedTuple
 
 from differential.allowed import ALLOWED, Allowed
@@ -93,7 +92,7 @@ def _played(on: Ground) -> list[Played]:
     found: list[Played] = []
     made = on.case.function(on)
     with Link(HOST, on.facts.port) as link:
-        if not isinstance(made, GeneratorType):
+        if isinstance(made, Mapping):
             return [Played(on.case.api, link.play(on.ask(**made)))]
         answer: Any = None
         try:

@@ -146,8 +146,10 @@ EXEMPTIONS: Final = (
     Exemption("server/clock.py", (FILES,), "asks /proc when the process began, for the ready line"),
     Exemption("server/tasks.py", (TASKS,), "is the seam to the event loop"),
     Exemption("server/jobs.py", (JOBS,), "is the seam to threads"),
+    Exemption("wire/library.py", (JOBS,), "has a lock: brokers in threads share what it makes"),
     Exemption("server/network.py", (NETWORK,), "is the seam to sockets"),
-    Exemption("server/main.py", (TASKS,), "makes the event loop that it hands to the seams"),
+    Exemption("server/machine.py", (TASKS,), "finds the event loop that it hands to the seams"),
+    Exemption("server/machine.py", (CHANCE,), "seeds the source of chance that it hands out"),
+    Exemption("server/main.py", (TASKS,), "runs the process's event loop"),
     Exemption("server/main.py", (FILES,), "reads server.properties and the environment"),
-    Exemption("server/main.py", (CHANCE,), "seeds the source of chance that it hands out"),
 )

@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 from support import wire_client
 
 HOST = "broker.test"
+CLIENT_HOST = "10.0.0.1"
+DIALLED = ("10.0.0.99", 9092)
 FIRST_FREE_PORT = 40_000
+Factory = Callable[[str], asyncio.BaseProtocol | None]
 TURNS_MAX = 20_000
 """Turns of the loop after which a test gives up waiting: nothing in it takes real time."""
 
@@ -38,7 +41,7 @@ class MemoryTransport(asyncio.Transport):
     """The broker's end of a connection."""
 
     def __init__(self, protocol: asyncio.BufferedProtocol, client: Client) -> None:
-        super().__init__({"peername": ("10.0.0.1", 5555)})
+        super().__init__({"peername": (client.host, 5555), "sockname": DIALLED})
         self._protocol = protocol
         self._client = client
         self._inbox = bytearray()
@@ -82,6 +85,12 @@ class MemoryTransport(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._end)
 
     def abort(self) -> None:
+        self._outbox.clear()
+        self._inbox.clear()
+        self._closing = True
+        asyncio.get_running_loop().call_soon(self._end)
+
+    def cut(self) -> None:
         """The process died: the protocol hears of nothing any more."""
         self._closing = self._ended = True
         self._client.ended()
@@ -148,16 +157,27 @@ class _Asked(NamedTuple):
 class Client:
     """The other end: sends requests and takes answers."""
 
-    def __init__(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
-        protocol = factory()
-        assert isinstance(protocol, asyncio.BufferedProtocol)
+    def __init__(self, host: str = CLIENT_HOST) -> None:
+        self.host = host
+        self._early = bytearray()
         self._stream = bytearray()
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
         self.frames: list[bytes] = []
         """Answers to bytes that were sent as they are."""
         self.is_closed = False
+        self.is_accepted = False
+
+    def accept(self, factory: Factory) -> None:
+        """The broker accepts the connection, or closes it at once."""
+        protocol = factory(self.host)
+        if protocol is None:
+            self.ended()
+            return
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        self.is_accepted = True
         self.transport = MemoryTransport(protocol, self)
+        self.transport.arrive(bytes(self._early))
 
     def send(self, name: str, version: int, /, **values: Any) -> asyncio.Future[Any]:
         """Ask, and go on; the future becomes the answer, or `Closed`."""
@@ -182,7 +202,10 @@ class Client:
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes."""
-        self.transport.arrive(data)
+        if self.is_accepted:
+            self.transport.arrive(data)
+        else:
+            self._early += data
 
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
         """Ask, and wait for the answer, which may not need time to pass."""
@@ -239,10 +262,29 @@ class MemoryListening:
     def __init__(self, network: MemoryNetwork, port: int) -> None:
         self._network = network
         self.port = port
-        self.factory: Callable[[], asyncio.BaseProtocol] | None = None
+        self.factory: Factory | None = None
+        self.is_paused = False
+        self._backlog: deque[Client] = deque()
 
-    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+    async def accept(self, factory: Factory) -> None:
         self.factory = factory
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        asyncio.get_running_loop().call_soon(self._accept)
+
+    def connect(self, client: Client) -> None:
+        """A client has connected."""
+        self._backlog.append(client)
+        self._accept()
+
+    def _accept(self) -> None:
+        while self._backlog and not self.is_paused:
+            assert self.factory is not None
+            self._backlog.popleft().accept(self.factory)
 
     def close(self) -> None:
         self._network.unbind(self.port)
@@ -255,6 +297,8 @@ class MemoryNetwork:
         self._taken = dict(taken or {})
         self._bound: dict[int, MemoryListening] = {}
         self._clients: list[Client] = []
+        self.hosts: dict[str, str] = {}
+        """Addresses of names that are no addresses."""
 
     async def bind(self, host: str, port: int) -> MemoryListening:
         if port in self._taken or port in self._bound:
@@ -275,17 +319,25 @@ class MemoryNetwork:
         """Those that are bound."""
         return list(self._bound)
 
-    def connect(self, port: int) -> Client:
-        """A new connection; ConnectionRefusedError where nobody accepts one."""
+    async def resolve(self, host: str) -> str:
+        address = self.hosts.get(host, host)
+        if not address[-1:].isdigit():
+            raise OSError(errno.ENOENT, f"no host {host}")
+        return address
+
+    def connect(self, port: int, host: str = CLIENT_HOST) -> Client:
+        """A new connection from `host`; ConnectionRefusedError where nobody accepts one."""
         listening = self._bound.get(port)
         if listening is None or listening.factory is None:
             raise ConnectionRefusedError(port)
-        client = Client(listening.factory)
+        client = Client(host)
         self._clients.append(client)
+        listening.connect(client)
         return client
 
     def die(self) -> None:
         """The process is gone, and its sockets with it."""
         self._bound.clear()
         for client in self._clients:
-            client.transport.abort()
+            if client.is_accepted:
+                client.transport.cut()

@@ -26,7 +26,7 @@ OPTIONS = (
     "-Djava.awt.headless=true",
     f"-Dlog4j.configuration=file:{java.SERVER_LOGGING_39}",
 )
-EXIT_CODES = {  # the JVM's own: 128 + the signal
+EXIT_CODES: Mapping[int, int] = {  # the JVM's own: 128 + the signal
     signal.SIGTERM: 128 + signal.SIGTERM,
     signal.SIGINT: 128 + signal.SIGINT,
 }

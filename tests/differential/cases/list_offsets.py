@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Topic, Values
+from differential.frames import add_frames
 from support.batches import BASE_TIMESTAMP_MS, Written, build
 
 CASES = Cases("ListOffsets")
@@ -40,3 +41,5 @@ for special in range(-8, 0):
 
 for delta in (-1, 0, 5, 20, 21, 25, 30, 31):
     CASES.add(f"time {delta}", at(BASE_TIMESTAMP_MS + delta), topics=[FIVE])
+
+add_frames(CASES, lambda on: asked(on.topic, -1), topics=[FIVE])

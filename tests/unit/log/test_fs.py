@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -170,3 +171,31 @@ def test_an_open_file_outlives_its_name(place: Place) -> None:
     file.pwrite(b"still here", 0)
     fs.remove(f"{directory}/f")
     assert file.pread(100, 0) == b"still here"
+
+
+def test_the_volume_of_a_directory(place: Place) -> None:
+    fs, directory = place
+    total, usable = fs.volume(directory)
+    assert 0 < usable <= total
+    with pytest.raises(FileNotFoundError):
+        fs.volume(f"{directory}/none")
+
+
+def test_the_volume_is_the_operating_systems(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path)
+    total, usable = OsFs().volume(str(tmp_path))
+    assert total == free.total
+    assert usable == pytest.approx(free.free, rel=0.2), "others write meanwhile"
+
+
+def test_absolute_paths(place: Place) -> None:
+    fs, directory = place
+    assert fs.absolute(directory) == directory
+    assert fs.absolute("a/../b").endswith("/a/../b")
+
+
+def test_absolute_paths_begin_with_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert OsFs().absolute("data") == f"{tmp_path}/data"

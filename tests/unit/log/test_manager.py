@@ -138,7 +138,7 @@ def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
     assert len(again) == 2
 
 
-def test_new_logs_go_where_the_fewest_are(fs: MemFs) -> None:
+def test_new_madego_where_the_fewest_are(fs: MemFs) -> None:
     made = start(fs, "/a", "/b")
     for partition in range(5):
         made.create("t", partition, TOPIC_ID, logs.settings())
@@ -150,6 +150,23 @@ def test_new_logs_go_where_the_fewest_are(fs: MemFs) -> None:
     again = start(fs, "/b", "/a")
     found = {log.partition: log.directory for log in again}
     assert found == {1: "/b/t-1", 3: "/b/t-3", 4: "/a/t-4", 9: "/a/t-9"}
+
+
+def test_which_madelie_where(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b", "/c")
+    assert made.by_directory() == {"/a": [], "/b": [], "/c": []}
+    one = made.create("t", 0, TOPIC_ID, logs.settings())
+    two = made.create("t", 1, TOPIC_ID, logs.settings())
+    assert made.by_directory() == {"/a": [one], "/b": [two], "/c": []}
+    made.delete("t", 0)
+    made.fail(two)
+    assert made.by_directory() == {"/a": [], "/b": [], "/c": []}
+
+
+def test_directories_are_asked_of_the_file_system(fs: MemFs) -> None:
+    made = start(fs, "a")
+    assert made.absolute("a") == "/a"
+    assert made.volume("a") == fs.volume("/a")
 
 
 def test_a_log_that_can_not_be_made_leaves_nothing(broker: Broker, fs: MemFs) -> None:
@@ -345,7 +362,7 @@ def test_a_stop_that_fails_leaves_no_marker(
     assert broker.log().end_offset == 5
 
 
-def test_many_logs_share_few_open_files(fs: MemFs) -> None:
+def test_many_madeshare_few_open_files(fs: MemFs) -> None:
     made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0), open_files_max=5)
     made.open()
     made.load_all(lambda topic: logs.settings())

@@ -109,6 +109,13 @@ def test_a_full_disk_writes_a_part(fs: MemFs) -> None:
     fs.create("/d/g").pwrite(bytes(10), 0)
 
 
+def test_the_volume_is_as_big_as_its_capacity(fs: MemFs) -> None:
+    fs.capacity_bytes = 100
+    assert fs.volume("/d") == (100, 100)
+    fs.create("/d/f").pwrite(bytes(30), 0)
+    assert fs.volume("/d") == (100, 70)
+
+
 def test_a_failed_fsync_loses_the_pages_for_good(fs: MemFs) -> None:
     file = fs.create("/d/f")
     file.sync()

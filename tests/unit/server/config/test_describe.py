@@ -10,13 +10,13 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.config.describe import (
-    Dynamic,
     Entry,
     Source,
     broker_default_entries,
     broker_entries,
     topic_entries,
 )
+from kavka.server.config.dynamic import Dynamic
 from kavka.server.config.sources import gather
 from kavka.server.config.values import Type
 
@@ -66,13 +66,13 @@ def fields(resource: str, entry: Entry) -> Fields:
     ]
 
 
-def all_fields(settings: BrokerSettings, dynamic: Dynamic) -> list[Fields]:
+def all_fields(start: BrokerSettings, dynamic: Dynamic) -> list[Fields]:
+    settings = dataclasses.replace(start, dynamic=dynamic)
     resources: list[tuple[str, Iterable[Entry]]] = [
-        (f"TOPIC:{topic}", topic_entries(settings, configs, dynamic=dynamic))
-        for topic, configs in TOPICS.items()
+        (f"TOPIC:{topic}", topic_entries(settings, configs)) for topic, configs in TOPICS.items()
     ]
-    resources.append(("BROKER:1", broker_entries(settings, dynamic=dynamic)))
-    resources.append(("BROKER:", broker_default_entries(dynamic)))
+    resources.append(("BROKER:1", broker_entries(settings)))
+    resources.append(("BROKER:", broker_default_entries(settings)))
     return [fields(resource, entry) for resource, entries in resources for entry in entries]
 
 
@@ -116,7 +116,8 @@ def test_only_the_names_that_were_asked_for(plain: BrokerSettings) -> None:
     names = ["segment.bytes", "num.partitions", "what"]
     assert [one.name for one in topic_entries(plain, {}, names=names)] == ["segment.bytes"]
     assert [one.name for one in broker_entries(plain, names=names)] == ["num.partitions"]
-    assert broker_default_entries(ALTERED, names=names) == []
+    altered = dataclasses.replace(plain, dynamic=ALTERED)
+    assert broker_default_entries(altered, names=names) == []
     assert len(topic_entries(plain, {}, names=[])) == 33
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kavka.server.auth.authorizer import Operation
@@ -67,6 +69,22 @@ async def test_there_are_no_other_endpoints(
     assert answer.error_code == code
     assert answer.error_message
     assert answer.brokers == []
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@scenario()
+async def test_no_broker_is_fenced(broker: MemoryBroker, fenced: bool) -> None:
+    answer = await broker.ask("DescribeCluster", 2, include_fenced_brokers=fenced)
+    assert [(known.broker_id, known.is_fenced) for known in answer.brokers] == [(1, False)]
+
+
+@scenario()
+async def test_a_controller_that_cannot_be_reached_is_not_named(broker: MemoryBroker) -> None:
+    cache = broker.parts.metadata
+    elsewhere = replace(cache.image.brokers[1], endpoints={"OTHER": ("x", 1)})
+    cache.image = replace(cache.image, brokers={1: elsewhere})
+    answer = await broker.ask("DescribeCluster", 2)
+    assert (answer.error_code, answer.controller_id, answer.brokers) == (Code.NONE, -1, [])
 
 
 @scenario(

@@ -17,6 +17,8 @@ from support import messages, stock_codec
 
 SERVED = messages.served()
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
+PLACES_SINCE = {"DescribeLogDirs": 3}
+"""Where an answer has no place for a code in earlier versions."""
 CHANCE = st.randoms(use_true_random=False)
 
 
@@ -41,7 +43,7 @@ def test_an_error_can_be_told_in_every_version(
     assert end == len(frame) - start
     codes = list(error_codes(read))
     assert codes == [CODE] * len(codes)
-    if places_asked_for(request):
+    if places_asked_for(request) and version >= PLACES_SINCE.get(api.name, 0):
         assert codes
 
 

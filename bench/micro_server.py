@@ -1,0 +1,161 @@
+"""Whole requests inside the process: from the bytes in a connection's arena to its answer's bytes.
+
+No socket and no disk write; what is left is the broker's own Python. One connection, one request
+at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from bench import frames
+from bench.micro_log import UnwrittenFs
+from kavka.server.clock import SystemClock
+from kavka.server.config import BrokerSettings
+from kavka.server.instance import Instance
+from kavka.server.jobs import ThreadJobs
+from kavka.server.tasks import LoopTasks
+
+Named = tuple[str, Callable[[], object]]
+
+TOPIC: Final = "topic"
+BATCHES: Final = {"one record": frames.Batch(100, 1), "16 KiB": frames.Batch(1024, 15)}
+START_S_MAX: Final = 30.0
+
+
+def calls(scratch: Path) -> Iterator[Named]:
+    """Everything to measure here; files go to `scratch`."""
+    loop = asyncio.new_event_loop()
+    broker = _Broker(loop, scratch)
+    try:
+        loop.run_until_complete(asyncio.wait_for(broker.start(), START_S_MAX))
+        for label, batch in BATCHES.items():
+            request = frames.produce(TOPIC, 0, batch.encode())
+            yield f"server: Produce of {label}, remembered", partial(broker.ask, request)
+            pair = frames.produce(TOPIC, 0, batch.encode(), acks=-1)
+            yield (
+                f"server: Produce of {label}, the general way",
+                partial(broker.ask_anew, pair),
+            )
+        fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=1 << 20)
+        yield "server: Fetch of nothing", partial(broker.ask, bytes(fetch.at(broker.end())))
+        yield "server: ApiVersions", partial(broker.ask, frames.api_versions())
+        loop.run_until_complete(broker.stop())
+    finally:
+        loop.close()
+
+
+class _Transport(asyncio.Transport):
+    """Takes answers and keeps the last one's bytes."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.last: Any = b""
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """All is written at once."""
+
+    def write(self, data: Any) -> None:
+        self.last = data
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    abort = close
+
+
+class _Network:
+    """`kavka.seams.Network` that keeps what would serve a socket."""
+
+    port = 1
+    factory: Callable[[], asyncio.BaseProtocol]
+
+    async def bind(self, host: str, port: int) -> _Network:
+        return self
+
+    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        self.factory = factory
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def host_name(self) -> str:
+        return "localhost"
+
+
+class _Broker:
+    """A broker on a loop that runs only where something has to wait."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, scratch: Path) -> None:
+        self._loop = loop
+        self._network = _Network()
+        self._jobs = ThreadJobs(loop)
+        self._instance = Instance(
+            BrokerSettings.load(overrides=[f"log.dirs={scratch / 'server'}"]),
+            clock=SystemClock(),
+            tasks=LoopTasks(loop),
+            jobs=self._jobs,
+            random=random.Random(0),
+            fs=UnwrittenFs(),
+            network=self._network,
+            on_failure=loop.stop,
+        )
+
+    async def start(self) -> None:
+        """Start, and make the topic."""
+        await self._instance.start()
+        self._connect()
+        self._send(frames.create_topic(TOPIC, 1))
+        while not self._transport.last:
+            await asyncio.sleep(0.001)
+        code = frames.create_topic_error(memoryview(bytes(self._transport.last))[4:])
+        if code:
+            raise RuntimeError(f"CreateTopics answered error {code}")
+
+    async def stop(self) -> None:
+        with suppress(OSError):  # the records that were never written are missed
+            await self._instance.stop()
+        await self._jobs.close()
+
+    def _connect(self) -> None:
+        self._transport = _Transport()
+        self._protocol: Any = self._network.factory()
+        self._protocol.connection_made(self._transport)
+
+    def end(self) -> int:
+        """The end of the log."""
+        (replica,) = self._instance._replicas or ()
+        return replica.log.end_offset
+
+    def ask(self, request: bytes) -> None:
+        """One request that is answered at once."""
+        self._send(request)
+        if not self._transport.reading:  # its turn is over
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
+
+    def ask_anew(self, request: bytes) -> None:
+        """The same, to a connection that remembers nothing."""
+        self._protocol._shortcut._layouts.clear()
+        self.ask(request)
+
+    def _send(self, request: bytes) -> None:
+        size = len(request)
+        self._protocol.get_buffer(-1)[:size] = request
+        self._protocol.buffer_updated(size)

@@ -1,0 +1,88 @@
+"""Rules for a change of the running broker's settings that look at more than one value.
+
+What they say are Apache Kafka's messages, which come about in two ways: as a requirement of its
+configuration, or out of the part that would have to follow the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from kavka.server.config.connection_limits import OF_LISTENERS
+from kavka.server.config.table import base_name
+from kavka.server.config.values import BadValue, Value
+
+ValueOf: TypeAlias = Callable[[str], Value]
+"""The value that a setting of the broker has, by key."""
+
+_THREADS: Final = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+_CLEANER_THREADS: Final = "log.cleaner.threads"
+_CLEANER_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
+_CLEANER_THREAD_BYTES_MIN: Final = 1_048_576
+_PER_IP: Final = "max.connections.per.ip"
+
+
+def check_change(keys: Iterable[str], old: ValueOf, new: ValueOf) -> None:
+    """Raises BadValue if these settings can't go from `old` to `new`; `keys` are those given."""
+    _check_required(new)
+    for key in keys:
+        if base_name(key) in OF_LISTENERS and new(key) == 0:
+            raise _not_followed(f"Invalid {base_name(key)} 0")
+    for key in _THREADS:
+        _check_threads(key, _number(old(key)), _number(new(key)))
+    _check_cleaners(_number(old(_CLEANER_THREADS)), _number(new(_CLEANER_THREADS)))
+
+
+def _check_required(new: ValueOf) -> None:
+    if new(_PER_IP) == 0 and not new(f"{_PER_IP}.overrides"):
+        raise BadValue(
+            f"requirement failed: {_PER_IP} can be set to zero only if {_PER_IP}.overrides "
+            "property is set."
+        )
+    threads = max(1, _number(new(_CLEANER_THREADS)))
+    if _number(new(_CLEANER_BUFFER)) // threads <= _CLEANER_THREAD_BYTES_MIN:
+        raise BadValue(
+            f"requirement failed: {_CLEANER_BUFFER} must be at least 1MB per cleaner thread."
+        )
+
+
+def _check_threads(key: str, old: int, new: int) -> None:
+    if old // 2 <= new <= old * 2:
+        return
+    if new > old:
+        reason = f"value should not be greater than double the current value {old}"
+    else:
+        reason = f"value should be at least half the current value {old}"
+    raise _not_followed(f"Dynamic thread count update validation failed for {key}={new}, {reason}")
+
+
+def _check_cleaners(old: int, new: int) -> None:
+    if new == old:
+        return
+    if new < 1:
+        raise _not_followed("Log cleaner threads should be at least 1")
+    if new < old // 2:
+        reason = f"cannot be reduced to less than half the current value {old}"
+    elif new > old * 2:
+        reason = f"cannot be increased to more than double the current value {old}"
+    else:
+        return
+    raise _not_followed(f"Log cleaner threads {reason}")
+
+
+def _not_followed(reason: str) -> BadValue:
+    """As Kafka words it when a part of the broker can't follow a change."""
+    cause = f"org.apache.kafka.common.config.ConfigException: {reason}"
+    return BadValue(f"Invalid value {cause} for configuration Invalid dynamic configuration")
+
+
+def _number(value: Value) -> int:
+    assert isinstance(value, int)
+    return value

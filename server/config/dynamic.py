@@ -1,0 +1,136 @@
+"""Broker settings that are made while the broker runs: how they come on top of those of the start.
+
+There are two layers (KIP-226): defaults of all brokers, and above them what one broker has for
+itself. Which settings may change, and to what, is judged here in the order and, where a client
+sees them, the words of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kavka.server.config.connection_limits import OF_LISTENERS
+from kavka.server.config.rows import Config, Mode, Status
+from kavka.server.config.sources import Given
+from kavka.server.config.table import base_name, broker_row, broker_synonyms
+from kavka.server.config.values import BadValue
+
+ORIGIN: Final = "set while running"
+
+_PER_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Certificates can be changed for one listener, never for all of them by one setting."""
+
+_FOR_ALL_BROKERS: Final = frozenset({*OF_LISTENERS, "num.network.threads"})
+"""What a listener can have for itself and yet as default of all brokers."""
+
+
+class Unsupported(BadValue):
+    """A value that Apache Kafka takes and Kavka can't honour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """What was set while the cluster ran: for this broker, and as default of all brokers."""
+
+    broker: Mapping[str, str] = field(default_factory=dict)
+    default: Mapping[str, str] = field(default_factory=dict)
+
+
+NOTHING: Final = Dynamic()
+
+
+def effective_given(given: Mapping[str, Given], dynamic: Dynamic) -> dict[str, Given]:
+    """What the broker lives by, by key: what was set last takes away what its synonyms say."""
+    merged = dict(given)
+    for layer in (dynamic.default, dynamic.broker):
+        for key, text in layer.items():
+            if base_name(key) == key:  # the value for one listener leaves that for all alone
+                for synonym in broker_synonyms(key):
+                    merged.pop(synonym, None)
+            merged[key] = Given(text, ORIGIN)
+    return merged
+
+
+def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
+    """Raises BadValue if a broker, or all brokers, can't have all these while running.
+
+    What does not fit together with other settings is not seen here. Names that nobody knows are
+    taken, as in Apache Kafka, where plug-ins read them.
+    """
+    _refuse("Cannot update these configs dynamically", filter(_is_fixed, configs))
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener "
+        "prefix",
+        _PER_LISTENER.intersection(configs),
+    )
+    for key, text in configs.items():
+        row = broker_row(base_name(key))
+        if row is not None and row.dynamic is not Mode.READ_ONLY:
+            row.parse(text)
+    if not of_one_broker:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            filter(_is_of_one_broker, configs),
+        )
+    for key, text in configs.items():
+        row = broker_row(base_name(key))
+        if row is not None and _is_refused(key, row, text):
+            raise Unsupported(f"{key} is not supported: {row.note}.")
+
+
+def usable(
+    configs: Mapping[str, str], *, of_one_broker: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(what of `configs` can be in force, why the rest can't).
+
+    Settings can reach the tree by another hand than this broker's, and from another version.
+    """
+    kept: dict[str, str] = {}
+    dropped: dict[str, str] = {}
+    for key, text in configs.items():
+        try:
+            check_layer({key: text}, of_one_broker=of_one_broker)
+        except BadValue as error:
+            row = broker_row(base_name(key))
+            shown = row is not None and not row.sensitive
+            dropped[key] = str(error) if shown else "its value is not allowed"
+        else:
+            kept[key] = text
+    return kept, dropped
+
+
+def _refuse(reason: str, names: Iterable[str]) -> None:
+    if found := sorted(names):
+        raise BadValue(f"{reason}: [{', '.join(found)}]")
+
+
+def _is_fixed(name: str) -> bool:
+    row = broker_row(name)
+    return row is not None and row.dynamic is Mode.READ_ONLY
+
+
+def _is_of_one_broker(name: str) -> bool:
+    base = base_name(name)
+    if base != name:
+        return base not in _FOR_ALL_BROKERS
+    row = broker_row(name)
+    return row is not None and row.dynamic is Mode.PER_BROKER
+
+
+def _is_refused(key: str, row: Config, text: str) -> bool:
+    return row.status is Status.REFUSED and (row.name != key or row.parse(text) != row.default)

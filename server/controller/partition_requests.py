@@ -1,0 +1,113 @@
+"""Requests about partitions of topics that are there, while this broker is the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from kavka.seams import Random, Tasks
+from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.new_partitions import NewPartitions, plan_partitions
+from kavka.server.controller.new_topics import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
+from kavka.server.controller.outcomes import Outcomes
+from kavka.server.controller.partitions import chunks
+from kavka.server.controller.reign import Reign
+from kavka.server.coordination.api import BadVersion, NoNode
+from kavka.server.coordination.paths import TopicAssignment
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+class PartitionRequests:
+    """Handles requests by writing to the tree and waiting for the reign to act on it."""
+
+    def __init__(self, reign: Reign, *, tasks: Tasks, random: Random) -> None:
+        self._reign = reign
+        self._tasks = tasks
+        self._random = random
+
+    # More partitions
+
+    async def create(
+        self, topics: Sequence[NewPartitions], *, timeout_ms: int, validate_only: bool
+    ) -> dict[str, ApiError | None]:
+        """None or an error by name; see `Controller.create_partitions`."""
+        results: dict[str, ApiError | None] = {}
+        added = 0
+        with Outcomes(self._reign.ready, self._tasks) as made:
+            for topic in topics:
+                try:
+                    before, version = await self._current(topic.name)
+                    if topic.count - len(before.replicas) > PARTITIONS_PER_REQUEST_MAX - added:
+                        raise too_many_partitions()
+                    after = self._plan(topic, before)
+                except ApiError as error:
+                    results[topic.name] = error
+                    continue
+                added += len(after.replicas) - len(before.replicas)
+                results[topic.name] = None
+                if not validate_only:
+                    ready = partial(self._reign.cluster.is_ready, topic.name, topic.count)
+                    made.add(topic.name, ready, self._write(topic, after, version))
+            return results | await made.wait(timeout_ms)
+
+    async def _current(self, name: str) -> tuple[TopicAssignment, int]:
+        """What the topic has, and the version of that."""
+        known = self._reign.cluster.topics.get(name)
+        if known is not None and known.deleting:
+            message = "The topic is queued for deletion."
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+        if known is None:  # as with a name that no node can have
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            return await self._reign.store.assignment(name)
+        except NoNode:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    def _plan(self, topic: NewPartitions, before: TopicAssignment) -> TopicAssignment:
+        brokers = self._reign.cluster.brokers
+        racks = {broker_id: broker.info.rack for broker_id, broker in brokers.items()}
+        added = plan_partitions(topic, before, racks=racks, random=self._random)
+        return replace(before, replicas={**before.replicas, **added})
+
+    async def _write(self, topic: NewPartitions, after: TopicAssignment, version: int) -> None:
+        """Write the assignment; planned again where another request was quicker."""
+        while True:
+            try:
+                await self._reign.store.set_assignment(topic.name, after, version)
+                return
+            except BadVersion:
+                before, version = await self._current(topic.name)
+                after = self._plan(topic, before)
+            except NoNode:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    # Elections
+
+    async def elect(
+        self, partitions: Sequence[TopicPartition], *, unclean: bool, timeout_ms: int
+    ) -> dict[TopicPartition, ApiError | None]:
+        """None or an error by partition; see `Controller.elect_leaders`."""
+        results: dict[TopicPartition, ApiError | None] = {}
+        leaders: dict[str, dict[TopicPartition, int]] = {}
+        for chunk in chunks(list(dict.fromkeys(partitions))):
+            for where, result in self._reign.elect(chunk, unclean=unclean).items():
+                if isinstance(result, ApiError):
+                    results[where] = result
+                else:
+                    results[where] = None
+                    leaders.setdefault(where.topic, {})[where] = result
+            await self._tasks.sleep(0)
+        failed = await self._visible(leaders, timeout_ms)
+        for topic, error in failed.items():
+            results |= dict.fromkeys(leaders[topic], error)
+        return results
+
+    async def _visible(
+        self, leaders: Mapping[str, Mapping[TopicPartition, int]], timeout_ms: int
+    ) -> dict[str, ApiError]:
+        """Wait until this broker tells clients the leaders; the topics that this fails for."""
+        with Outcomes(self._reign.ready, self._tasks) as elected:
+            for topic, expected in leaders.items():
+                elected.add(topic, partial(self._reign.cluster.is_led_by, expected))
+            return await elected.wait(timeout_ms)

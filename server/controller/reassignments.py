@@ -1,0 +1,62 @@
+"""Moving partitions to other brokers (KIP-455): what may be asked, and what is under way. Pure.
+
+A lone broker has nowhere to move a partition to, so all that it can be asked for is what is
+already so. The order of the checks is Apache Kafka 4.3's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.new_topics import check_replicas
+from kavka.server.controller.state import ClusterState, Partition
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+class UnderWay(NamedTuple):
+    """A partition that is being moved."""
+
+    where: TopicPartition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+def reassign(cluster: ClusterState, where: TopicPartition, target: Sequence[int] | None) -> None:
+    """Let a partition have the replicas `target`, or, for None, those before a reassignment.
+
+    Returns when nothing needs to be done for that; ApiError for all the rest.
+    """
+    partition = _partition(cluster, where)
+    moving = bool(partition.adding or partition.removing)
+    if target is None:
+        if not moving:
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    else:
+        check_replicas(target, cluster.brokers, None)
+        if not moving and tuple(target) == partition.replicas:
+            return
+    message = "Moving partitions between brokers is not supported."
+    raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _partition(cluster: ClusterState, where: TopicPartition) -> Partition:
+    topic = cluster.topics.get(where.topic)
+    if topic is None or topic.deleting:
+        message = f"Unable to find a topic named {where.topic}."
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    partition = topic.partitions.get(where.partition)
+    if partition is None:
+        message = f"Unable to find partition {where.topic}:{where.partition}."
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    return partition
+
+
+def under_way(cluster: ClusterState, asked: Iterable[TopicPartition] | None) -> Iterator[UnderWay]:
+    """The reassignments among the partitions `asked` for, or, for None, all."""
+    for where in cluster.all_partitions() if asked is None else asked:
+        partition = cluster.partition(where)
+        if partition is not None and (partition.adding or partition.removing):
+            yield UnderWay(where, partition.replicas, partition.adding, partition.removing)

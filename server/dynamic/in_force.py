@@ -1,0 +1,63 @@
+"""Puts the brokers' dynamic settings in force: those found at the start, and each change since.
+
+What can't be in force, because it came into the tree by another way than this broker's checks, is
+left out and told in the log; the broker goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from kavka.server.config import ConfigError
+from kavka.server.config.dynamic import Dynamic, usable
+from kavka.server.coordination import paths
+from kavka.server.live_settings import LiveSettings
+from kavka.server.topic_configs import TopicConfigs
+
+logger = logging.getLogger(__name__)
+
+
+class DynamicSettings:
+    """Keeps `live` at the settings of the start with the dynamic ones on top."""
+
+    def __init__(self, live: LiveSettings, configs: TopicConfigs) -> None:
+        self._live = live
+        self._start = live.now
+        self._configs = configs
+        self._entities = (str(live.now.broker_id), paths.DEFAULT_ENTITY)
+        configs.on_change(self._changed)
+
+    def apply(self) -> None:
+        """Put in force what `TopicConfigs` has read."""
+        before = self._live.now.dynamic
+        dynamic = Dynamic(
+            _usable(self._configs.broker(self._start.broker_id), of_one_broker=True),
+            _usable(self._configs.broker_defaults(), of_one_broker=False),
+        )
+        if dynamic == before:
+            return
+        try:
+            settings = self._start.with_dynamic(dynamic)
+        except ConfigError as error:
+            logger.error("settings made while running are not in force: %s", error)
+            return
+        self._warn({**dynamic.default, **dynamic.broker}, {**before.default, **before.broker})
+        self._live.change(settings)
+
+    def _changed(self, kind: str, name: str) -> None:
+        if kind == paths.BROKER_CONFIGS and name in self._entities:
+            self.apply()
+
+    def _warn(self, now: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Tell what of the new values has no effect."""
+        new = {key: text for key, text in now.items() if before.get(key) != text}
+        for warning in self._start.idle_warnings(new):
+            logger.warning("%s", warning)
+
+
+def _usable(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
+    kept, dropped = usable(configs, of_one_broker=of_one_broker)
+    for key, reason in dropped.items():
+        logger.error("%s, made while running, is not in force: %s", key, reason)
+    return kept

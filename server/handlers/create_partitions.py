@@ -1,0 +1,66 @@
+"""CreatePartitions: checked here for who may, done by the controller.
+
+The answer comes when this broker serves the new partitions. A topic that is named twice is
+refused, and so is one of more partitions than one request may make.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.controller.new_partitions import NewPartitions
+from kavka.wire.apis.create_partitions import API, CreatePartitionsResponse, TopicResponse
+from kavka.wire.errors import ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not broker.controller.is_active:
+        return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
+    times = Counter(topic.name for topic in request.topics)
+    message = "Duplicate topic name."
+    refused = [
+        TopicResponse(name, ErrorCode.INVALID_REQUEST, message)
+        for name, count in times.items()
+        if count > 1
+    ]
+    wanted = []
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            continue
+        if broker.authorizer.allows(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+            wanted.append(topic)
+        else:
+            refused.append(TopicResponse(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    if not wanted:
+        return CreatePartitionsResponse(refused)
+    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+        return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
+    return _create(broker, request, wanted, refused)
+
+
+async def _create(
+    broker: Broker, request: Any, wanted: list[Any], refused: list[TopicResponse]
+) -> CreatePartitionsResponse:
+    results = await broker.controller.create_partitions(
+        [_new_partitions(topic) for topic in wanted],
+        timeout_ms=request.timeout_ms,
+        validate_only=request.validate_only,
+    )
+    answers = refused
+    for name, error in results.items():
+        answer = TopicResponse(name)
+        if error is not None:
+            answer.error_code, answer.error_message = error.code, error.message
+        answers.append(answer)
+    return CreatePartitionsResponse(answers)
+
+
+def _new_partitions(topic: Any) -> NewPartitions:
+    assignments = topic.assignments
+    if assignments is not None:
+        assignments = [tuple(assignment.broker_ids) for assignment in assignments]
+    return NewPartitions(topic.name, topic.count, assignments)

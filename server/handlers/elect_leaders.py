@@ -1,0 +1,77 @@
+"""ElectLeaders: preferred and unclean elections, done by the controller.
+
+The answer comes when this broker tells clients the new leaders. Asked about all partitions, it
+leaves out those that have the right leader already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.controller.messages import TopicPartition
+from kavka.wire.apis.elect_leaders import (
+    API,
+    PREFERRED,
+    UNCLEAN,
+    ElectLeadersResponse,
+    PartitionResponse,
+    TopicResponse,
+    error_response,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not broker.authorizer.allows(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+        return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
+    kind = PREFERRED if context.version == 0 else request.election_type
+    if kind not in (PREFERRED, UNCLEAN):
+        message = f"Unknown election type {kind}"
+        return error_response(request, ErrorCode.INVALID_REQUEST, context.version, message)
+    return _elect(broker, request, unclean=kind == UNCLEAN)
+
+
+async def _elect(broker: Broker, request: Any, *, unclean: bool) -> ElectLeadersResponse:
+    asked = request.topic_partitions
+    partitions = None
+    if asked is not None:
+        partitions = [TopicPartition(one.topic, index) for one in asked for index in one.partitions]
+    results = await broker.controller.elect_leaders(
+        partitions, unclean=unclean, timeout_ms=request.timeout_ms
+    )
+    if asked is None:
+        return ElectLeadersResponse(_of_all(results))
+    return ElectLeadersResponse(
+        [
+            TopicResponse(
+                one.topic,
+                [
+                    _partition(index, results[TopicPartition(one.topic, index)])
+                    for index in one.partitions
+                ],
+            )
+            for one in asked
+        ]
+    )
+
+
+def _of_all(results: Mapping[TopicPartition, ApiError | None]) -> list[TopicResponse]:
+    """Every topic, with those of its partitions of which there is something to say."""
+    topics: dict[str, list[PartitionResponse]] = {}
+    for (topic, index), error in results.items():
+        told = topics.setdefault(topic, [])
+        if error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            told.append(_partition(index, error))
+    return [TopicResponse(topic, told) for topic, told in topics.items()]
+
+
+def _partition(index: int, error: ApiError | None) -> PartitionResponse:
+    if error is None:
+        return PartitionResponse(index)
+    return PartitionResponse(index, error.code, error.message)

@@ -1,0 +1,39 @@
+"""ListPartitionReassignments: the partitions that the controller knows to be on the move.
+
+On a lone broker there is none. As in Apache Kafka, `timeout_ms` makes no difference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.controller.messages import TopicPartition
+from kavka.wire.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    allows = broker.authorizer.allows
+    if not allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    asked = None
+    if request.topics is not None:
+        asked = [
+            TopicPartition(topic.name, index)
+            for topic in request.topics
+            for index in topic.partition_indexes
+        ]
+    topics: dict[str, list[PartitionResponse]] = {}
+    for where, replicas, adding, removing in broker.controller.reassignments(asked):
+        partition = PartitionResponse(where.partition, replicas, adding, removing)
+        topics.setdefault(where.topic, []).append(partition)
+    return ListPartitionReassignmentsResponse(
+        [TopicResponse(name, partitions) for name, partitions in topics.items()]
+    )

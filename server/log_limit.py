@@ -1,0 +1,49 @@
+"""Keeps an event that strangers can cause as often as they like from filling the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from kavka.seams import Tasks
+
+LINES_MAX: Final = 20
+"""Lines of one kind in one period; further ones are counted."""
+
+PERIOD_S: Final = 10.0
+
+
+class LogLimit:
+    """Writes the first LINES_MAX lines of each period, and at its end how many more there were.
+
+    A period begins with its first line. `what` names the events, in the plural.
+    """
+
+    def __init__(self, logger: logging.Logger, level: int, what: str, tasks: Tasks) -> None:
+        self._logger = logger
+        self._level = level
+        self._what = what
+        self._tasks = tasks
+        self._in_period = False
+        self._lines = 0
+        self.count = 0
+        """Events since the start, whether written or not."""
+
+    def line(self, text: str, *values: object) -> None:
+        """One event, in one line."""
+        self.count += 1
+        if not self._in_period:
+            self._in_period = True
+            self._tasks.call_later(PERIOD_S, self._end)
+        self._lines += 1
+        if self._lines <= LINES_MAX:
+            self._logger.log(self._level, text, *values)
+
+    def _end(self) -> None:
+        left_out = self._lines - LINES_MAX
+        self._in_period = False
+        self._lines = 0
+        if left_out > 0:
+            self._logger.log(
+                self._level, "%d more %s in %d s", left_out, self._what, int(PERIOD_S)
+            )

@@ -1,0 +1,52 @@
+"""A Kafka broker inside a test: `with kavka.testing.Broker() as broker:`, and for pytest fixtures.
+
+`Broker` runs on a thread and an event loop of its own, `AsyncBroker` on the caller's loop. Both
+start in a few milliseconds on a free port, with their data in a temporary directory. The pytest
+plug-in (`kavka.testing.plugin`) is found by itself: `kavka_broker`, `kavka_topic`.
+
+Importing this costs nothing: the broker's code is loaded when one of the names is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kavka.server.config import ConfigError
+    from kavka.server.instance import StartError
+    from kavka.testing.async_broker import AsyncBroker, BrokerFailed
+    from kavka.testing.broker import Broker
+    from kavka.testing.client import Record
+    from kavka.wire.errors import ApiError, ErrorCode
+
+__all__ = [
+    "ApiError",
+    "AsyncBroker",
+    "Broker",
+    "BrokerFailed",
+    "ConfigError",
+    "ErrorCode",
+    "Record",
+    "StartError",
+]
+
+_HOMES: Final = {
+    "ApiError": "kavka.wire.errors",
+    "AsyncBroker": "kavka.testing.async_broker",
+    "Broker": "kavka.testing.broker",
+    "BrokerFailed": "kavka.testing.async_broker",
+    "ConfigError": "kavka.server.config",
+    "ErrorCode": "kavka.wire.errors",
+    "Record": "kavka.testing.client",
+    "StartError": "kavka.server.instance",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(home), name)
+    return found

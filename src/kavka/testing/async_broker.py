@@ -1,0 +1,248 @@
+"""A broker on the caller's event loop: `async with kavka.testing.AsyncBroker() as broker:`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kavka.server.config import BrokerSettings, ConfigError
+from kavka.server.instance import Instance, StartError
+from kavka.server.machine import Machine
+from kavka.testing.client import READ_WITHIN_S, Client, Record
+from kavka.testing.places import Directory, Ports
+from kavka.testing.settings import DIRECTORIES, broker_settings, given_settings, text_of
+from kavka.wire.apis.list_offsets import LATEST
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class BrokerFailed(Exception):
+    """The broker could not go on and has ended by itself; its log (logger `kavka`) says why."""
+
+    def __init__(self) -> None:
+        super().__init__("the broker could not go on and has ended; see the log of logger 'kavka'")
+
+
+class AsyncBroker:
+    """A broker in this process, on the loop that runs when it is started: asyncio's or uvloop's.
+
+    As `kavka.testing.Broker`, where its arguments and methods are explained; but what takes time
+    is a coroutine here.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] = NOTHING,
+        **keywords: object,
+    ) -> None:
+        self._given = given_settings(settings, keywords)
+        checked = broker_settings(self._given)  # what is wrong with them is said now
+        own = next((key for key in DIRECTORIES if key in self._given), None)
+        if own is not None and data_dir is not None:
+            raise ConfigError(f"data_dir and {own} are both given: one of them is enough", own)
+        self._sets_directory = own is None
+        self._directory = Directory(data_dir if own is None else checked.log_dirs[0])
+        self._ports = Ports()
+        self._machine: Machine | None = None
+        self._client: Client | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._addresses: dict[str, str] = {}
+        self._cluster_id = ""
+
+    # -- life and death -------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Start it, on the data that it has, and return when clients can connect."""
+        if self._machine is not None:
+            raise RuntimeError("the broker runs already")
+        machine = self._machine = Machine(await self._settings(), self._on_failure)
+        try:
+            await machine.start()
+        except BaseException:
+            self._machine = None
+            await machine.stop()
+            raise
+        self._learn(machine.instance)
+        if machine.instance.has_failed:
+            self._on_failure()
+        return self
+
+    def _learn(self, instance: Instance) -> None:
+        parts = instance.broker
+        assert parts is not None, "it is started"
+        self._client = Client(parts, instance.settings.listeners[0].name)
+        self._cluster_id = parts.metadata.image.cluster_id
+        self._addresses = {
+            name: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            for name, (host, port) in instance.addresses.items()
+        }
+
+    async def _settings(self) -> BrokerSettings:
+        directory = str(self._directory.path) if self._sets_directory else None
+        settings = broker_settings(self._given, directory)
+        for warning in settings.warnings:
+            logger.warning("%s", warning)
+        try:
+            return await self._ports.of(settings)
+        except OSError as failure:
+            raise StartError(f"listeners: no port can be had: {failure}") from failure
+
+    async def stop(self) -> None:
+        """End it in order, as SIGTERM does."""
+        machine = await self._take_machine()
+        await machine.stop()
+
+    async def kill(self) -> None:
+        """End it abruptly, as SIGKILL does."""
+        machine = await self._take_machine()
+        await machine.kill()
+
+    async def restart(self) -> None:
+        """`stop` and `start`: the same address, the same data."""
+        await self.stop()
+        await self.start()
+
+    async def close(self) -> None:
+        """Stop it if it runs, and remove what it had of the machine."""
+        try:
+            if self._machine is not None:
+                await self.stop()
+        finally:
+            self._ports.release()
+            self._directory.remove()
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except BrokerFailed as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # which is likely to be why
+
+    def _on_failure(self) -> None:
+        machine = self._machine
+        if machine is not None and self._client is not None:  # else it is about to end anyway
+            self._client = None
+            self._ending = machine.tasks.spawn(machine.stop(), name="end of a failed broker")
+
+    async def _take_machine(self) -> Machine:
+        """What runs, to be ended. BrokerFailed when it has ended itself."""
+        machine, self._machine, self._client = self._machine, None, None
+        if machine is None:
+            raise RuntimeError("the broker does not run")
+        if self._ending is not None:
+            ending, self._ending = self._ending, None
+            await ending
+            raise BrokerFailed
+        return machine
+
+    # -- what it is -----------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._machine is not None and self._ending is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended by itself; the next `stop`, `kill` or `close` raises then."""
+        return self._ending is not None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for clients, of the first listener; stays the same over restarts."""
+        return next(iter(self.addresses.values()))
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """`host:port` of each listener, by its name."""
+        return MappingProxyType(self._known(self._addresses))
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that this broker is; new with new data."""
+        return self._known(self._cluster_id)
+
+    @property
+    def data_dir(self) -> Path:
+        """The directory with the partitions' files; the first one of several."""
+        return self._directory.path
+
+    @staticmethod
+    def _known(value: Any) -> Any:
+        if not value:
+            raise RuntimeError("the broker has not been started yet")
+        return value
+
+    # -- topics and records ---------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, object] = NOTHING
+    ) -> None:
+        """Make a topic; it can be used at once."""
+        texts = {key: text_of(key, value, f"topic {name}") for key, value in configs.items()}
+        await self._asked().create_topic(name, partitions, texts)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic; its name is free again."""
+        await self._asked().delete_topic(name)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return await self._asked().topics()
+
+    async def end_offsets(self, topic: str) -> dict[int, int]:
+        """By partition, the offset that the next record will get."""
+        return await self._asked().offsets(topic, LATEST)
+
+    async def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Write one record; its offset."""
+        return await self._asked().produce(topic, partition, value, key, headers, timestamp_ms)
+
+    async def read(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        at_least: int = 0,
+        within_s: float = READ_WITHIN_S,
+    ) -> list[Record]:
+        """All records of a topic or of one partition, by partition and offset."""
+        return await self._asked().read(topic, partition, at_least=at_least, within_s=within_s)
+
+    def _asked(self) -> Client:
+        if self._client is None:
+            raise BrokerFailed if self.has_failed else RuntimeError("the broker does not run")
+        return self._client

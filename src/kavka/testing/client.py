@@ -1,0 +1,255 @@
+"""Topics and records of a broker in this process, asked for without a socket.
+
+Requests go straight to the broker's handlers, so they are checked and answered as those of any
+client. All of it runs on the broker's own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import isawaitable
+from typing import Any, Final, NamedTuple
+
+from kavka.server.broker import Broker
+from kavka.server.context import Peer, RequestContext
+from kavka.server.dispatch import HANDLERS
+from kavka.wire import library, records
+from kavka.wire.api import Api
+from kavka.wire.apis import (
+    create_topics,
+    delete_topics,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+)
+from kavka.wire.apis.list_offsets import EARLIEST, LATEST
+from kavka.wire.building import NewRecord, build_batch
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import BatchHeader
+
+__all__ = ["Client", "Record"]
+
+TIMEOUT_MS: Final = 30_000
+"""How long a topic may take to come or go."""
+
+READ_WITHIN_S: Final = 10.0
+"""How long reading waits for the records that it is to find."""
+
+FETCH_BYTES: Final = 1024 * 1024
+"""Read from a partition at a time."""
+
+INFLATED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The largest batch that is unpacked."""
+
+_CLIENT_ID: Final = "kavka.testing"
+_ALL_REPLICAS: Final = -1
+_VERSIONS: Final = {
+    create_topics.API: 7,
+    delete_topics.API: 5,
+    fetch.API: 12,
+    list_offsets.API: 9,
+    metadata.API: 12,
+    produce.API: 9,
+}
+
+
+class Record(NamedTuple):
+    """A record as it was read; time in ms since the epoch, null as None."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class Client:
+    """Asks one broker."""
+
+    def __init__(self, broker: Broker, listener: str) -> None:
+        self._broker = broker
+        self._peer = Peer(listener, "this process")
+
+    async def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str | None]
+    ) -> None:
+        make = library.message_class(create_topics.API.request_name)
+        answer = await self._ask(
+            create_topics.API,
+            topics=[
+                make.CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=-1,
+                    configs=[
+                        make.CreatableTopic.CreatableTopicConfig(name=key, value=value)
+                        for key, value in configs.items()
+                    ],
+                )
+            ],
+            timeout_ms=TIMEOUT_MS,
+        )
+        (topic,) = answer.topics
+        _check(topic.error_code, topic.error_message)
+
+    async def delete_topic(self, name: str) -> None:
+        answer = await self._ask(delete_topics.API, topic_names=[name], timeout_ms=TIMEOUT_MS)
+        (topic,) = answer.responses
+        _check(topic.error_code, topic.error_message)
+
+    async def topics(self) -> list[str]:
+        answer = await self._ask(metadata.API, topics=None)
+        return sorted(topic.name for topic in answer.topics if not topic.is_internal)
+
+    async def partitions(self, topic: str) -> list[int]:
+        make = library.message_class(metadata.API.request_name)
+        asked = make.MetadataRequestTopic(name=topic)
+        answer = await self._ask(metadata.API, topics=[asked], allow_auto_topic_creation=False)
+        (found,) = answer.topics
+        _check(found.error_code)
+        return sorted(partition.partition_index for partition in found.partitions)
+
+    async def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
+        """The offset for a time, which may be a special one, by partition."""
+        make = library.message_class(list_offsets.API.request_name).ListOffsetsTopic
+        asked = [
+            make.ListOffsetsPartition(
+                partition_index=index, current_leader_epoch=-1, timestamp=timestamp
+            )
+            for index in await self.partitions(topic)
+        ]
+        answer = await self._ask(
+            list_offsets.API,
+            replica_id=-1,
+            topics=[make(name=topic, partitions=asked)],
+        )
+        for found in answer.topics[0].partitions:
+            _check(found.error_code)
+        return {found.partition_index: found.offset for found in answer.topics[0].partitions}
+
+    async def produce(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        timestamp_ms: int | None,
+    ) -> int:
+        now_ms = self._broker.clock.now_ms()
+        record = NewRecord(now_ms if timestamp_ms is None else timestamp_ms, key, value, headers)
+        make = library.message_class(produce.API.request_name).TopicProduceData
+        written = make.PartitionProduceData(
+            index=partition, records=memoryview(build_batch([record]))
+        )
+        answer = await self._ask(
+            produce.API,
+            acks=_ALL_REPLICAS,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[make(name=topic, partition_data=[written])],
+        )
+        (found,) = answer.responses[0].partition_responses
+        _check(found.error_code, found.error_message)
+        offset: int = found.base_offset
+        return offset
+
+    async def read(
+        self, topic: str, partition: int | None, *, at_least: int, within_s: float
+    ) -> list[Record]:
+        positions, ends = await self.offsets(topic, EARLIEST), await self.offsets(topic, LATEST)
+        if partition is not None:
+            _check(ErrorCode.NONE if partition in ends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            positions, ends = {partition: positions[partition]}, {partition: ends[partition]}
+        found: list[Record] = []
+        deadline_s = self._broker.clock.monotonic_s() + within_s
+        while any(positions[one] < end for one, end in ends.items()) or len(found) < at_least:
+            left_ms = int((deadline_s - self._broker.clock.monotonic_s()) * 1000)
+            if left_ms <= 0:
+                raise TimeoutError(
+                    f"{len(found)} of {at_least} records in {topic} after {within_s} s"
+                )
+            found += await self._fetch(topic, positions, left_ms)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    async def _fetch(
+        self, topic: str, positions: dict[int, int], max_wait_ms: int
+    ) -> list[Record]:
+        """Records from `positions` (offset by partition) on, as many as come at once, waiting
+        for the first up to `max_wait_ms`; `positions` then tells where to go on."""
+        make = library.message_class(fetch.API.request_name).FetchTopic
+        asked = [
+            make.FetchPartition(
+                partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+            )
+            for partition, offset in positions.items()
+        ]
+        context = self._context(fetch.API)
+        answer = await self._ask(
+            fetch.API,
+            context,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            topics=[make(topic=topic, partitions=asked)],
+        )
+        found = []
+        for partition in answer.responses[0].partitions if answer.responses else ():
+            _check(partition.error_code)
+            index = partition.partition_index
+            for header, batch in _batches(bytes(partition.records or b"")):
+                if not header.is_control:
+                    start = positions[index]  # may lie within the batch
+                    read = _records(topic, index, header, batch)
+                    found += [record for record in read if record.offset >= start]
+                positions[index] = header.last_offset + 1
+        for arena in context.lent or ():
+            self._broker.arenas.give(arena)
+        return found
+
+    def _context(self, api: Api) -> RequestContext:
+        return RequestContext(self._peer, _VERSIONS[api], 0, _CLIENT_ID)
+
+    async def _ask(self, api: Api, context: RequestContext | None = None, **fields: Any) -> Any:
+        context = context or self._context(api)
+        request = library.message_class(api.request_name)(version=context.version, **fields)
+        _, handler = HANDLERS[api.key]
+        answer: Any = handler(self._broker, context, request)
+        return await answer if isawaitable(answer) else answer
+
+
+def _check(code: int, message: str | None = None) -> None:
+    if code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(code), message)
+
+
+def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The whole batches; an answer may end within one."""
+    position = 0
+    while len(data) - position >= records.HEADER_BYTES:
+        header = records.read_header(data, position)
+        batch = data[position : position + header.size]
+        position += header.size
+        if len(batch) == header.size:
+            yield header, batch
+
+
+def _records(topic: str, partition: int, header: BatchHeader, batch: bytes) -> Iterator[Record]:
+    payload = records.payload_of(header, batch, INFLATED_BYTES_MAX)
+    appended = header.attributes & records.LOG_APPEND_TIME
+    for one in records.iter_records(header, payload):
+        timestamp_ms = header.base_timestamp + one.timestamp_delta
+        yield Record(
+            topic,
+            partition,
+            header.base_offset + one.offset_delta,
+            header.max_timestamp if appended else timestamp_ms,
+            _bytes(one.key),
+            _bytes(one.value),
+            [(bytes(name).decode(), _bytes(value)) for name, value in one.headers],
+        )
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)

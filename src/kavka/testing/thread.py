@@ -1,0 +1,48 @@
+"""An event loop on a thread of its own, for a broker beside a program that does not await."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from kavka.server.machine import new_event_loop
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A running loop (uvloop's where there is one); coroutines are run on it from elsewhere."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = new_event_loop()
+        # A daemon: a test that forgets to stop its broker must not keep the process alive.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """False when it has ended, and in a forked process, where it never ran."""
+        return self._thread.is_alive()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there; its result, or what it raises."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def end(self) -> None:
+        """Stop the loop, and return when the thread is gone."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        loop = self._loop
+        try:
+            loop.run_forever()
+            if left := asyncio.all_tasks(loop):  # of a caller who was interrupted
+                for task in left:
+                    task.cancel()
+                loop.run_until_complete(asyncio.wait(left))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()

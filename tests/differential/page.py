@@ -1,0 +1,115 @@
+"""Prints `docs/conformance.md` from the tables of cases and the list of what may differ.
+
+PYTHONPATH=src:tests python -m differential.page > docs/conformance.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from differential.allowed import ALLOWED, NATURE, UNORDERED, Allowed
+from differential.case import Cases
+from differential.cases import tables
+from differential.judges import NEW, OLD, judge_of
+from differential.run import ranges
+
+_HEAD: Final = """\
+# Conformance
+
+Does Kavka answer as Apache Kafka does? A test sends the same requests to both, good ones and bad
+ones, for every API and every version that Kavka serves, and compares the answers field by field;
+where Apache Kafka closes the connection, Kavka must close it too. The judge is Apache Kafka {new},
+and for versions that Kafka 4 dropped Apache Kafka {old} in ZooKeeper mode. Answers are read by
+kafka-python's codec as it is published.
+
+This page is made from the test's tables: run
+`PYTHONPATH=src:tests python -m differential.page > docs/conformance.md` when they change. The test
+itself is part of `make test`, and needs Java; `PYTHONPATH=src:tests python -m differential --api 2`
+runs the cases of one API and prints what differs.
+
+## What is compared
+
+{runs} requests or short scripts of requests ({cases} cases, each in every version that it is for).
+
+| key | API | cases | runs | in each version |
+|--:|---|--:|--:|---|
+"""
+
+_DIFFERENCES: Final = """\
+
+## What differs on purpose
+
+The test fails on any other difference, and on an entry that no longer occurs.
+
+| API | versions | cases | field | Kavka | Apache Kafka | why |
+|---|---|---|---|---|---|---|
+"""
+
+_NATURE: Final = """\
+
+## What differs by its nature
+
+Made alike before answers are compared:
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    counted = [list(cases.runs()) for cases in tables()]
+    head = _HEAD.format(
+        new=NEW,
+        old=OLD,
+        runs=f"{sum(map(len, counted)):,}",
+        cases=sum(len(cases.cases) for cases in tables()),
+    )
+    parts = [head, *(_row(cases) for cases in tables()), _DIFFERENCES, *map(_difference, ALLOWED)]
+    return "".join([*parts, _NATURE, *_nature()])
+
+
+def _row(cases: Cases) -> str:
+    runs = [version for _, version in cases.runs()]
+    counts = {version: runs.count(version) for version in sorted(set(runs))}
+    cells = (
+        cases.key,
+        cases.api,
+        len(cases.cases),
+        len(runs),
+        ", ".join(_per_version(cases, counts)),
+    )
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def _per_version(cases: Cases, counts: dict[int, int]) -> Iterator[str]:
+    """`v0: 12*, v1 to v3: 14`; a star where the older broker is the judge."""
+    groups: list[tuple[int, str, list[int]]] = []
+    for version, count in counts.items():
+        judge = judge_of(cases.api, version)
+        if not groups or groups[-1][:2] != (count, judge):
+            groups.append((count, judge, []))
+        groups[-1][2].append(version)
+    for count, judge, versions in groups:
+        yield f"v{ranges(versions)}: {count}{'*' if judge == OLD else ''}"
+
+
+def _difference(entry: Allowed) -> str:
+    versions = ranges(range(entry.versions[0], entry.versions[1] + 1))
+    cells = (entry.api, versions, entry.cases, entry.path, entry.kavka, entry.kafka, entry.why)
+    return "| " + " | ".join(map(_cell, cells)) + " |\n"
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|")
+
+
+def _nature() -> Iterator[str]:
+    for rule in NATURE:
+        where = "" if rule.api == "*" else f" in {rule.api}"
+        yield f"- {rule.what}{where} (`{rule.path}`): {rule.why}\n"
+    for order in UNORDERED:
+        yield f"- the order of `{order.path}` in {order.api}: {order.why}\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

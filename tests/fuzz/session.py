@@ -1,0 +1,305 @@
+"""One fuzz run: a broker of its own, frames into it, a prober beside it, and what it must show.
+
+A run fails when the broker ends, writes a traceback or answers UNKNOWN_SERVER_ERROR (which it
+logs as an error), grows beyond `RSS_BYTES_MAX`, lets others wait longer than `NET_P99_MS_MAX`, or
+when a stock client cannot use it afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from fuzz import prober, requests
+from fuzz.client import CLOSED, OUTCOMES, Client
+from fuzz.frames import Frames
+from fuzz.requests import BOMB_TOPIC, PARTITIONS, TOPICS, World
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from support.broker import Kavka, kavka_environment
+from support.paths import ROOT
+
+BROKER_ID = 1
+MIB = 1024 * 1024
+RSS_BYTES_MAX = 640 * MIB
+NET_P99_MS_MAX = 50.0
+PROGRESS_EVERY_S = 10.0
+TIDY_EVERY_FRAMES = 20_000
+AFTERWARDS_RECORDS = 200
+CLIENT_TIMEOUT_MS = 30_000
+
+SETTINGS = {
+    "node.id": str(BROKER_ID),
+    "auto.create.topics.enable": "false",
+    "fetch.max.bytes": "65536",
+    "socket.listen.backlog.size": "1024",
+}
+"""Else the frames would make topics without end, and answers of megabytes."""
+
+FAILURE = re.compile(r"^Traceback|\bERROR\b", re.MULTILINE)
+FRAME_NUMBER = re.compile(r"correlation id (\d+)")
+
+
+class Failed(AssertionError):
+    """A run showed something that must not be; the text says what, and which frames."""
+
+
+class Session:
+    """A run of `count` frames that come of `seed`."""
+
+    def __init__(
+        self, home: Path, seed: int, count: int, say: Callable[[str], None] = print
+    ) -> None:
+        self.seed = seed
+        self.count = count
+        self._say = say
+        self._broker = Kavka(home / "broker", SETTINGS)
+        self._client: Client | None = None
+        self._frames: Frames | None = None
+        self._log_read = 0
+        self._rss_bytes_max = 0
+        self._rss_bytes_began = 0
+        self._tidied = 0
+        self._spoke_s = self._began_s = 0.0
+        self.report: dict[str, Any] = {}
+
+    # -- a run ----------------------------------------------------------------------------
+
+    def run(self) -> dict[str, Any]:
+        """Do it; the figures. Failed when it shows what must not be."""
+        self._say(f"fuzz: seed {self.seed}, {self.count} frames")
+        broker = self._broker
+        try:
+            broker.start()
+            self._run(broker)
+        finally:
+            broker.close()
+        return self.report
+
+    def _run(self, broker: Kavka) -> None:
+        self._frames = Frames(self.seed, self._world())
+        client = self._client = Client(self._frames, broker.port, on_tick=self._tick)
+        probing = self._start_prober()
+        self._rss_bytes_began = self._rss_bytes()
+        self._began_s = self._spoke_s = time.monotonic()
+        try:
+            client.run(self.count)
+            took_s = time.monotonic() - self._began_s
+            waits = self._stop_prober(probing)
+        finally:
+            probing.kill()
+            probing.wait()
+        self._check_log()
+        self._tidy()
+        self._stock_client()
+        self._rss_bytes()
+        self.report = {
+            "seed": self.seed,
+            "frames": client.done,
+            "seconds": round(took_s, 1),
+            "frames_per_s": round(client.done / took_s),
+            "connections": client.connections,
+            "rss_mib_began": self._rss_bytes_began // MIB,
+            "rss_mib_max": self._rss_bytes_max // MIB,
+            "prober": waits,
+            "by_kind": _table(self._frames.kinds, client.outcomes),
+            "by_api": _table(self._frames.targets, client.by_target),
+        }
+        self._check()
+        broker.stop()
+
+    def _check(self) -> None:
+        report = self.report
+        if self._rss_bytes_max > RSS_BYTES_MAX:
+            raise Failed(f"the broker grew to {report['rss_mib_max']} MiB")
+        if report["prober"]["net_ms"]["p99"] > NET_P99_MS_MAX:
+            raise Failed(f"others waited too long: {report['prober']}")
+
+    def replay(self, numbers: range) -> None:
+        """Send these frames, each on its own connection, and tell of each what became of it."""
+        with_output = self._broker
+        try:
+            with_output.start()
+            frames = Frames(self.seed, self._world())
+            for number in numbers:
+                frame = frames.one(number)
+                self._say(f"{number}: {frames.kinds[frame.kind]}, {frames.targets[frame.target]}")
+                self._say(f"  {frame.stream[:400].hex(' ')}")
+                client = Client(_Only(frames, number), with_output.port, on_tick=lambda _: None)
+                client.run(1)
+                outcome = next(at for at, n in enumerate(map(sum, zip(*client.outcomes))) if n)
+                self._say(f"  {OUTCOMES[outcome]}\n{self._new_log()}")
+        finally:
+            with_output.close()
+
+    # -- the broker's world ---------------------------------------------------------------
+
+    def _admin(self) -> KafkaAdminClient:
+        return KafkaAdminClient(
+            bootstrap_servers=self._broker.bootstrap, request_timeout_ms=CLIENT_TIMEOUT_MS
+        )
+
+    def _world(self) -> World:
+        self._create_missing(())
+        admin = self._admin()
+        try:
+            found = admin.describe_topics(list(TOPICS))
+        finally:
+            admin.close()
+        return World(BROKER_ID, {one["name"]: _uuid(one["topic_id"]) for one in found})
+
+    def _create_missing(self, there: tuple[str, ...] | list[str]) -> None:
+        wanted = {**dict.fromkeys(TOPICS, PARTITIONS), BOMB_TOPIC: 1, prober.TOPIC: 1}
+        missing = [NewTopic(name, count, 1) for name, count in wanted.items() if name not in there]
+        if missing:
+            admin = self._admin()
+            try:
+                admin.create_topics(missing)
+            finally:
+                admin.close()
+
+    def _tidy(self) -> None:
+        """Topics that damaged requests made are taken away, those that they took are put back."""
+        admin = self._admin()
+        try:
+            there = admin.list_topics()
+            kept = {*TOPICS, BOMB_TOPIC, prober.TOPIC}
+            made = [name for name in there if name not in kept]
+            if made:
+                self._say(f"fuzz: {len(made)} topics were made, such as {made[0]!r}")
+                admin.delete_topics(made)
+        finally:
+            admin.close()
+        self._create_missing(there)
+
+    def _stock_client(self) -> None:
+        """A client that knows nothing of all this writes and reads."""
+        topic = "afterwards"
+        admin = self._admin()
+        try:
+            admin.create_topics([NewTopic(topic, 1, 1)])
+        finally:
+            admin.close()
+        values = [b"%d" % index for index in range(AFTERWARDS_RECORDS)]
+        producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap)
+        sent = [producer.send(topic, value) for value in values]
+        for one in sent:
+            one.get(CLIENT_TIMEOUT_MS / 1000)
+        producer.close()
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=self._broker.bootstrap,
+            auto_offset_reset="earliest",
+            group_id=None,
+            consumer_timeout_ms=CLIENT_TIMEOUT_MS,
+        )
+        read = [next(consumer).value for _ in values]
+        consumer.close()
+        if read != values:
+            raise Failed(f"a stock client wrote {len(values)} records and read {len(read)} others")
+
+    # -- while it runs --------------------------------------------------------------------
+
+    def _tick(self, done: int) -> None:
+        process = self._broker.process
+        assert process is not None
+        if process.poll() is not None:
+            self._fail(f"the broker ended with {process.returncode}")
+        self._rss_bytes()
+        self._check_log()
+        if done - self._tidied >= TIDY_EVERY_FRAMES:
+            self._tidied = done
+            self._tidy()
+        now_s = time.monotonic()
+        if now_s - self._spoke_s >= PROGRESS_EVERY_S:
+            self._spoke_s = now_s
+            rate = done / (now_s - self._began_s)
+            self._say(
+                f"fuzz: {done} frames, {rate:.0f}/s, broker {self._rss_bytes() // MIB} MiB, "
+                f"log {self._log_read // MIB} MiB"
+            )
+
+    def _fail(self, why: str) -> None:
+        numbers = self._client.in_flight() if self._client is not None else []
+        raise Failed(
+            f"seed {self.seed}: {why}\nframes on their way: {numbers}\n{self._broker.tail()}"
+        )
+
+    def _rss_bytes(self) -> int:
+        process = self._broker.process
+        assert process is not None
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        self._rss_bytes_max = max(self._rss_bytes_max, pages * 4096)
+        return pages * 4096
+
+    def _new_log(self) -> str:
+        with self._broker._output_path.open("rb") as output:
+            output.seek(self._log_read)
+            text = output.read()
+        self._log_read += len(text)
+        return text.decode(errors="replace")
+
+    def _check_log(self) -> None:
+        text = self._new_log()
+        failure = FAILURE.search(text)
+        if failure is None:
+            return
+        numbers = sorted({int(one) for one in FRAME_NUMBER.findall(text)})
+        shown = text[max(0, failure.start() - 500) : failure.start() + 6000]
+        self._fail(f"the broker failed at frames {numbers}:\n{shown}")
+
+    # -- the prober -----------------------------------------------------------------------
+
+    def _start_prober(self) -> subprocess.Popen[bytes]:
+        process = self._broker.process
+        assert process is not None
+        environment = kavka_environment()
+        environment["PYTHONPATH"] += f":{ROOT / 'tests'}"
+        return subprocess.Popen(
+            [sys.executable, "-m", "fuzz.prober", str(self._broker.port), str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+
+    def _stop_prober(self, probing: subprocess.Popen[bytes]) -> Any:
+        output, _ = probing.communicate(b"\n", timeout=CLIENT_TIMEOUT_MS / 1000)
+        if probing.returncode != 0:
+            self._fail(f"the prober ended with {probing.returncode}")
+        return json.loads(output)
+
+
+class _Only:
+    """One frame in the place of a run's."""
+
+    def __init__(self, frames: Frames, number: int) -> None:
+        self.kinds = frames.kinds
+        self.targets = frames.targets
+        self._frame = frames.one(number)
+
+    def each(self, count: int) -> Any:
+        return iter([self._frame][:count])
+
+
+def _uuid(found: Any) -> UUID:
+    return found if isinstance(found, UUID) else UUID(str(found))
+
+
+def _table(names: list[str], counts: list[list[int]]) -> dict[str, Mapping[str, int]]:
+    return {
+        name: {outcome: n for outcome, n in zip(OUTCOMES, row, strict=True) if n}
+        for name, row in zip(names, counts, strict=True)
+    }
+
+
+def closed_share(report: Mapping[str, Any]) -> float:
+    """The part of all frames that cost a connection."""
+    closed = sum(row.get(OUTCOMES[CLOSED], 0) for row in report["by_kind"].values())
+    return float(closed / report["frames"])
