@@ -9,6 +9,8 @@ PORT ?= 9092
 DATA ?= ./data
 WORKERS ?= 2
 CRASH_ROUNDS ?= 50
+FUZZ_FRAMES ?= 10000000
+FUZZ_SEED ?= 5
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +23,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash bench clean java
+.PHONY: help run test lint unit format crash fuzz bench clean java
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -64,6 +66,10 @@ format: $(FOR_TEST) ## put the sources into the project's form
 
 crash: $(FOR_TEST) ## kill a broker under load, 50 times (CRASH_ROUNDS=), and count the records
 	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
+
+fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
+	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
+		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
 
 bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench

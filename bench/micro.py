@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
     """Measure each call whose name holds `wanted`."""
-    for name, call in chain(micro_wire.calls(), micro_log.calls(scratch), micro_server.calls(scratch)):
+    for name, call in chain(
+        micro_wire.calls(), micro_log.calls(scratch), micro_server.calls(scratch)
+    ):
         if wanted in name:
             yield Row(name, microseconds(call))
 

@@ -84,16 +84,25 @@ class _Network:
     """`kavka.seams.Network` that keeps what would serve a socket."""
 
     port = 1
-    factory: Callable[[], asyncio.BaseProtocol]
+    factory: Callable[[str], asyncio.BaseProtocol | None]
 
     async def bind(self, host: str, port: int) -> _Network:
         return self
 
-    async def accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+    async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
         self.factory = factory
+
+    def pause(self) -> None:
+        """There is nobody to keep waiting."""
+
+    def resume(self) -> None:
+        """Nobody waits."""
 
     def close(self) -> None:
         """There is nothing to close."""
+
+    async def resolve(self, host: str) -> str:
+        return host
 
     def host_name(self) -> str:
         return "localhost"
@@ -135,7 +144,7 @@ class _Broker:
 
     def _connect(self) -> None:
         self._transport = _Transport()
-        self._protocol: Any = self._network.factory()
+        self._protocol: Any = self._network.factory("127.0.0.1")
         self._protocol.connection_made(self._transport)
 
     def end(self) -> int:

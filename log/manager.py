@@ -107,6 +107,11 @@ class LogManager:
         """The log directories."""
         return list(self._directories)
 
+    @property
+    def failed_directories(self) -> list[str]:
+        """Those in which a log has failed since the start."""
+        return [directory for directory in self._directories if directory in self._unclean]
+
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition."""
         return self._logs.get((topic, partition))

@@ -365,6 +365,11 @@ class PartitionLog:
         """All leader epochs with their start offsets."""
         return self._epochs.epochs.entries()
 
+    @property
+    def producer_count(self) -> int:
+        """How many producers are remembered."""
+        return len(self._producers)
+
     def producer_states(self) -> list[ProducerEntry]:
         """The active producers; the entries are live and not to be changed."""
         return list(self._producers)

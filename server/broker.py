@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
 from kavka.server.config import BrokerSettings
+from kavka.server.context import Peer
 from kavka.server.controller.runner import Controller
 from kavka.server.delayed import Purgatory
+from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.live_settings import LiveSettings
-from kavka.server.metadata_cache import MetadataCache
+from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Quotas
 from kavka.server.replica.manager import ReplicaManager
@@ -35,6 +37,7 @@ class Broker:
     quotas: Quotas
     metadata: MetadataCache
     topic_configs: TopicConfigs
+    config_writer: ConfigWriter
     controller: Controller
     replicas: ReplicaManager
     purgatory: Purgatory
@@ -52,3 +55,10 @@ class Broker:
     @property
     def broker_id(self) -> int:
         return self.settings.broker_id
+
+    def address_of(self, known: BrokerImage, peer: Peer) -> tuple[str, int] | None:
+        """Where `peer` finds a broker: its address for the listener that the peer came in by,
+        or this broker's as the peer dialled it; None if the broker has no such listener."""
+        if peer.dialled is not None and known.broker_id == self.broker_id:
+            return peer.dialled
+        return known.endpoints.get(peer.listener)

@@ -229,7 +229,9 @@ class Connections:
             connection.last_active = self.activity
             return
         self.expired += 1
-        logger.debug("closing idle connection from %s on %s", connection.address, connection.gate.name)
+        logger.debug(
+            "closing idle connection from %s on %s", connection.address, connection.gate.name
+        )
         self.forget(connection)
         connection.abort()
 

@@ -39,6 +39,8 @@ class Purgatory:
         self._changed: dict[Hashable, None] = {}
         self.waiting: dict[str, int] = {}
         """How many wait, by operation."""
+        self.watched: dict[str, int] = {}
+        """For how many keys they wait, together."""
         self.expired: dict[str, int] = {}
         """How many waited in vain so far, by operation."""
 
@@ -58,6 +60,7 @@ class Purgatory:
         is what the metrics call it."""
         waiter = _Waiter(self._tasks.future(), keys, ready, operation)
         self.waiting[operation] = self.waiting.get(operation, 0) + 1
+        self.watched[operation] = self.watched.get(operation, 0) + len(keys)
         for key in keys:
             self._waiters.setdefault(key, {})[waiter] = None
         waiter.timer = self._tasks.call_later(timeout_s, self._expire, waiter)
@@ -87,6 +90,7 @@ class Purgatory:
 
     def _forget(self, waiter: _Waiter) -> None:
         self.waiting[waiter.operation] -= 1
+        self.watched[waiter.operation] -= len(waiter.keys)
         if waiter.timer is not None:
             waiter.timer.cancel()
         for key in waiter.keys:

@@ -17,6 +17,7 @@ from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.apis import (
+    alter_configs,
     alter_partition_reassignments,
     api_versions,
     create_partitions,
@@ -29,7 +30,9 @@ from kavka.wire.apis import (
     describe_topic_partitions,
     elect_leaders,
     fetch,
+    incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -69,6 +72,9 @@ HANDLERS: Final = _by_key(
     (init_producer_id.API, handlers.init_producer_id.handle),
     (offset_for_leader_epoch.API, handlers.offset_for_leader_epoch.handle),
     (describe_configs.API, handlers.describe_configs.handle),
+    (alter_configs.API, handlers.alter_configs.handle),
+    (incremental_alter_configs.API, handlers.incremental_alter_configs.handle),
+    (list_config_resources.API, handlers.list_config_resources.handle),
     (describe_log_dirs.API, handlers.describe_log_dirs.handle),
     (describe_cluster.API, handlers.describe_cluster.handle),
     (describe_producers.API, handlers.describe_producers.handle),
@@ -93,8 +99,7 @@ class Dispatcher:
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
         self._rows = {
-            key: (api, handler, broker.requests.of(api))
-            for key, (api, handler) in HANDLERS.items()
+            key: (api, handler, broker.requests.of(api)) for key, (api, handler) in HANDLERS.items()
         }
 
     def shortcut(self) -> Shortcut:

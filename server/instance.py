@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.log.directory import Meta
 from kavka.log.fs import FileSystem
@@ -32,6 +32,9 @@ from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS, Dispatcher
+from kavka.server.dynamic.in_force import DynamicSettings
+from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.health import BrokerState, Health
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
@@ -43,6 +46,9 @@ from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
 from kavka.server.upkeep import Upkeep
 from kavka.wire.frame import ArenaPool
+
+if TYPE_CHECKING:
+    from kavka.server.monitor import Monitor
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +97,10 @@ class Instance:
         self._upkeep: Upkeep | None = None
         self.broker: Broker | None = None
         """The parts, once clients are served."""
+        self._monitor: Monitor | None = None
+        self.state = BrokerState.NOT_RUNNING
+        self.http_port: int | None = None
+        """Where pages are served over HTTP, if they are; known after the start."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -100,6 +110,8 @@ class Instance:
     async def start(self) -> None:
         """Serve clients. StartError, or StorageError of the log directories, when that can't be."""
         settings = self.settings
+        self.state = BrokerState.STARTING
+        await self._open_monitor()
         logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
         meta = logs.open()
         self._logs = logs
@@ -110,6 +122,8 @@ class Instance:
         logs.claim(self._checked(meta, Meta(cluster, settings.broker_id)))
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
+        DynamicSettings(self.live, topic_configs).apply()
+        settings = self.settings
         logs.load_all(lambda topic: log_settings(settings, topic_configs.get(topic)))
         self._logs_loaded = True
         await self._bind()
@@ -128,6 +142,36 @@ class Instance:
         self._upkeep.start()
         await self._accept(broker)
         self.broker = broker
+        self.state = BrokerState.RUNNING
+
+    async def _open_monitor(self) -> None:
+        """Serve pages over HTTP, if they are asked for, from now on to the end of the stop."""
+        at = self.settings.kavka_http_listener
+        if at is None:
+            return
+        from kavka.server.monitor import Monitor
+
+        bound = await self._listen(at, "kavka.http.listener")
+        self.http_port = bound.port
+        self._monitor = Monitor(
+            health=self.health,
+            broker=lambda: self.broker,
+            connections=self._connections,
+            clock=self._clock,
+            tasks=self._tasks,
+            fs=self._fs,
+        )
+        await self._monitor.open(bound)
+
+    def health(self) -> Health:
+        """How the broker is."""
+        problems = []
+        if self.has_failed:
+            problems.append("the metadata can't be written any more")
+        for directory in [] if self._logs is None else self._logs.failed_directories:
+            problems.append(f"a log in {directory} failed")
+        cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
+        return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 
     async def _open_coordination(self) -> Coordination:
         directory = self.settings.log_dirs[0]
@@ -192,7 +236,7 @@ class Instance:
             ),
             coordination,
             port,
-            validate_configs=validate_topic_configs,
+            validate_configs=lambda configs: validate_topic_configs(configs, self.settings),
             clock=self._clock,
             tasks=self._tasks,
             random=self._random,
@@ -207,6 +251,7 @@ class Instance:
             quotas=Unlimited(),
             metadata=metadata,
             topic_configs=topic_configs,
+            config_writer=ConfigWriter(coordination, topic_configs, self._tasks),
             controller=controller,
             replicas=replicas,
             purgatory=purgatory,
@@ -227,19 +272,21 @@ class Instance:
     async def _bind(self) -> None:
         """Take the addresses; clients are let in at the end of the start."""
         for listener in self.settings.listeners:
-            try:
-                bound = await self._network.bind(listener.host, listener.port)
-            except OSError as failure:
-                raise StartError(
-                    f"{listener.name} can't listen on {listener.host}:{listener.port}: "
-                    f"{failure.strerror or failure}; choose another address in 'listeners'"
-                ) from failure
-            self._listening.append((listener, bound))
+            self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}
         self.addresses = {
             told.name: (told.host or self._network.host_name(), told.port or bound_ports[told.name])
             for told in self.settings.advertised_listeners
         }
+
+    async def _listen(self, listener: Listener, setting: str) -> Listening:
+        try:
+            return await self._network.bind(listener.host, listener.port)
+        except OSError as failure:
+            raise StartError(
+                f"{listener.name} can't listen on {listener.host}:{listener.port}: "
+                f"{failure.strerror or failure}; choose another address in '{setting}'"
+            ) from failure
 
     def _info(self) -> BrokerInfo:
         return BrokerInfo(
@@ -279,6 +326,7 @@ class Instance:
 
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
+        self.state = BrokerState.SHUTTING_DOWN
         for _, bound in self._listening:
             bound.close()
         self._connections.close_all()
@@ -298,6 +346,8 @@ class Instance:
                 watermarks = self._replicas.high_watermarks()
             await self._jobs.run(self._logs.close, watermarks)
         await self._hang_up()
+        if self._monitor is not None:
+            self._monitor.close()
 
     async def _hang_up(self) -> None:
         """Cut off who has not read the last answers by now, and see all sockets closed."""
@@ -316,6 +366,8 @@ class Instance:
         for _, bound in self._listening:
             bound.close()
         self._connections.abort_all()
+        if self._monitor is not None:
+            self._monitor.close()
 
     def release(self) -> None:
         """After `kill`: let go of files and locks as they are, for another start."""

@@ -61,10 +61,12 @@ class Rate:
 class _ListenerCount:
     """One listener's connections and limits."""
 
-    __slots__ = ("connections_max", "not_before_s", "open", "rate")
+    __slots__ = ("accepted", "connections_max", "not_before_s", "open", "rate")
 
     def __init__(self) -> None:
         self.open = 0
+        self.accepted = 0
+        """Let in so far."""
         self.connections_max = NO_LIMIT
         self.rate = Rate(NO_LIMIT)
         self.not_before_s = 0.0
@@ -96,6 +98,10 @@ class ConnectionLimits:
             listener.connections_max = limits.connections_max
             listener.rate.limit = limits.creation_rate_max
 
+    def counts(self) -> list[tuple[str, int, int]]:
+        """The listeners with the connections that each has, and those that it has let in so far."""
+        return [(name, one.open, one.accepted) for name, one in self._listeners.items()]
+
     def open_on(self, listener: str) -> int:
         """Connections of one listener."""
         return self._listeners[listener].open
@@ -125,6 +131,7 @@ class ConnectionLimits:
         self._by_address[address] = count + 1
         self.open += 1
         mine.open += 1
+        mine.accepted += 1
         return None
 
     def left(self, listener: str, address: str) -> None:

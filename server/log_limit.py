@@ -44,6 +44,4 @@ class LogLimit:
         self._in_period = False
         self._lines = 0
         if left_out > 0:
-            self._logger.log(
-                self._level, "%d more %s in %d s", left_out, self._what, int(PERIOD_S)
-            )
+            self._logger.log(self._level, "%d more %s in %d s", left_out, self._what, int(PERIOD_S))

@@ -7,6 +7,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,9 @@ class SocketListening:
     def close(self) -> None:
         self._stop_reading()
         self._factory = None
+        with suppress(OSError):  # not listening yet
+            # A child process that was forked has the descriptor too: its close does not count.
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _read(self) -> None:

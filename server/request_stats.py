@@ -17,6 +17,7 @@ from kavka.server.histogram import Histogram
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.error_counts import Counter, error_counter
+from kavka.wire.errors import ErrorCode
 
 HOT_PERIOD: Final = 61
 """A prime, so that a pattern of requests does not hide behind it."""
@@ -69,6 +70,7 @@ class ApiStats:
         "local_ms",
         "period",
         "queue_ms",
+        "remembered",
         "remote_ms",
         "request_bytes",
         "response_queue_ms",
@@ -82,7 +84,10 @@ class ApiStats:
         self.api = api
         self.period = HOT_PERIOD if api.key in _HOT else 1
         self.tallies = [Tally(self, version) for version in range(api.highest + 1)]
+        self.remembered = [Tally(self, version) for version in range(api.highest + 1)]
+        """Those that went the short way, each for one partition and without error."""
         self.errors: defaultdict[int, int] = defaultdict(int)
+        """Codes in the answers to the others."""
         self.queue_ms = Histogram()
         self.local_ms = Histogram()
         self.remote_ms = Histogram()
@@ -94,9 +99,20 @@ class ApiStats:
         self._count_errors: Counter | None = None
 
     @property
-    def count(self) -> int:
-        """Requests of all versions."""
-        return sum(tally.count for tally in self.tallies)
+    def counts(self) -> list[int]:
+        """Requests by version."""
+        return [
+            general.count + short.count
+            for general, short in zip(self.tallies, self.remembered, strict=True)
+        ]
+
+    @property
+    def error_counts(self) -> dict[int, int]:
+        """How often each code was in an answer, no error included."""
+        counts = dict(self.errors)
+        if short := sum(tally.count for tally in self.remembered):
+            counts[ErrorCode.NONE] = counts.get(ErrorCode.NONE, 0) + short
+        return counts
 
     def count_errors(self, response: Any) -> None:
         """Count the error codes of an answer, no error included."""
@@ -208,7 +224,7 @@ class RequestStats:
         self._logs = not self._logs
         if self._logs:
             for stats in self._apis.values():
-                for tally in stats.tallies:
+                for tally in (*stats.tallies, *stats.remembered):
                     tally.time_next()
 
     def begin(self, tally: Tally, arrived_s: float) -> Timing:

@@ -25,6 +25,7 @@ from kavka.server.request_stats import Tally
 from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError
+from kavka.wire.records import LENGTH_PREFIX_BYTES
 
 LAYOUTS_MAX: Final = 8
 """Layouts remembered per connection, a few hundred bytes each; further ones go the general way."""
@@ -133,7 +134,7 @@ class Shortcut:
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
         if replica is None:
             return
-        tally = self._broker.requests.of(API).tallies[context.version]
+        tally = self._broker.requests.of(API).remembered[context.version]
         layout = Layout(context, request, frame, replica, tally)
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
@@ -178,6 +179,8 @@ class Shortcut:
             return None  # the answer may have to say how long to be quiet
         try:
             header = admit(replica, records, layout.acks, layout.codec_max)
+            if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
+                return None  # part of a batch follows it
             appended = replica.append(records, header)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so

@@ -21,6 +21,13 @@ POOL_BYTES_MAX: Final = 32 * 1024 * 1024
 FIRST_ARENA_BYTES_MAX: Final = 4 * 1024 * 1024
 """A connection that once sent a bigger frame doesn't begin each read with as big an arena."""
 
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_HTTP_METHODS: Final = (
+    *(b"GET ", b"PUT ", b"POST", b"HEAD", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC"),
+    b"PRI ",  # HTTP/2
+)
+"""What else speaks first to a port, by its first four bytes; taken for a size, all are too big."""
+
 
 class FrameError(Exception):
     """The stream can't be a Kafka client's; the message says why. The connection is closed."""
@@ -120,7 +127,7 @@ class Framer:
         assert arena is not None, "bytes are held in an arena"
         (size,) = _unpack_length(arena.buffer, start)
         if size < 0 or size > self._frame_bytes_max:
-            raise FrameError(self._complaint(size))
+            raise FrameError(self._complaint(size, bytes(arena.buffer[start : start + 4])))
         end = start + _LENGTH_BYTES + size
         if end > self._end:
             self._needed = _LENGTH_BYTES + size
@@ -129,7 +136,11 @@ class Framer:
         self._start = end
         return arena.view[start + _LENGTH_BYTES : end]
 
-    def _complaint(self, size: int) -> str:
+    def _complaint(self, size: int, first: bytes) -> str:
+        if first.startswith(_TLS_HANDSHAKE):
+            return "a TLS handshake on a listener without TLS"
+        if first in _HTTP_METHODS:
+            return "an HTTP request on a listener for Kafka clients"
         if size < 0:
             return f"negative request size {size}"
         return f"request of {size} bytes; socket.request.max.bytes is {self._frame_bytes_max}"

@@ -213,7 +213,7 @@ def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
 
 def _mend_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
     """The library copied the rest of the frame for each struct with tags: quadratic in a frame.
-    And it read known tags by other code than the rest, with none of the checks above.
+    And it read known tags by other code than the rest, without the checks for null and number.
     """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:

@@ -40,13 +40,21 @@ NO_TIMESTAMP: Final = -1
 RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, null key, null value, no headers: a byte each."""
 
+MESSAGE_BYTES_MAX: Final = 2**31 - 1
+"""More than any batch can have."""
+
 _MAGIC_AT: Final = 16
+_CRC_AT: Final = 17
 _MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead, the least that any magic has after its length
 _VARINT_BITS: Final = 32
 _VARLONG_BITS: Final = 64
 
 _unpack_header = HEADER.unpack_from
 _unpack_length = struct.Struct(">i").unpack_from
+_unpack_base_offset = struct.Struct(">q").unpack_from
+_unpack_attributes = struct.Struct(">h").unpack_from
+_pack_attributes = struct.Struct(">h").pack_into
+_pack_crc = struct.Struct(">I").pack_into
 _pack_base_offset = struct.Struct(">q").pack_into
 _pack_leader_epoch = struct.Struct(">i").pack_into
 
@@ -113,19 +121,58 @@ def stamp(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
     _pack_leader_epoch(batch, 12, leader_epoch)
 
 
-def check_batch(records: memoryview, codec_max: int = ZSTD) -> BatchHeader:
+class Unreadable(ApiError):
+    """A batch whose length or magic makes no sense: Apache Kafka, which looks at the first batch
+    of every partition before all else, refuses the whole request for it."""
+
+
+class Unacceptable(ApiError):
+    """Records that no Produce request of this version may hold, whatever the log is like."""
+
+
+def attributes_of_first(records: memoryview) -> int:
+    """The attributes of the first batch, 0 where there is no whole one of magic 2; Unreadable."""
+    held = len(records)
+    if held < LENGTH_PREFIX_BYTES:
+        return 0
+    (length,) = _unpack_length(records, 8)
+    _check_start(records, length)
+    if length + LENGTH_PREFIX_BYTES > held or records[_MAGIC_AT] != CURRENT_MAGIC:
+        return 0
+    attributes: int = _unpack_attributes(records, CRC_START)[0]
+    return attributes
+
+
+def _check_start(records: memoryview, length: int) -> None:
+    if length < _MESSAGE_BYTES_MIN:
+        raise Unreadable(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead ({_MESSAGE_BYTES_MIN})",
+        )
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] > CURRENT_MAGIC:
+        magic = records[_MAGIC_AT]
+        raise Unreadable(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Invalid magic found in record: {magic - 256 if magic > 127 else magic}",
+        )
+
+
+def check_batch(
+    records: memoryview, codec_max: int = ZSTD, bytes_max: int = MESSAGE_BYTES_MAX
+) -> BatchHeader:
     """The header of what a client sent for one partition, if it may be appended.
 
-    One whole batch of magic 2 with the right CRC, offsets from 0, as many records as offsets, no
-    control batch, and a sequence if it has a producer id. The records inside are not opened.
-    ApiError CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP or UNSUPPORTED_COMPRESSION_TYPE
-    (a codec above `codec_max`), as Apache Kafka's `ProduceRequest`, `UnifiedLog` and
-    `LogValidator` answer. Where it would let half a batch at the end pass, and cut it off, this
-    refuses.
+    One batch of magic 2 and of at most `bytes_max` bytes with the right CRC, offsets from 0, as
+    many records as offsets, no control batch, and a sequence if it has a producer id. The records
+    inside are not opened.
+    Mended as Apache Kafka does: behind the batch may be a part of another one, which is not to be
+    appended (the header's `size` tells), and the flag of LogAppendTime is cleared in place.
+    ApiError as Apache Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator` answer, in their
+    order: Unreadable, Unacceptable, INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
     """
     size = len(records)
     if size < HEADER_BYTES:
-        raise _refusal(records, codec_max)
+        return _look_closer(records, codec_max, bytes_max)
     header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(records))
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer, _, first, n = header
     if (
@@ -135,10 +182,11 @@ def check_batch(records: memoryview, codec_max: int = ZSTD) -> BatchHeader:
         or n != last_delta + 1
         or n <= 0
         or base_offset != 0
+        or size > bytes_max
         or (first < 0 and producer >= 0)
         or crc32c(records[CRC_START:]) != crc
     ):
-        raise _refusal(records, codec_max)
+        return _look_closer(records, codec_max, bytes_max)
     return header
 
 
@@ -146,55 +194,83 @@ _new_tuple: Final = tuple.__new__
 _CODEC_OR_FORBIDDEN: Final = COMPRESSION_MASK | LOG_APPEND_TIME | CONTROL
 
 
-def _refusal(records: memoryview, codec_max: int) -> ApiError:
-    """Why a client's records are refused; the first reason in Apache Kafka's order."""
-    refusal = _refusal_of_size(records)
-    if refusal is not None:
-        return refusal
-    header = read_header(records)
-    codec = header.compression
-    if codec > codec_max:
-        return ApiError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {codec} is not supported"
-        )
-    if header.base_offset != 0:
-        return _invalid(f"the base offset should be 0, it is {header.base_offset}")
-    if crc_of(records) != header.crc:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not fit the batch")
+def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHeader:
+    """The header after mending, or the first reason to refuse in Apache Kafka's order."""
+    size = _size_of_only_batch(records, codec_max)
+    batch = records[:size]
+    (base_offset,) = _unpack_base_offset(batch)
+    if base_offset != 0:
+        raise _invalid(f"the base offset should be 0, it is {base_offset}")
+    if size > bytes_max:
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, allowed are {bytes_max}")
+    if size < HEADER_BYTES:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
+    header = read_header(batch)
+    if crc_of(batch) != header.crc:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not fit the batch")
+    if header.compression > ZSTD:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no compression {header.compression}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        return _invalid(
+        raise _invalid(
             f"{header.record_count} records, but offsets from 0 to {header.last_offset_delta}"
         )
     if header.is_control:
-        return _invalid("clients are not allowed to write control batches")
-    if header.attributes & LOG_APPEND_TIME:
-        return ApiError(
-            ErrorCode.INVALID_TIMESTAMP, "a producer should not set the type LogAppendTime"
+        raise _invalid("clients are not allowed to write control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"sequence {header.base_sequence} with producer id {header.producer_id}")
+    return _create_time(batch, header) if header.attributes & LOG_APPEND_TIME else header
+
+
+def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
+    """Bytes of the one batch that there is; part of another one may follow it."""
+    held = len(records)
+    size = _size_of_whole(records)
+    if not size:
+        raise Unacceptable(
+            ErrorCode.INVALID_RECORD, f"no whole record batch among {held} bytes of records"
         )
-    return _invalid(f"sequence {header.base_sequence} with producer id {header.producer_id}")
+    if records[_MAGIC_AT] < CURRENT_MAGIC:
+        raise Unacceptable(
+            ErrorCode.INVALID_RECORD, f"magic {records[_MAGIC_AT]}, only 2 is allowed"
+        )
+    (attributes,) = _unpack_attributes(records, CRC_START)
+    codec = attributes & COMPRESSION_MASK
+    if codec > codec_max:
+        _check_codec(codec, codec_max)
+    try:
+        more = size < held and _size_of_whole(records[size:])
+    except Unreadable as refusal:
+        raise Unacceptable(refusal.code, refusal.message) from None
+    if more:
+        raise Unacceptable(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    return size
 
 
-def _refusal_of_size(records: memoryview) -> ApiError | None:
-    """Why `records` is not one whole batch of magic 2, or None when it is."""
+def _check_codec(codec: int, codec_max: int) -> None:
+    """Only versions without zstd look at the codec this early. Codecs that there are not end in
+    an exception that Apache Kafka does not expect: UNKNOWN_SERVER_ERROR."""
+    if codec == ZSTD:
+        raise Unacceptable(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd in an old version")
+    if codec_max < ZSTD:
+        raise Unacceptable(ErrorCode.UNKNOWN_SERVER_ERROR, f"no compression {codec}")
+
+
+def _size_of_whole(records: memoryview) -> int:
+    """Bytes of the batch at the start, 0 if it is not whole; Unreadable."""
     held = len(records)
     if held < LENGTH_PREFIX_BYTES:
-        return _invalid("there must be a record batch for each partition")
+        return 0
     (length,) = _unpack_length(records, 8)
-    if length < _MESSAGE_BYTES_MIN:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} bytes")
-    size = length + LENGTH_PREFIX_BYTES
-    if size > held:
-        return _invalid(f"a batch of {size} bytes, of which {held} were sent")
-    magic = records[_MAGIC_AT]
-    if magic > CURRENT_MAGIC:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"unknown magic {magic}")
-    if magic < CURRENT_MAGIC:
-        return _invalid(f"magic {magic}; only batches of magic 2 are allowed")
-    if size < held:
-        return _invalid(f"{held - size} bytes after the batch; exactly one is allowed")
-    if size < HEADER_BYTES:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
-    return None
+    _check_start(records, length)
+    size: int = length + LENGTH_PREFIX_BYTES
+    return size if size <= held else 0
+
+
+def _create_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
+    """A client's batch without the flag of LogAppendTime, which only a broker sets."""
+    _pack_attributes(batch, CRC_START, header.attributes & ~LOG_APPEND_TIME)
+    _pack_crc(batch, _CRC_AT, crc_of(batch))
+    return read_header(batch)
 
 
 def _invalid(message: str) -> ApiError:

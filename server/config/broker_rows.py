@@ -63,7 +63,6 @@ _NETWORK_ROWS: Final = (
         HIGH,
         "Where the broker listens, as NAME://host:port. Without host: on all interfaces; with "
         "port 0: on a free one. Those named in controller.listener.names are left out.",
-        dynamic=Mode.PER_BROKER,
     ),
     _row(
         "advertised.listeners",
@@ -81,7 +80,6 @@ _NETWORK_ROWS: Final = (
         None,
         LOW,
         "The protocol of each listener, as NAME:PROTOCOL. A listener can be PLAINTEXT only so far.",
-        dynamic=Mode.PER_BROKER,
         field="",
     ),
     _row(
@@ -173,7 +171,7 @@ _NETWORK_ROWS: Final = (
         "",
         None,
         MEDIUM,
-        "max.connections.per.ip of single addresses or host names, as HOST:COUNT,...",
+        "What max.connections.per.ip is for single addresses or host names, as HOST:COUNT,...",
         dynamic=Mode.CLUSTER_WIDE,
     ),
     _row(
@@ -198,6 +196,16 @@ _NETWORK_ROWS: Final = (
         "no one address is right for all of them. The port is the one of advertised.listeners "
         "if that is set and has one, so that a forwarded port can be told.",
         field="dialled_listeners",
+    ),
+    _row(
+        "kavka.http.listener",
+        Type.STRING,
+        None,
+        None,
+        MEDIUM,
+        "Where /metrics, /healthz and /readyz are served over HTTP, as host:port; without host on "
+        "all interfaces, with port 0 on a free one. Not served when not set. Whoever can connect "
+        "can read them.",
     ),
     _row(
         "queued.max.requests",

@@ -34,6 +34,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    LOGGER = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def broker_entries(
     texts = _effective(settings)
     shown = {row.name for row in broker_rows() if not row.internal}.union(texts)
     return [
-        _broker_entry(name, texts.get(name), _layers(name, settings))
+        _broker_entry(name, _parsed_text(name, texts), _layers(name, settings))
         for name in _chosen(shown, names)
     ]
 
@@ -87,7 +88,7 @@ def broker_entries(
 def broker_default_entries(
     settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> list[Entry]:
-    """What was set as default of all brokers while the cluster ran, by name."""
+    """What was set as default of all brokers while the cluster ran, by name, as it was written."""
     default = settings.dynamic.default
     return [
         _broker_entry(name, default[name], [(Source.DYNAMIC_DEFAULT_BROKER, {name: default[name]})])
@@ -109,6 +110,15 @@ def _effective(settings: BrokerSettings) -> dict[str, str]:
 def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
     rows = ((broker_row(key), text) for key, text in texts.items())
     return {row.name: row.parse(text) for row, text in rows if row is not None}
+
+
+def _parsed_text(name: str, texts: Mapping[str, str]) -> str | None:
+    """The text of a broker's setting that is in force; of one that nobody knows as it stands."""
+    row = broker_row(base_name(name))
+    text = texts.get(name)
+    if row is None or row.name != name or row.sensitive:
+        return text
+    return to_text(row.default if text is None else row.parse(text))
 
 
 def _layers(name: str, settings: BrokerSettings) -> list[tuple[Source, Mapping[str, str]]]:
@@ -145,8 +155,6 @@ def _broker_entry(
     name: str, text: str | None, layers: list[tuple[Source, Mapping[str, str]]]
 ) -> Entry:
     row = broker_row(base_name(name))
-    if row is not None and row.name == name and not row.sensitive:
-        text = to_text(row.default if text is None else row.parse(text))
     read_only = row is None or row.name != name or row.dynamic is Mode.READ_ONLY
     synonyms = _synonyms(name, layers, _sensitive(row))
     return _entry(name, row, text, read_only, synonyms)

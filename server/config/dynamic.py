@@ -7,7 +7,7 @@ sees them, the words of Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from kavka.server.config.connection_limits import OF_LISTENERS
 from kavka.server.config.rows import Config, Mode, Status
 from kavka.server.config.sources import Given
 from kavka.server.config.table import base_name, broker_row, broker_synonyms
-from kavka.server.config.values import BadValue
+from kavka.server.config.values import BadValue, Value
 
 ORIGIN: Final = "set while running"
 
@@ -64,6 +64,19 @@ def effective_given(given: Mapping[str, Given], dynamic: Dynamic) -> dict[str, G
                     merged.pop(synonym, None)
             merged[key] = Given(text, ORIGIN)
     return merged
+
+
+def value_of(given: Mapping[str, Given]) -> Callable[[str], Value]:
+    """What any setting is, honoured or not, by key. KeyError for one that nobody knows."""
+
+    def value(key: str) -> Value:
+        row = broker_row(base_name(key))
+        if row is None:
+            raise KeyError(key)
+        one = given.get(key)
+        return row.default if one is None else row.parse(one.value)
+
+    return value
 
 
 def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:

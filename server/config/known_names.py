@@ -362,10 +362,13 @@ controlled.shutdown.enable boolean true - M
 controlled.shutdown.max.retries int 3 - Mo
 controlled.shutdown.retry.backoff.ms long 5000 - Mo
 controller.socket.timeout.ms int 30000 - M
+follower.replication.throttled.rate long 9223372036854775807 >=0 MCi
 inter.broker.protocol.version string 3.9-IV0 - Mo
 leader.imbalance.check.interval.seconds long 300 >=1 H
 leader.imbalance.per.broker.percentage int 10 - Ho
+leader.replication.throttled.rate long 9223372036854775807 >=0 MCi
 num.replica.fetchers int 1 >=1 HC
+replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 >=0 MCi
 replica.fetch.backoff.ms int 1000 >=0 M
 replica.fetch.max.bytes int 1048576 >=0 M
 replica.fetch.min.bytes int 1 - H

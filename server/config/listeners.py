@@ -58,15 +58,33 @@ def parse_listeners(items: Sequence[str], protocols: Mapping[str, str]) -> tuple
 
 def _parse_listener(item: str) -> Listener:
     name, _, address = item.partition("://")
+    found = _split(address)
+    if not name or found is None:
+        raise ValueError(
+            f"{item} is not of the form NAME://host:port with a port from 0 to {_PORT_MAX}"
+        )
+    return Listener(name.upper(), *found)
+
+
+def _split(address: str) -> tuple[str, int] | None:
+    """Host, without the brackets of an IPv6 address, and port; None when it is not both."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     numbered = port.isascii() and port.isdecimal() and int(port) <= _PORT_MAX
-    if not name or not colon or not numbered or not _HOST_LETTERS.issuperset(host):
+    if not colon or not numbered or not _HOST_LETTERS.issuperset(host):
+        return None
+    return host, int(port)
+
+
+def parse_address(name: str, address: str) -> Listener:
+    """A listener from `host:port` alone. Raises ValueError."""
+    found = _split(address)
+    if found is None:
         raise ValueError(
-            f"{item} is not of the form NAME://host:port with a port from 0 to {_PORT_MAX}"
+            f"{address} is not of the form host:port with a port from 0 to {_PORT_MAX}"
         )
-    return Listener(name.upper(), host, int(port))
+    return Listener(name, *found)
 
 
 def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:

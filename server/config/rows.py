@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kavka.server.config.checks import AtLeast, Between, Check
+from kavka.server.config.checks import AtLeast, Between, Check, Items
 from kavka.server.config.values import LARGEST, Type, Value, parse
 
 _KINDS: Final = {
@@ -105,6 +105,8 @@ class Config(NamedTuple):
     def parse(self, text: str) -> Value:
         """The value of `text`. Raises BadValue if type or range forbid it."""
         value = parse(self.name, self.type, text)
+        if isinstance(value, tuple) and isinstance(self.check, Items):
+            value = tuple(dict.fromkeys(value))  # what comes again is dropped (KIP-1161)
         if self.check is not None:
             self.check.validate(self.name, value)
         return value

@@ -20,11 +20,12 @@ from kavka.server.config.connection_limits import (
     listener_key,
     parse_overrides,
 )
-from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given
+from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given, value_of
 from kavka.server.config.listeners import (
     Listener,
     check_advertised,
     check_ports,
+    parse_address,
     parse_listeners,
     parse_protocol_map,
 )
@@ -63,6 +64,8 @@ class BrokerSettings:
     max_connection_creation_rate: int
     dialled_listeners: tuple[str, ...]
     """Listeners whose clients are told the address that they dialled."""
+    kavka_http_listener: Listener | None
+    """Where pages are served over HTTP."""
     log_dirs: tuple[str, ...]
     auto_create_topics_enable: bool
     default_replication_factor: int
@@ -119,11 +122,7 @@ class BrokerSettings:
 
     def value(self, key: str) -> Value:
         """What setting `key` is, honoured or not; KeyError if nobody knows it."""
-        row = broker_row(base_name(key))
-        if row is None:
-            raise KeyError(key)
-        one = effective_given(self.given, self.dynamic).get(key)
-        return row.default if one is None else row.parse(one.value)
+        return value_of(effective_given(self.given, self.dynamic))(key)
 
     @classmethod
     def _of(cls, start: Mapping[str, Given], dynamic: Dynamic) -> BrokerSettings:
@@ -136,6 +135,7 @@ class BrokerSettings:
         fields.update(_listener_fields(values, given))
         fields.update(_connection_fields(values, given, fields["listeners"]))
         fields["log_dirs"] = _log_dirs(values)
+        fields["kavka_http_listener"] = _http_listener(values, given)
         return cls(
             **fields,
             topic_defaults=default_log_settings(values),
@@ -282,6 +282,17 @@ def _connection_fields(
         "dialled_listeners": dialled,
         "listener_limits": limits_of_listeners(names, own, broker),
     }
+
+
+def _http_listener(values: Mapping[str, Value], given: Mapping[str, Given]) -> Listener | None:
+    key = "kavka.http.listener"
+    address = to_text(values.get(key))
+    if not address:
+        return None
+    try:
+        return parse_address("HTTP", address)
+    except ValueError as error:
+        raise _error(key, given[key], str(error)) from error
 
 
 def _of_no_listener(given: Iterable[str], listeners: Sequence[Listener]) -> Iterator[str]:

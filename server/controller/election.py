@@ -1,9 +1,10 @@
 """Who leads a partition. Pure functions of what is known about its replicas.
 
-The rules are Apache Kafka 3.9's, with one simplification for those that come by themselves. Kafka's controller
-sees a broker go and come and handles both; Kavka's compares two numbers. A broker that registered
-after the partition's state was written has been away since: it holds what was acknowledged, but
-others may have gone on without it, so it leaves the ISR unless the whole ISR was away.
+The rules are Apache Kafka 3.9's, with one simplification for elections that come by themselves.
+Kafka's controller sees a broker go and come and handles both; Kavka's compares two numbers. A
+broker that registered after the partition's state was written has been away since: it holds what
+was acknowledged, but others may have gone on without it, so it leaves the ISR unless the whole ISR
+was away.
 """
 
 from __future__ import annotations

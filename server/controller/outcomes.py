@@ -1,4 +1,4 @@
-"""What one request does about topics: it writes to the tree, and waits until the reign has acted."""
+"""What one request wants of topics: it writes to the tree, and waits for the reign to act."""
 
 from __future__ import annotations
 

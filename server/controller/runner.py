@@ -206,9 +206,7 @@ class Controller:
         if self._topics is None:
             error = not_controller()
             return {topic.name: TopicResult(error.code, error.message) for topic in topics}
-        return await self._topics.create(
-            topics, timeout_ms=timeout_ms, validate_only=validate_only
-        )
+        return await self._topics.create(topics, timeout_ms=timeout_ms, validate_only=validate_only)
 
     async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> Mapping[str, ErrorCode]:
         """Delete topics; a code by name.

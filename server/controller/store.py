@@ -261,7 +261,9 @@ class Store:
     async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
         """Replace a topic's replicas. BadVersion when somebody has been quicker, NoNode."""
         try:
-            await self._fenced([SetData(paths.topic(name), paths.encode_topic(assignment), version)])
+            await self._fenced(
+                [SetData(paths.topic(name), paths.encode_topic(assignment), version)]
+            )
         except MultiFailed as failed:
             raise failed.cause from None
 

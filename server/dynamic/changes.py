@@ -73,12 +73,11 @@ class Alteration:
 
     @property
     def has_unknown_op(self) -> bool:
+        """Whether an operation is none that there is."""
         return any(change.op not in OPS for change in self.changes)
 
-    def applied(
-        self, current: Mapping[str, str], rows: Mapping[str, Config | None]
-    ) -> dict[str, str]:
-        """The configs afterwards. `rows` has the row of each changed name, or None.
+    def applied(self, current: Mapping[str, str], rows: Mapping[str, Config]) -> dict[str, str]:
+        """The configs afterwards. `rows` has rows by name.
 
         Raises ApiError INVALID_CONFIG where something is to be added to or taken from what is no
         list.
@@ -90,7 +89,7 @@ class Alteration:
                 continue
             assert value is not None, "check_form sees to it"
             if op in (Op.APPEND, Op.SUBTRACT):
-                value = _with_items(name, Op(op), value, current.get(name), rows[name])
+                value = _with_items(name, Op(op), value, current.get(name), rows.get(name))
             configs[name] = value
         return configs
 

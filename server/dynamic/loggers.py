@@ -24,7 +24,7 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 
 def levels() -> dict[str, str]:
     """The level in force of each logger, by name."""
-    found = {ROOT: logging.root}
+    found: dict[str, logging.Logger] = {ROOT: logging.root}
     for name, one in logging.root.manager.loggerDict.items():
         if isinstance(one, logging.Logger):  # else it stands for a parent that nobody has made
             found[name] = one

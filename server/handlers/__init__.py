@@ -6,6 +6,7 @@ wait. It touches no bytes and no files, and asks for the version only where the 
 """
 
 from kavka.server.handlers import (
+    alter_configs,
     alter_partition_reassignments,
     api_versions,
     create_partitions,
@@ -18,7 +19,9 @@ from kavka.server.handlers import (
     describe_topic_partitions,
     elect_leaders,
     fetch,
+    incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -27,6 +30,7 @@ from kavka.server.handlers import (
 )
 
 __all__ = [
+    "alter_configs",
     "alter_partition_reassignments",
     "api_versions",
     "create_partitions",
@@ -39,7 +43,9 @@ __all__ = [
     "describe_topic_partitions",
     "elect_leaders",
     "fetch",
+    "incremental_alter_configs",
     "init_producer_id",
+    "list_config_resources",
     "list_offsets",
     "list_partition_reassignments",
     "metadata",

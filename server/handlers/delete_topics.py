@@ -1,12 +1,15 @@
-"""DeleteTopics: by name, or from version 6 by id (KIP-516); done by the controller."""
+"""DeleteTopics: by name, or from version 6 by id (KIP-516); done by the controller.
+
+Who may not see a topic does not learn from the answer whether there is one of an id.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.wire.apis.delete_topics import (
@@ -19,6 +22,12 @@ from kavka.wire.errors import ErrorCode
 
 _DISABLED_SINCE: Final = 3
 
+_MESSAGES: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+}
+
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.controller.is_active:
@@ -27,76 +36,108 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         newer = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
         return API.error_response(request, code, context.version)
-    answers = _answers(broker, context, asked_topics(request, context.version))
-    if all(answer.error_code for answer in answers):
-        return DeleteTopicsResponse(answers)
-    return _delete(broker, request.timeout_ms, answers)
+    asked = _sorted_out(asked_topics(request, context.version))
+    if not asked.names and not asked.ids:
+        return DeleteTopicsResponse(asked.answers)
+    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+        return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
+    to_delete = _permitted(broker, context, asked)
+    if not to_delete:
+        return DeleteTopicsResponse(asked.answers)
+    return _delete(broker, request.timeout_ms, to_delete, asked.answers)
 
 
-def _answers(
-    broker: Broker, context: RequestContext, asked: list[tuple[str | None, UUID | None]]
-) -> list[TopicResponse]:
-    """An answer to each topic, once; one that is named twice, or by name and id, is refused."""
-    image = broker.metadata.image
-    times = Counter(asked)
-    answers = []
-    for (name, topic_id), count in times.items():
-        known = None if name is None else image.topics.get(name)
+class _Asked(NamedTuple):
+    """A request sorted out; `answers` are filled in as it goes on."""
+
+    answers: list[TopicResponse]
+    names: list[str]
+    ids: list[UUID]
+    ids_twice: list[UUID]
+
+
+def _sorted_out(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
+    """Answers what can't be meant, and keeps the rest."""
+    answers: list[TopicResponse] = []
+    names: Counter[str] = Counter()
+    ids: Counter[UUID] = Counter()
+
+    def refuse(name: str | None, topic_id: UUID | None, message: str) -> None:
+        answers.append(TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message))
+
+    for name, topic_id in asked:
         if name is not None and topic_id is not None:
-            answer = _invalid(name, topic_id, "You may not specify both topic name and topic id.")
-        elif name is None and topic_id is None:
-            answer = _invalid(None, None, "Neither topic name nor id were specified.")
-        elif count > 1:
-            kind = "id" if name is None else "name"
-            answer = _invalid(name, topic_id, f"Duplicate topic {kind}.")
-        elif known is not None and (None, known.topic_id) in times:
-            message = "The provided topic name maps to an ID that was already supplied."
-            answer = _invalid(name, known.topic_id, message)
-        elif topic_id is not None and (image.names_by_id.get(topic_id), None) in times:
-            continue  # answered under its name
+            refuse(name, topic_id, "You may not specify both topic name and topic id.")
+        elif name is not None:
+            names[name] += 1
+        elif topic_id is not None:
+            ids[topic_id] += 1
         else:
-            answer = _check(broker, context, name, topic_id)
-        answers.append(answer)
-    return answers
+            refuse(None, None, "Neither topic name nor id were specified.")
+    for name in [name for name, count in names.items() if count > 1]:
+        refuse(name, None, "Duplicate topic name.")
+    ids_twice = [topic_id for topic_id, count in ids.items() if count > 1]
+    for topic_id in ids_twice:
+        refuse(None, topic_id, "Duplicate topic id.")
+    return _Asked(
+        answers,
+        [name for name, count in names.items() if count == 1],
+        [topic_id for topic_id, count in ids.items() if count == 1],
+        ids_twice,
+    )
 
 
-def _invalid(name: str | None, topic_id: UUID | None, message: str) -> TopicResponse:
-    return TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message)
-
-
-def _check(
-    broker: Broker, context: RequestContext, name: str | None, topic_id: UUID | None
-) -> TopicResponse:
-    """The topic's place in the answer, with why it can't be deleted if it can't."""
+def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[str, UUID]:
+    """The topics to delete, with their ids; what can't be deleted is answered."""
     image = broker.metadata.image
-    by_id = topic_id is not None
-    if topic_id is not None:
+    to_delete: dict[str, UUID] = {}
+
+    def refuse(name: str | None, topic_id: UUID | None, code: ErrorCode) -> None:
+        asked.answers.append(TopicResponse(name, topic_id, code, _MESSAGES[code]))
+
+    for topic_id in asked.ids:
         name = image.names_by_id.get(topic_id)
-    answer = TopicResponse(name, topic_id)
-    if name is None:
-        answer.error_code = (
-            ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
-        return answer
+        if name is None:
+            refuse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        elif not _may(broker, context, Operation.DELETE, name):
+            shown = name if _may(broker, context, Operation.DESCRIBE, name) else None
+            refuse(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            to_delete[name] = topic_id
+    for name in asked.names:
+        known = image.topics.get(name)
+        if not _may(broker, context, Operation.DESCRIBE, name):
+            refuse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif known is None:
+            refuse(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif not _may(broker, context, Operation.DELETE, name):
+            refuse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif name in to_delete or known.topic_id in asked.ids_twice:
+            to_delete.pop(name, None)
+            message = "The provided topic name maps to an ID that was already supplied."
+            asked.answers.append(
+                TopicResponse(name, known.topic_id, ErrorCode.INVALID_REQUEST, message)
+            )
+        else:
+            to_delete[name] = known.topic_id
+    return to_delete
+
+
+def _may(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
+    """Who may delete in the whole cluster may also see everything here."""
     allows = broker.authorizer.allows
-    if by_id and not allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-        answer.name = None
-        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif not allows(context, Operation.DELETE, ResourceType.TOPIC, name):
-        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif name not in image.topics:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not by_id:
-        answer.topic_id = image.topics[name].topic_id
-    return answer
+    return allows(context, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
+        context, operation, ResourceType.TOPIC, name
+    )
 
 
 async def _delete(
-    broker: Broker, timeout_ms: int, answers: list[TopicResponse]
+    broker: Broker,
+    timeout_ms: int,
+    to_delete: dict[str, UUID],
+    answers: list[TopicResponse],
 ) -> DeleteTopicsResponse:
-    names = {a.name: None for a in answers if a.name is not None and not a.error_code}
-    codes = await broker.controller.delete_topics(list(names), timeout_ms=timeout_ms)
-    for answer in answers:
-        if not answer.error_code and answer.name is not None:
-            answer.error_code = codes[answer.name]
+    codes = await broker.controller.delete_topics(list(to_delete), timeout_ms=timeout_ms)
+    for name, topic_id in to_delete.items():
+        answers.append(TopicResponse(name, topic_id, codes[name]))
     return DeleteTopicsResponse(answers)

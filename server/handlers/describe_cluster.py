@@ -41,9 +41,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
                 broker, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
             )
     brokers = [
-        BrokerResponse(known.broker_id, *known.endpoints[context.peer.listener], known.rack)
+        BrokerResponse(known.broker_id, *address, known.rack)
         for known in image.brokers.values()
-        if context.peer.listener in known.endpoints
+        if (address := broker.address_of(known, context.peer)) is not None
     ]
     reachable = any(one.broker_id == image.controller_id for one in brokers)
     return DescribeClusterResponse(

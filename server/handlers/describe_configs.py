@@ -1,20 +1,25 @@
-"""DescribeConfigs: settings of topics and of this broker, out of the one table.
+"""DescribeConfigs: settings of topics and of this broker, out of the one table, and its loggers.
 
 Promises: values, sources, synonyms (KIP-226), types and documentation (KIP-569) as Apache Kafka
-gives them; only the keys that were asked for. Left out so far: broker loggers, client metrics and
-groups, which are answered INVALID_REQUEST.
+gives them, with what was set while the broker runs; the levels of loggers (KIP-412); only the keys
+that were asked for. A kind that is not known spoils the whole request. Left out: client metrics
+subscriptions and groups, of which there are none so far; any name of one is answered with no
+configs.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
 
-from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.config import describe
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import check_topic_name
+from kavka.server.dynamic import loggers
+from kavka.server.dynamic.access import authorize, node_id
+from kavka.server.dynamic.changes import Kind
 from kavka.wire.apis.describe_configs import (
     ConfigResponse,
     ConfigSynonym,
@@ -23,14 +28,14 @@ from kavka.wire.apis.describe_configs import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
-TOPIC: Final = 2
-BROKER: Final = 4
+Keys: TypeAlias = Sequence[str] | None
 
-_integer: Final = re.compile("[+-]?[0-9]{1,10}").fullmatch
-"""As Java reads one; Python would also take spaces and underscores."""
+_KINDS: Final = frozenset(Kind)
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeConfigsResponse:
+    if any(asked.resource_type not in _KINDS for asked in request.resources):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     return DescribeConfigsResponse(
         [_resource(broker, context, request, asked) for asked in request.resources]
     )
@@ -39,54 +44,68 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeCon
 def _resource(
     broker: Broker, context: RequestContext, request: Any, asked: Any
 ) -> ResourceResponse:
-    kind, name = asked.resource_type, asked.resource_name
+    kind, name = Kind(asked.resource_type), asked.resource_name
     try:
-        if kind == TOPIC:
-            entries = _topic(broker, context, name, asked.configuration_keys)
-        elif kind == BROKER:
-            entries = _broker(broker, context, name, asked.configuration_keys)
+        authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
+        if kind is Kind.BROKER_LOGGER:
+            configs = _loggers(broker, name, asked.configuration_keys)
+        elif kind in (Kind.TOPIC, Kind.BROKER):
+            find = _topic if kind is Kind.TOPIC else _broker
+            synonyms = context.version >= 1 and request.include_synonyms
+            documentation = context.version >= 3 and request.include_documentation
+            configs = [
+                _config(entry, synonyms, documentation)
+                for entry in find(broker, name, asked.configuration_keys)
+            ]
         else:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+            configs = _none(kind, name)
     except ApiError as refusal:
-        return ResourceResponse(kind, name, refusal.code, refusal.message)
-    synonyms = context.version >= 1 and request.include_synonyms
-    documentation = context.version >= 3 and request.include_documentation
-    return ResourceResponse(
-        kind, name, 0, "", [_config(entry, synonyms, documentation) for entry in entries]
-    )
+        return ResourceResponse(kind, name, refusal.code, refusal.message or "")
+    return ResourceResponse(kind, name, ErrorCode.NONE, "", configs)
 
 
-def _topic(
-    broker: Broker, context: RequestContext, name: str, keys: list[str] | None
-) -> list[describe.Entry]:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def _topic(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
     check_topic_name(name)
     if name not in broker.metadata.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return describe.topic_entries(broker.settings, broker.topic_configs.get(name), names=keys)
 
 
-def _broker(
-    broker: Broker, context: RequestContext, name: str, keys: list[str] | None
-) -> list[describe.Entry]:
-    if not broker.authorizer.allows(
-        context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
-    ):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+def _broker(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
     if not name:
         return describe.broker_default_entries(broker.settings, names=keys)
-    if not _integer(name):
+    _check_broker(broker, name, " or empty string,")
+    return describe.broker_entries(broker.settings, names=keys)
+
+
+def _loggers(broker: Broker, name: str, keys: Keys) -> list[ConfigResponse]:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    _check_broker(broker, name, "")
+    return [
+        ConfigResponse(one, level, config_source=describe.Source.LOGGER, documentation="")
+        for one, level in loggers.levels().items()
+        if not keys or one in keys
+    ]
+
+
+def _check_broker(broker: Broker, name: str, also: str) -> None:
+    named = node_id(name)
+    if named is None:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
         )
-    if int(name) != broker.broker_id:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.broker_id} or empty string, "
-            f"but received {name}",
-        )
-    return describe.broker_entries(broker.settings, names=keys)
+    if named != broker.broker_id:
+        expected = f"Unexpected broker id, expected {broker.broker_id}{also}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{expected} but received {name}")
+
+
+def _none(kind: Kind, name: str) -> list[ConfigResponse]:
+    """Configs of what there is none of."""
+    if not name:
+        what = "Group name" if kind is Kind.GROUP else "Client metrics subscription name"
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
+    return []
 
 
 def _config(entry: describe.Entry, synonyms: bool, documentation: bool) -> ConfigResponse:

@@ -211,12 +211,11 @@ class _Fetch:
 
     def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
         """Where the leaders are that the answer names."""
-        brokers, listener = self._broker.metadata.image.brokers, self._context.peer.listener
-        known = (brokers[leader] for leader in leaders if leader in brokers)
+        brokers, peer = self._broker.metadata.image.brokers, self._context.peer
         return [
-            NodeEndpoint(broker.broker_id, *broker.endpoints[listener], broker.rack)
-            for broker in known
-            if listener in broker.endpoints
+            NodeEndpoint(known.broker_id, *address, known.rack)
+            for known in (brokers[leader] for leader in leaders if leader in brokers)
+            if (address := self._broker.address_of(known, peer)) is not None
         ]
 
 

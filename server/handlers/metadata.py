@@ -8,6 +8,7 @@ milliseconds here. Who asks while another's question makes the topic is answered
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -25,6 +26,8 @@ from kavka.wire.apis.metadata import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
 
 _IDS_ASKED_SINCE: Final = 12
 _LISTENER_NOT_FOUND_SINCE: Final = 6
@@ -65,12 +68,11 @@ def _answer(
     broker: Broker, context: RequestContext, request: Any, topics: list[TopicResponse]
 ) -> MetadataResponse:
     image = broker.metadata.image
-    listener = context.peer.listener
     return MetadataResponse(
         brokers=[
-            BrokerResponse(known.broker_id, *known.endpoints[listener], known.rack)
+            BrokerResponse(known.broker_id, *address, known.rack)
             for known in image.brokers.values()
-            if listener in known.endpoints
+            if (address := broker.address_of(known, context.peer)) is not None
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -220,7 +222,8 @@ async def _after_creation(
     results = await broker.controller.create_topics(
         allowed, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
     )
-    for name, result in results.items():
-        if result.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            refused[name] = result.code
+    for name, (code, message, *_) in results.items():
+        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            # Clients are told that it isn't there, as by Apache Kafka, whatever the reason.
+            logger.warning("can't create topic %s on first use: %s %s", name, code.name, message)
     return _answer(broker, context, request, _by_name(broker, context, request, refused))

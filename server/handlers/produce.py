@@ -10,6 +10,7 @@ Left out until transactions are served: transactional batches are refused (INVAL
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
@@ -20,12 +21,24 @@ from kavka.server.replica.manager import Replica
 from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionResponse,
     ProduceResponse,
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LZ4, TRANSACTIONAL, ZSTD, BatchHeader, check_batch
+from kavka.wire.records import (
+    LENGTH_PREFIX_BYTES,
+    LZ4,
+    TRANSACTIONAL,
+    ZSTD,
+    BatchHeader,
+    Unacceptable,
+    attributes_of_first,
+    check_batch,
+)
+
+logger = logging.getLogger(__name__)
 
 ALL: Final = -1
 NO_ANSWER: Final = 0
@@ -34,6 +47,14 @@ LEADER_ONLY: Final = 1
 _ZSTD_SINCE: Final = 7
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
+
+_START_UNTOLD: Final = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""With any other refusal by the log comes its start offset, as in Apache Kafka."""
 
 
 class _Waiting(NamedTuple):
@@ -66,25 +87,117 @@ class _Waiting(NamedTuple):
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     acks = request.acks
+    asked = request.topic_data
+    if not _each_once(asked):
+        asked = _last_of_each(asked)
+    try:
+        _check_first_batches(request, asked)
+    except ApiError as refusal:
+        return _refuse_whole(request, asked, refusal)
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
     waiting: list[_Waiting] = []
     topics = []
-    for topic in request.topic_data:
-        name, refusal = _resolve(broker, context, topic, by_id)
+    for topic in asked:
+        name, refusal_code = _resolve(broker, context, topic, by_id)
         partitions = [
             append(broker, context, name, data, acks, waiting)
-            if refusal is None
-            else PartitionResponse(data.index, refusal)
+            if refusal_code is None
+            else PartitionResponse(data.index, refusal_code)
             for data in topic.partition_data
         ]
         topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
     if acks == NO_ANSWER:
         return _no_answer(topics)
-    response = ProduceResponse(topics)
+    response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if waiting:
         return _wait(broker, response, waiting, request.timeout_ms)
     return response
+
+
+# -- the request as a whole ---------------------------------------------------------------
+
+
+class _Topic(NamedTuple):
+    """A topic of a request in which something was named twice."""
+
+    name: str
+    topic_id: Any
+    partition_data: list[Any]
+
+
+def _each_once(topics: Any) -> bool:
+    """Whether no partition is named twice, and no topic named for nothing."""
+    if len(topics) > 1 and len({(topic.name, topic.topic_id) for topic in topics}) < len(topics):
+        return False
+    for topic in topics:
+        count = len(topic.partition_data)
+        if count != 1 and (not count or len({data.index for data in topic.partition_data}) < count):
+            return False
+    return True
+
+
+def _last_of_each(topics: Any) -> list[_Topic]:
+    """What is named last counts, as in Apache Kafka, which keeps a map by partition."""
+    merged: dict[tuple[str, Any], dict[int, Any]] = {}
+    for topic in topics:
+        for data in topic.partition_data:
+            merged.setdefault((topic.name, topic.topic_id), {})[data.index] = data
+    return [_Topic(*key, list(partitions.values())) for key, partitions in merged.items()]
+
+
+def _check_first_batches(request: Any, topics: Any) -> None:
+    """What Apache Kafka refuses the whole request for: looking for transactions, it reads the
+    start of every partition's first batch."""
+    for topic in topics:
+        for data in topic.partition_data:
+            records = data.records
+            if records is None:
+                continue
+            transactional = attributes_of_first(records) & TRANSACTIONAL
+            if transactional and request.transactional_id is None:
+                raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _refuse_whole(request: Any, topics: Any, refusal: ApiError) -> ProduceResponse:
+    if request.acks == NO_ANSWER:
+        raise BadRequest(f"Produce with acks=0 failed: {refusal}")
+    return ProduceResponse(
+        [
+            TopicResponse(
+                topic.name,
+                topic.topic_id,
+                [
+                    PartitionResponse(data.index, refusal.code, error_message=refusal.message)
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _endpoints(
+    broker: Broker, context: RequestContext, topics: list[TopicResponse]
+) -> list[NodeEndpoint]:
+    """Where the leaders are that the answer names (KIP-951)."""
+    leaders = {
+        partition.current_leader.leader_id: None
+        for topic in topics
+        for partition in topic.partition_responses
+        if partition.current_leader is not None
+    }
+    if not leaders:
+        return []
+    brokers = broker.metadata.image.brokers
+    return [
+        NodeEndpoint(known.broker_id, *address, known.rack)
+        for known in (brokers[leader] for leader in leaders if leader in brokers)
+        if (address := broker.address_of(known, context.peer)) is not None
+    ]
+
+
+# -- topics and partitions ----------------------------------------------------------------
 
 
 def _resolve(
@@ -113,17 +226,20 @@ def _append(
     waiting: list[_Waiting],
 ) -> PartitionResponse:
     """Append one partition's batch; its place in the answer."""
+    replica: Replica | None = None
     try:
         replica = broker.replicas.leader(name, data.index)
         records = data.records
         if records is None:
-            raise ApiError(ErrorCode.INVALID_RECORD, "there must be a record batch")
+            raise Unacceptable(ErrorCode.INVALID_RECORD, "there must be a record batch")
         header = admit(replica, records, acks, codec_max(context.version))
+        if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
+            records = records[: header.size]
         appended = replica.append(records, header)
     except ApiError as refusal:
         if (hosted := broker.replicas.find(name, data.index)) is not None:
             hosted.traffic.refuse(refusal.code, len(data.records or b""))
-        return _refused(broker, context, name, data.index, refusal)
+        return _refused(broker, context, name, data.index, replica, refusal)
     response = PartitionResponse(
         data.index,
         0,
@@ -146,9 +262,7 @@ def codec_max(version: int) -> int:
 def admit(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
     """The header of a batch that may be appended; ApiError for one that may not."""
     settings = replica.log.settings
-    if len(records) > settings.max_message_bytes:
-        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
-    header = check_batch(records, codec)
+    header = check_batch(records, codec, settings.max_message_bytes)
     if header.attributes & TRANSACTIONAL:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     if acks == ALL:
@@ -172,14 +286,24 @@ def _refuse_acks(
     try:
         broker.replicas.leader(name, data.index)
     except ApiError as refusal:
-        return _refused(broker, context, name, data.index, refusal)
+        return _refused(broker, context, name, data.index, None, refusal)
     return PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
 
 
 def _refused(
-    broker: Broker, context: RequestContext, name: str, index: int, refusal: ApiError
+    broker: Broker,
+    context: RequestContext,
+    name: str,
+    index: int,
+    replica: Replica | None,
+    refusal: ApiError,
 ) -> PartitionResponse:
-    response = PartitionResponse(index, refusal.code, error_message=refusal.message)
+    """The reason is for the log: Apache Kafka has a text only for records refused one by one."""
+    response = PartitionResponse(index, refusal.code)
+    if replica is not None:
+        logger.info("refused a batch for %s-%d: %s", name, index, refusal)
+        if refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
+            response.log_start_offset = replica.log.start_offset
     if (
         refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.version >= _CURRENT_LEADER_SINCE

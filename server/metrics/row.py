@@ -27,8 +27,8 @@ class Spread(NamedTuple):
     """A summary's value: quantiles of late, and how many there were in all."""
 
     histogram: Histogram
-    count: int
-    """How often it happened; a histogram may hold only some."""
+    times: int
+    """How often it happened; the histogram may hold only some."""
 
 
 Value: TypeAlias = "int | float | Spread"

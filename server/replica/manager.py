@@ -29,6 +29,11 @@ ANY_EPOCH: Final = -1
 """What a request says that does not know the leader's epoch (KIP-320)."""
 
 
+OPENED_AT_ONCE_MAX: Final = 4
+"""Batches whose records are looked into at once, all partitions together: what they inflate to
+is in memory meanwhile (`offsets.INFLATED_BYTES_MAX` each)."""
+
+
 class Replica:
     """This broker's copy of one partition. `key` names it in the purgatory."""
 
@@ -89,6 +94,11 @@ class Replica:
         return log.end_offset - log.recovery_point >= log.settings.flush_messages
 
     @property
+    def opening(self) -> asyncio.Semaphore:
+        """To be held while a batch is open."""
+        return self._manager.opening
+
+    @property
     def high_watermark(self) -> int:
         return self.partition.high_watermark
 
@@ -130,6 +140,7 @@ class ReplicaManager:
         self._metadata = metadata
         self._tasks = tasks
         self._jobs = jobs
+        self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._flushes: dict[asyncio.Task[None], None] = {}
 

@@ -17,15 +17,21 @@ from kavka.wire.apis.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
+from kavka.wire.errors import ApiError
 
 RECORDS_PER_TURN: Final = 2048
 """Records opened before other work gets its turn; at 1 us each, 2 ms."""
 
-INFLATED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""A batch that grows beyond this when decompressed is not opened."""
+INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A batch that grows beyond this when decompressed is not opened, unless it is so big that
+`INFLATED_RATIO` allows more. Apache Kafka would open it."""
+
+INFLATED_RATIO: Final = 8
+"""A batch may always grow to so many times its size."""
 
 JOB_BYTES_MIN: Final = 64 * 1024
-"""Compressed batches from this size on are inflated in a thread."""
+"""Batches from this size on are inflated in a thread, and those that grow beyond eight times
+this: a kilobyte may become a hundred megabytes, which takes a tenth of a second."""
 
 
 class Found(NamedTuple):
@@ -65,9 +71,10 @@ def find(
 async def _find_newest(
     replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
 ) -> Found:
-    opened = await _open(batch, jobs)
-    timestamp = opened.header.max_timestamp
-    return await _search(replica, opened, timestamp, fetchable, tasks) or NOTHING
+    async with replica.opening:
+        opened = await _open(batch, jobs)
+        timestamp = opened.header.max_timestamp
+        return await _search(replica, opened, timestamp, fetchable, tasks) or NOTHING
 
 
 async def _find_by_time(
@@ -77,8 +84,9 @@ async def _find_by_time(
     search goes on behind it."""
     batch: Slice | None = first
     while batch is not None:
-        opened = await _open(batch, jobs)
-        found = await _search(replica, opened, timestamp, fetchable, tasks)
+        async with replica.opening:
+            opened = await _open(batch, jobs)
+            found = await _search(replica, opened, timestamp, fetchable, tasks)
         if found is not None:
             return found
         batch = replica.log.batch_for_timestamp(timestamp, opened.header.last_offset + 1)
@@ -98,13 +106,19 @@ async def _open(batch: Slice, jobs: Jobs) -> _Opened:
         await jobs.run(batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
-    if header.compression == 0 or len(inner) < JOB_BYTES_MIN:
-        payload = compression.decompress(header.compression, inner, INFLATED_BYTES_MAX)
-    else:
-        payload = await jobs.run(
-            compression.decompress, header.compression, inner, INFLATED_BYTES_MAX
-        )
-    return _Opened(header, payload)
+    return _Opened(header, await _inflate(header.compression, inner, jobs))
+
+
+async def _inflate(codec: int, inner: memoryview, jobs: Jobs) -> Any:
+    if codec == compression.Codec.NONE:
+        return inner
+    if len(inner) < JOB_BYTES_MIN:
+        try:
+            return compression.decompress(codec, inner, JOB_BYTES_MIN * INFLATED_RATIO)
+        except ApiError:
+            pass  # too big for the loop, or damaged: found out in the thread
+    limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
+    return await jobs.run(compression.decompress, codec, inner, limit_bytes)
 
 
 async def _search(

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from differential import brokers
 from differential.case import Case
-from differential.cases import tables
+from differential.cases import table_of, tables
 from differential.judges import JUDGES, judge_of
 from differential.run import outdated, report, unexplained
 
@@ -61,10 +61,10 @@ def compare(home: Path, options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[Case, int]]:
+    wanted = tables() if options.api is None else [table_of(options.api)]
     return [
         (case, version)
-        for cases in tables()
-        if options.api in (None, str(cases.key), cases.api)
+        for cases in wanted
         for case, version in cases.runs()
         if fnmatchcase(case.name, options.case) and options.version in (None, version)
     ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from differential.case import Facts
+from differential.case import Facts, Outcome
 
 
 class Anything:
@@ -168,6 +168,15 @@ NATURE: Final = (
 )
 
 UNORDERED: Final = (
+    Unordered(
+        "Produce", "responses", ("name", "topic_id"), "Apache Kafka keeps them in a hash map"
+    ),
+    Unordered(
+        "Produce",
+        "responses.*.partition_responses",
+        ("index",),
+        "Apache Kafka keeps them in a hash map",
+    ),
     Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
     Unordered(
         "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
@@ -188,4 +197,72 @@ UNORDERED: Final = (
 
 # -- what differs on purpose ----------------------------------------------------------------
 
-ALLOWED: Final[tuple[Allowed, ...]] = ()
+_NO_NAME: Final = (
+    "without a cursor the empty name is taken for the cursor's by Apache Kafka, which then fails"
+)
+_OVERFLOW: Final = (
+    "the end of the page overflows in Apache Kafka, which answers with a cursor that it refuses"
+)
+
+_NOT_OPENED: Final = (
+    "Kavka checks a batch's header, its CRC and its count, and does not open what is inside; "
+    "clients check it when they read"
+)
+_NO_COMPACTION: Final = "compaction comes later; a warning at the start says so"
+_NO_TIME_CHECK: Final = "bounds of timestamps are checked later; a warning at the start says so"
+_NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
+
+ALLOWED: Final[tuple[Allowed, ...]] = (
+    Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
+    Allowed(
+        "Produce",
+        "records: a maximal timestamp*",
+        (3, 13),
+        "responses.*.max_timestamp",
+        ANYTHING,
+        ANYTHING,
+        _NOT_OPENED,
+    ),
+    Allowed(
+        "Produce",
+        "records: negative timestamps",
+        (3, 13),
+        "responses.*.max_timestamp",
+        -77,
+        -1,
+        _NOT_OPENED,
+    ),
+    Allowed("Produce", "no key on *", (3, 13), "*", ANYTHING, ANYTHING, _NO_COMPACTION),
+    Allowed("Produce", "timestamps too *", (3, 13), "*", ANYTHING, ANYTHING, _NO_TIME_CHECK),
+    Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),
+    Allowed(
+        "DescribeTopicPartitions", "an empty name*", (0, 0), "topics.*.error_code", 17, -1, _NO_NAME
+    ),
+    Allowed(
+        "DescribeTopicPartitions",
+        "an empty name*",
+        (0, 0),
+        "topics.*.topic_authorized_operations",
+        3576,
+        -(2**31),
+        _NO_NAME,
+    ),
+    Allowed(
+        "DescribeTopicPartitions",
+        "past all numbers",
+        (0, 0),
+        "topics.1",
+        ANYTHING,
+        "<absent>",
+        _OVERFLOW,
+    ),
+    Allowed(
+        "DescribeTopicPartitions",
+        "past all numbers",
+        (0, 0),
+        "next_cursor",
+        None,
+        ANYTHING,
+        _OVERFLOW,
+    ),
+)

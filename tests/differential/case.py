@@ -93,6 +93,8 @@ class Step:
     compared: bool = True
     silent: bool = False
     ended: bool = False
+    within_s: float = 15.0
+    """How long to wait for an answer."""
 
 
 Script: TypeAlias = Generator[Step, Any, None]

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from differential.case import Outcome, Step
 from support import wire_client
 
-ANSWER_WITHIN_S: Final = 15.0
+CONNECTED_WITHIN_S: Final = 15.0
 PROBE: Final = ("ApiVersions", 0)
 PROBE_ID: Final = 0x50524F42
 
@@ -39,6 +39,7 @@ class Link:
         if step.silent:
             probe = wire_client.framed(wire_client.encode(*PROBE, PROBE_ID))
         try:
+            self._connected().settimeout(step.within_s)
             self._connected().sendall(step.frame + probe)
             if step.ended:
                 self._connected().shutdown(socket.SHUT_WR)
@@ -64,7 +65,7 @@ class Link:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, timeout=ANSWER_WITHIN_S)
+            self._socket = socket.create_connection(self._address, timeout=CONNECTED_WITHIN_S)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

@@ -21,7 +21,9 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="file for the figures as JSON")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kavka-fuzz-") as home:
-        session = Session(Path(home), given.seed, given.frames, lambda text: print(text, flush=True))
+        session = Session(
+            Path(home), given.seed, given.frames, lambda text: print(text, flush=True)
+        )
         try:
             if given.replay is not None:
                 first, _, last = given.replay.partition("-")

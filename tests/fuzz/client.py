@@ -13,9 +13,9 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from fuzz.frames import Frame, Frames
+from fuzz.frames import Frame
 from support.process import HOST
 
 LANES = 64
@@ -76,28 +76,34 @@ class _Lane:
 class Client:
     """Drives frames into a broker; `outcomes[kind][outcome]` and `by_target` count them."""
 
-    def __init__(self, frames: Frames, port: int, *, on_tick: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        targets: Sequence[str],
+        port: int,
+        *,
+        on_tick: Callable[[int], None],
+    ) -> None:
         """`on_tick` is called every quarter second with the number of frames dealt with."""
-        self._frames = frames
         self._port = port
         self._on_tick = on_tick
-        self.outcomes = [[0] * len(OUTCOMES) for _ in frames.kinds]
-        self.by_target = [[0] * len(OUTCOMES) for _ in frames.targets]
+        self.outcomes = [[0] * len(OUTCOMES) for _ in kinds]
+        self.by_target = [[0] * len(OUTCOMES) for _ in targets]
         self.connections = 0
         self.done = 0
         self._again: deque[Frame] = deque()
         self._source: Iterator[Frame] = iter(())
         self._lanes: dict[int, _Lane] = {}
         self._epoll = select.epoll()
-        self._closes = [0.5] * len(frames.kinds)
+        self._closes = [0.5] * len(kinds)
 
     def in_flight(self) -> list[int]:
         """Numbers of frames that have been sent and not been dealt with."""
         return sorted(one.number for lane in self._lanes.values() for one in lane.frames)
 
-    def run(self, count: int) -> None:
-        """Send the first `count` frames; each is dealt with at the end."""
-        self._source = self._frames.each(count)
+    def run(self, frames: Iterable[Frame]) -> None:
+        """Send all of them; each is dealt with at the end."""
+        self._source = iter(frames)
         for _ in range(LANES):
             self._open()
         tick_s = time.monotonic()
@@ -170,9 +176,7 @@ class Client:
         was_waiting = bool(lane.rest) and sent == 0
         lane.rest = lane.rest[sent:]
         if waited or was_waiting:
-            self._epoll.modify(
-                lane.socket, select.EPOLLIN | (select.EPOLLOUT if lane.rest else 0)
-            )
+            self._epoll.modify(lane.socket, select.EPOLLIN | (select.EPOLLOUT if lane.rest else 0))
         if not lane.rest and lane.ends:
             try:
                 lane.socket.shutdown(socket.SHUT_WR)

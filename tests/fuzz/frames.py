@@ -56,9 +56,7 @@ class Frames:
                     self.targets.append(f"{one.api.name} v{one.version}")
         self._all = [one for found in self._by_api for one in found]
         self._with_records = [one for one in self._all if one.records]
-        self._wheel = [
-            index for index, kind in enumerate(KINDS) for _ in range(kind.weight)
-        ]
+        self._wheel = [index for index, kind in enumerate(KINDS) for _ in range(kind.weight)]
         self.kinds = [kind.name for kind in KINDS] + ["bomb", "bomb opened"]
         self._bomb_produce, self._bomb_open = _bomb_templates()
 

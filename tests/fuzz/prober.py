@@ -86,8 +86,7 @@ def _requests() -> list[bytes]:
         "Metadata", 9, topics=[{"name": TOPIC}], allow_auto_topic_creation=False
     )
     return [
-        wire_client.framed(one)
-        for one in (wire_client.encode("ApiVersions", 2), metadata, produce)
+        wire_client.framed(one) for one in (wire_client.encode("ApiVersions", 2), metadata, produce)
     ]
 
 

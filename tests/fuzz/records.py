@@ -157,6 +157,4 @@ def _bomb(codec: str, size: int, form: str) -> bytes:
         count = size // 16  # each: length 6, attributes, two deltas, null, null, no headers
         plain = (b"\x0c" + b"\0\0\0\x01\x01\0") * count
     attributes = CODECS[codec]
-    return bytes(
-        batches.around(_COMPRESS[codec](plain), count=count, attributes=attributes)
-    )
+    return bytes(batches.around(_COMPRESS[codec](plain), count=count, attributes=attributes))

@@ -308,8 +308,8 @@ class _Sense:
     """Puts sensible values into random ones."""
 
     def __init__(self, api: Api, version: int, world: World, rnd: Random) -> None:
-        self.rnd = rnd
-        self.broker_id = world.broker_id
+        self.rnd: Random = rnd
+        self.broker_id: int = world.broker_id
         self._version = version
         self._topic_ids = world.topic_ids
         self._table = {**SENSIBLE, **_BY_API.get(api.name, {})}

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from fuzz import prober, requests
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from fuzz import prober
 from fuzz.client import CLOSED, OUTCOMES, Client
 from fuzz.frames import Frames
 from fuzz.requests import BOMB_TOPIC, PARTITIONS, TOPICS, World
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
 from support.broker import Kavka, kavka_environment
 from support.paths import ROOT
 
@@ -62,7 +63,6 @@ class Session:
         self._say = say
         self._broker = Kavka(home / "broker", SETTINGS)
         self._client: Client | None = None
-        self._frames: Frames | None = None
         self._log_read = 0
         self._rss_bytes_max = 0
         self._rss_bytes_began = 0
@@ -84,13 +84,15 @@ class Session:
         return self.report
 
     def _run(self, broker: Kavka) -> None:
-        self._frames = Frames(self.seed, self._world())
-        client = self._client = Client(self._frames, broker.port, on_tick=self._tick)
+        frames = Frames(self.seed, self._world())
+        client = self._client = Client(
+            frames.kinds, frames.targets, broker.port, on_tick=self._tick
+        )
         probing = self._start_prober()
         self._rss_bytes_began = self._rss_bytes()
         self._began_s = self._spoke_s = time.monotonic()
         try:
-            client.run(self.count)
+            client.run(frames.each(self.count))
             took_s = time.monotonic() - self._began_s
             waits = self._stop_prober(probing)
         finally:
@@ -109,8 +111,8 @@ class Session:
             "rss_mib_began": self._rss_bytes_began // MIB,
             "rss_mib_max": self._rss_bytes_max // MIB,
             "prober": waits,
-            "by_kind": _table(self._frames.kinds, client.outcomes),
-            "by_api": _table(self._frames.targets, client.by_target),
+            "by_kind": _table(frames.kinds, client.outcomes),
+            "by_api": _table(frames.targets, client.by_target),
         }
         self._check()
         broker.stop()
@@ -124,20 +126,20 @@ class Session:
 
     def replay(self, numbers: range) -> None:
         """Send these frames, each on its own connection, and tell of each what became of it."""
-        with_output = self._broker
+        broker = self._broker
         try:
-            with_output.start()
+            broker.start()
             frames = Frames(self.seed, self._world())
             for number in numbers:
                 frame = frames.one(number)
                 self._say(f"{number}: {frames.kinds[frame.kind]}, {frames.targets[frame.target]}")
                 self._say(f"  {frame.stream[:400].hex(' ')}")
-                client = Client(_Only(frames, number), with_output.port, on_tick=lambda _: None)
-                client.run(1)
-                outcome = next(at for at, n in enumerate(map(sum, zip(*client.outcomes))) if n)
+                client = Client(frames.kinds, frames.targets, broker.port, on_tick=lambda _: None)
+                client.run([frame])
+                outcome = client.outcomes[frame.kind].index(1)
                 self._say(f"  {OUTCOMES[outcome]}\n{self._new_log()}")
         finally:
-            with_output.close()
+            broker.close()
 
     # -- the broker's world ---------------------------------------------------------------
 
@@ -229,7 +231,8 @@ class Session:
     def _fail(self, why: str) -> None:
         numbers = self._client.in_flight() if self._client is not None else []
         raise Failed(
-            f"seed {self.seed}: {why}\nframes on their way: {numbers}\n{self._broker.tail()}"
+            f"{why}\nframes on their way: {numbers}\n{self._broker.tail()}\n"
+            f"(again: make fuzz FUZZ_SEED={self.seed} FUZZ_REPLAY=<number, or first-last>)"
         )
 
     def _rss_bytes(self) -> int:
@@ -274,18 +277,6 @@ class Session:
         if probing.returncode != 0:
             self._fail(f"the prober ended with {probing.returncode}")
         return json.loads(output)
-
-
-class _Only:
-    """One frame in the place of a run's."""
-
-    def __init__(self, frames: Frames, number: int) -> None:
-        self.kinds = frames.kinds
-        self.targets = frames.targets
-        self._frame = frames.one(number)
-
-    def each(self, count: int) -> Any:
-        return iter([self._frame][:count])
 
 
 def _uuid(found: Any) -> UUID:

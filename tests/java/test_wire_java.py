@@ -18,7 +18,7 @@ from kavka.wire import header
 from kavka.wire.apis import fetch, produce
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ErrorCode
-from support import messages, stock_codec, wire_java
+from support import java_compiler, messages, stock_codec, wire_java
 from support.wire_java import Frame, Judged, Kind, Outcome
 
 SEEDS = range(6)
@@ -82,7 +82,7 @@ def all_cases() -> list[Case]:
 def judge(frames: list[Frame], libs: Path) -> list[Judged]:
     """By these jars, and where they don't serve the version by 3.9's."""
     newest = wire_java.judge(frames, libs)
-    older = wire_java.judge(frames, wire_java.wire_libs())
+    older = wire_java.judge(frames, java_compiler.libs())
     return [
         old if new.outcome is Outcome.NOT_SERVED else new
         for new, old in zip(newest, older, strict=True)

@@ -150,6 +150,9 @@ EXEMPTIONS: Final = (
     Exemption("server/network.py", (NETWORK,), "is the seam to sockets"),
     Exemption("server/machine.py", (TASKS,), "finds the event loop that it hands to the seams"),
     Exemption("server/machine.py", (CHANCE,), "seeds the source of chance that it hands out"),
+    Exemption("src/kavka/testing/thread.py", (TASKS, JOBS), "runs a broker's loop in a thread"),
+    Exemption("src/kavka/testing/places.py", (FILES,), "makes a test's temporary directory"),
+    Exemption("src/kavka/testing/places.py", (TASKS,), "binds a test's ports on the running loop"),
     Exemption("server/main.py", (TASKS,), "runs the process's event loop"),
     Exemption("server/main.py", (FILES,), "reads server.properties and the environment"),
 )

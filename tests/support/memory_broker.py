@@ -209,6 +209,14 @@ class MemoryBroker:
         for failure in self.tasks.failures:
             raise failure
 
+    async def end_abruptly(self) -> None:
+        """`Instance.kill`, which a process that lives on uses in the place of SIGKILL."""
+        self.instance.kill()
+        await self.tasks.die()
+        self.instance.release()
+        for failure in self.tasks.failures:
+            raise failure
+
     async def revive(self, *overrides: str) -> None:
         """A start on the same disk, with further settings, after the end in whatever way."""
         self.overrides += overrides

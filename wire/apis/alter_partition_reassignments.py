@@ -47,7 +47,10 @@ def error_response(
         [
             TopicResponse(
                 topic.name,
-                [PartitionResponse(partition.partition_index, code) for partition in topic.partitions],
+                [
+                    PartitionResponse(partition.partition_index, code)
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ],

@@ -58,12 +58,26 @@ class DescribeConfigsResponse:
     throttle_time_ms: int = 0
 
 
+_MESSAGES: Final = {
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by "
+    "the client library or the message was sent to an incompatible broker. See the broker logs for "
+    "more details.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing "
+    "the request.",
+}
+"""What Apache Kafka says where a whole request fails."""
+
+
 def error_response(
     request: DescribeConfigsRequest, code: ErrorCode, version: int
 ) -> DescribeConfigsResponse:
     """`code` for every resource that was asked for."""
+    message = _MESSAGES.get(code)
     return DescribeConfigsResponse(
-        [ResourceResponse(r.resource_type, r.resource_name, code) for r in request.resources]
+        [
+            ResourceResponse(r.resource_type, r.resource_name, code, message)
+            for r in request.resources
+        ]
     )
 
 

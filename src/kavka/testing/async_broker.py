@@ -6,20 +6,20 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.instance import Instance, StartError
 from kavka.server.machine import Machine
 from kavka.testing.client import READ_WITHIN_S, Client, Record
-from kavka.testing.places import Directory, Ports
+from kavka.testing.places import DataPath, Directory, Ports
 from kavka.testing.settings import DIRECTORIES, broker_settings, given_settings, text_of
 from kavka.wire.apis.list_offsets import LATEST
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -119,8 +119,12 @@ class AsyncBroker:
             if self._machine is not None:
                 await self.stop()
         finally:
-            self._ports.release()
-            self._directory.remove()
+            self.forget()
+
+    def forget(self) -> None:
+        """What `close` does when it does not run."""
+        self._ports.release()
+        self._directory.remove()
 
     async def __aenter__(self) -> Self:
         try:
@@ -187,12 +191,12 @@ class AsyncBroker:
         return self._known(self._cluster_id)
 
     @property
-    def data_dir(self) -> Path:
+    def data_dir(self) -> DataPath:
         """The directory with the partitions' files; the first one of several."""
         return self._directory.path
 
     @staticmethod
-    def _known(value: Any) -> Any:
+    def _known(value: T) -> T:
         if not value:
             raise RuntimeError("the broker has not been started yet")
         return value

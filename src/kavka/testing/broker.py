@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kavka.testing.async_broker import NOTHING, AsyncBroker, BrokerFailed
 from kavka.testing.client import READ_WITHIN_S, Record
+from kavka.testing.places import DataPath
 from kavka.testing.thread import LoopThread
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ class Broker:
             thread.end()
             raise
         self._thread = thread
+        atexit.unregister(self._leave)
         atexit.register(self._leave)
         return self
 
@@ -83,8 +84,148 @@ class Broker:
         BrokerFailed when it had ended by itself. In a forked child nothing happens: the broker
         is the parent's.
         """
-        if self._thread is not None and not self._thread.is_alive:
-            return
-        
+        if self._thread is None:
+            self._broker.forget()
+        elif self._thread.is_alive:
+            self._end(self._broker.close())
+        atexit.unregister(self._leave)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except BrokerFailed as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # which is likely to be why
+
     def _leave(self) -> None:
-        """The process ends and the broker was not stopped: no job can be started any more."""
+        """The process ends and the broker was not stopped. No job can be begun any more."""
+        if self._thread is not None and self._thread.is_alive:
+            self.kill()
+        self._broker.forget()
+
+    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        thread = self._used(ending)
+        self._thread = None
+        try:
+            thread.call(ending)
+        finally:
+            thread.end()
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._used(coroutine).call(coroutine)
+
+    def _used(self, coroutine: Coroutine[Any, Any, Any]) -> LoopThread:
+        """The thread for a coroutine; RuntimeError when there is none to run it."""
+        if self._thread is not None and self._thread.is_alive:
+            return self._thread
+        coroutine.close()
+        raise RuntimeError(
+            "the broker does not run"
+            if self._thread is None
+            else "the broker's thread is not in this process: it was forked after the start"
+        )
+
+    # -- what it is -----------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._broker.is_running
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended by itself; the next `stop`, `kill` or `close` raises BrokerFailed
+        then, as does the end of a `with` block."""
+        return self._broker.has_failed
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for clients, of the first listener; stays the same over restarts."""
+        return self._broker.bootstrap_servers
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """`host:port` of each listener, by its name."""
+        return self._broker.addresses
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that this broker is; new with new data."""
+        return self._broker.cluster_id
+
+    @property
+    def data_dir(self) -> DataPath:
+        """The directory with the partitions' files; the first one of several."""
+        return self._broker.data_dir
+
+    # -- topics and records ---------------------------------------------------------------
+    # Asked for within the process, without a client. ApiError has Apache Kafka's code.
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, object] = NOTHING
+    ) -> None:
+        """Make a topic, with settings of its own if `configs` (`{"retention.ms": 1000}`) has any.
+        It can be used at once."""
+        self._call(self._broker.create_topic(name, partitions, configs))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; afterwards its name is free."""
+        self._call(self._broker.delete_topic(name))
+
+    def topics(self) -> list[str]:
+        """The names of all topics but Kafka's internal ones, sorted."""
+        return self._call(self._broker.topics())
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """By partition, the offset that the next record will get."""
+        return self._call(self._broker.end_offsets(topic))
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Write one record, with this moment's time if none is given; its offset."""
+        return self._call(
+            self._broker.produce(
+                topic,
+                value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+        )
+
+    def read(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        at_least: int = 0,
+        within_s: float = READ_WITHIN_S,
+    ) -> list[Record]:
+        """All records of a topic, or of one of its partitions, by partition and offset.
+
+        With `at_least` it waits until there are as many: TimeoutError when there are not
+        `within_s` seconds.
+        """
+        return self._call(self._broker.read(topic, partition, at_least=at_least, within_s=within_s))

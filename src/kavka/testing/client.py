@@ -174,9 +174,7 @@ class Client:
             found += await self._fetch(topic, positions, left_ms)
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
-    async def _fetch(
-        self, topic: str, positions: dict[int, int], max_wait_ms: int
-    ) -> list[Record]:
+    async def _fetch(self, topic: str, positions: dict[int, int], max_wait_ms: int) -> list[Record]:
         """Records from `positions` (offset by partition) on, as many as come at once, waiting
         for the first up to `max_wait_ms`; `positions` then tells where to go on."""
         make = library.message_class(fetch.API.request_name).FetchTopic

@@ -8,10 +8,13 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from kavka.seams import Listening
 from kavka.server.config import BrokerSettings, Listener
 from kavka.server.machine import socket_network
+
+DataPath: TypeAlias = Path
 
 
 class Directory:

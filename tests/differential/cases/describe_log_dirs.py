@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from differential.case import Cases, Function, Ground, Script, Topic, Values
-from differential.frames import add_frames
+from differential.case import Cases, Ground, Script, Topic, Values
+from differential.frames import Ordinary, add_frames
 from support.batches import Written, build
 
 CASES = Cases("DescribeLogDirs")
@@ -21,7 +21,7 @@ EMPTY = Topic("empty", partitions=2, shared=True)
 BOTH = (WRITTEN, EMPTY)
 
 
-def choice(**partitions: Sequence[int]) -> Function:
+def choice(**partitions: Sequence[int]) -> Ordinary:
     """Partitions of the shared topics, by label."""
 
     def asked(on: Ground) -> Values:

@@ -12,6 +12,9 @@ from support.batches import Written, build
 CASES = Cases("DescribeProducers")
 
 PRODUCER = 5_000_000
+TRIES_MAX = 5_000
+NOT_LEADER_OR_FOLLOWER = 6
+FRAMES = Topic("frames", partitions=2, shared=True)
 
 
 def by(producer: int, epoch: int, sequence: int, *times_ms: int) -> bytearray:
@@ -26,6 +29,24 @@ def remembered(*batches: bytearray) -> Topic:
 
 def asked(on: Ground, indexes: Sequence[int] = (0, 1)) -> Values:
     return {"topics": [{"name": on.topic, "partition_indexes": list(indexes)}]}
+
+
+def until_there(on: Ground) -> Script:
+    """Ask until the topic's logs are there: Apache Kafka makes them after it has told of them."""
+    everything = range(on.case.topics[0].partitions)
+    for _ in range(TRIES_MAX):
+        answer = yield on.ask(**asked(on, everything), compared=False)
+        partitions = answer["topics"][0]["partitions"]
+        if all(one["error_code"] != NOT_LEADER_OR_FOLLOWER for one in partitions):
+            break
+
+
+def asking(indexes: Sequence[int] = (0, 1)) -> Function:
+    def script(on: Ground) -> Script:
+        yield from until_there(on)
+        yield on.ask(**asked(on, indexes))
+
+    return script
 
 
 def named(*names: str | None) -> Function:
@@ -46,14 +67,10 @@ for name, batches in {
     "more batches than are remembered": tuple(by(0, 0, number, number) for number in range(8)),
     "compressed": (build([Written()] * 3, codec="gzip", producer=(PRODUCER, 0, 0)),),
 }.items():
-    CASES.add(name, asked, topics=[remembered(*batches)])
+    CASES.add(name, asking(), topics=[remembered(*batches)])
 
 for indexes in ([], [0, 0], [5], [-1], [1, 2**31 - 1, 0, -(2**31)]):
-
-    def asking(on: Ground, indexes: Sequence[int] = tuple(indexes)) -> Values:
-        return asked(on, indexes)
-
-    CASES.add(f"partitions {indexes}", asking)
+    CASES.add(f"partitions {indexes}", asking(indexes), topics=[FRAMES])
 
 CASES.add("no topics", lambda on: {"topics": []})
 CASES.add("null topics", lambda on: {"topics": None})
@@ -68,19 +85,22 @@ def null_partitions(on: Ground) -> Values:
 
 
 @CASES.case()
-def a_topic_that_is_not_there(on: Ground) -> Values:
+def a_topic_that_is_not_there(on: Ground) -> Script:
+    yield from until_there(on)
     names = (on.unused("nobody"), on.topic)
-    return {"topics": [{"name": name, "partition_indexes": [0, 1]} for name in names]}
+    yield on.ask(topics=[{"name": name, "partition_indexes": [0, 1]} for name in names])
 
 
-@CASES.case()
-def a_topic_twice(on: Ground) -> Values:
+@CASES.case(topics=[remembered()])
+def a_topic_twice(on: Ground) -> Script:
+    yield from until_there(on)
     topic = {"name": on.topic, "partition_indexes": [0]}
-    return {"topics": [topic, {**topic, "partition_indexes": [1]}]}
+    yield on.ask(topics=[topic, {**topic, "partition_indexes": [1]}])
 
 
 @CASES.case()
 def a_batch_that_was_refused(on: Ground) -> Script:
+    yield from until_there(on)
     for records in (by(0, 1, 0, 0), by(0, 0, 1, 1), by(0, 1, 9, 2), by(0, 1, 1, 3)):
         yield on.other("Produce", 8, compared=False, **_producing(on, records))
         yield on.ask(**asked(on))
@@ -92,4 +112,4 @@ def _producing(on: Ground, records: bytearray) -> dict[str, Any]:
     return {"acks": -1, "timeout_ms": 30_000, "topic_data": [topic]}
 
 
-add_frames(CASES, asked, topics=[Topic("frames", partitions=2, shared=True)])
+add_frames(CASES, asked, topics=[FRAMES])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
-from differential.frames import add_frames
+from differential.frames import Ordinary, add_frames
 
 CASES = Cases("DescribeTopicPartitions")
 
@@ -34,7 +34,7 @@ def at(on: Ground, label: str, partition: int) -> dict[str, Any]:
 
 def page(
     *labels: str, limit: int = DEFAULT_LIMIT, cursor: tuple[str, int] | None = None
-) -> Function:
+) -> Ordinary:
     """A page of these topics, or of all."""
 
     def asked(on: Ground) -> Values:

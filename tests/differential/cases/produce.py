@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -195,15 +196,17 @@ for label, name in {
 }.items():
     CASES.add(f"a topic's name: {label}", elsewhere(name), until=12, topics=[])
 
+
+def at_partition(index: int) -> Function:
+    def case(on: Ground) -> Values:
+        topic = of(on.topic, on.topic_id, (index, build()))
+        return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": [topic]}
+
+    return case
+
+
 for index in (1, -1, 2**31 - 1):
-    CASES.add(
-        f"partition {index}",
-        lambda on, index=index: {
-            "acks": -1,
-            "timeout_ms": TIMEOUT_MS,
-            "topic_data": [of(on.topic, on.topic_id, (index, build()))],
-        },
-    )
+    CASES.add(f"partition {index}", at_partition(index))
 
 
 @CASES.case(since=13)
@@ -214,8 +217,13 @@ def no_topic_id(on: Ground) -> Values:
 
 # -- batches that are refused, or mended ----------------------------------------------------
 
-CASES.add("null records", sending(None))
-CASES.add("null records and good ones", sending(None, build()), topics=[Topic(partitions=2)])
+CASES.add("null records", lambda on: asking_briefly(on), since=13)
+
+
+def asking_briefly(on: Ground) -> Script:
+    """Apache Kafka fails in a way that leaves the request without an answer."""
+    yield replace(on.ask(**producing(on, None)), within_s=1.0)
+
 
 for fault, (broken, _) in REFUSED.items():
     CASES.add(f"records: {fault}", kept(broken))
@@ -257,11 +265,11 @@ def record(body: bytes) -> bytes:
 
 GOOD = b"\0" + varint(0) + varint(0) + varint(-1) + varint(-1) + varint(0)
 INSIDE = {
-    "nothing inside": around(b"", count=1),
-    "garbage inside": around(b"\xff" * 40, count=1),
-    "zeros inside": around(bytes(40), count=1),
-    "fewer records inside": around(record(GOOD), count=2),
-    "more records inside": around(record(GOOD) * 3, count=1),
+    "nothing": around(b"", count=1),
+    "garbage": around(b"\xff" * 40, count=1),
+    "zeros": around(bytes(40), count=1),
+    "fewer records": around(record(GOOD), count=2),
+    "more records": around(record(GOOD) * 3, count=1),
     "bytes behind the records": around(record(GOOD) + b"\1\2\3", count=1),
     "a record past the end": around(varint(90) + GOOD, count=1),
     "a key past the end": around(
@@ -270,7 +278,7 @@ INSIDE = {
     "a header without a name": around(
         record(b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(1) + varint(-1) * 2), count=1
     ),
-    "the wrong offset inside": around(
+    "the wrong offset": around(
         record(b"\0" + varint(0) + varint(7) + varint(-1) * 2 + varint(0)), count=1
     ),
     "gzip that is none": around(b"\x1f\x8bnot gzip at all", count=1, attributes=1),
@@ -279,10 +287,10 @@ INSIDE = {
     "gzip of the wrong count": patch(build(codec="gzip"), record_count=2, last_offset_delta=1),
 }
 for label, odd in INSIDE.items():
-    CASES.add(f"records: {label}", kept(odd))
+    CASES.add(f"inside: {label}", kept(odd))
 
 ZSTD_THAT_IS_NONE = around(b"not zstd at all", count=1, attributes=4)
-CASES.add("records: zstd that is none", kept(ZSTD_THAT_IS_NONE))
+CASES.add("inside: zstd that is none", kept(ZSTD_THAT_IS_NONE))
 
 # -- limits of a topic ----------------------------------------------------------------------
 
@@ -400,3 +408,21 @@ def two_batches_of_a_producer_in_one_request(on: Ground) -> Script:
 
 IN_TRANSACTION = build(producer=(PRODUCER, 0, 0), transactional=True)
 CASES.add("a plain batch with a transactional id", sending(build(), transactional_id="tx"))
+CASES.add("a transactional batch without an id", kept(IN_TRANSACTION))
+CASES.add(
+    "a transactional batch beside a plain one",
+    sending(build(), IN_TRANSACTION),
+    topics=[Topic(partitions=2)],
+)
+CASES.add("a transactional batch, acks 0", lambda on: unanswered(on, IN_TRANSACTION))
+CASES.add("an unreadable batch, acks 0", lambda on: unanswered(on, REFUSED["magic 3"][0]))
+CASES.add(
+    "an unreadable batch beside good ones",
+    sending(build(), REFUSED["magic 3"][0], build()),
+    topics=[Topic(partitions=3)],
+)
+
+
+def unanswered(on: Ground, records: bytearray) -> Script:
+    yield on.ask(**producing(on, records, acks=0), silent=True)
+    yield reading(on)

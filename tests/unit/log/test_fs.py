@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.fs import FileSystem, OsFs
+from kavka.log.fs import FileSystem, OsFs, OsLock
 from kavka.log.memfs import MemFs
 
 
@@ -116,6 +116,25 @@ def test_a_lock_keeps_a_second_one_out_until_it_is_released(place: Place) -> Non
         fs.lock(f"{directory}/.lock")
     held.release()
     fs.lock(f"{directory}/.lock").release()
+
+
+def test_a_released_lock_is_not_left_to_a_forked_child(tmp_path: Path) -> None:
+    held = OsFs().lock(f"{tmp_path}/.lock")
+    assert isinstance(held, OsLock)
+    child = os.dup(held._fd)  # what a fork does with each descriptor
+    held.release()
+    OsFs().lock(f"{tmp_path}/.lock").release()
+    os.close(child)
+
+
+def test_a_forked_child_that_forgets_the_lock_leaves_it_to_its_parent(tmp_path: Path) -> None:
+    held = OsFs().lock(f"{tmp_path}/.lock")
+    assert isinstance(held, OsLock)
+    copy = OsLock(os.dup(held._fd))
+    del copy
+    with pytest.raises(BlockingIOError):
+        OsFs().lock(f"{tmp_path}/.lock")
+    held.release()
 
 
 LOCK_IT = """

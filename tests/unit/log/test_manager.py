@@ -350,6 +350,18 @@ def test_an_orderly_stop(broker: Broker, fs: MemFs) -> None:
     assert broker.log().end_offset == 5, "the marker of an earlier stop does not come back"
 
 
+def test_an_abandoned_directory_is_as_after_sigkill(broker: Broker, fs: MemFs) -> None:
+    log = broker.logs.create("t", 0, TOPIC_ID, broker.settings)
+    logs.fill(log, 3)
+    before = fs.list_dir("/data")
+    broker.logs.abandon()
+    assert len(broker.logs) == 0
+    assert fs.list_dir("/data") == before
+    assert ".kafka_cleanshutdown" not in before
+    start(fs, "/data")  # the lock is free
+    broker.logs.abandon()  # nothing to do
+
+
 def test_a_stop_that_fails_leaves_no_marker(
     broker: Broker, fs: MemFs, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from kavka.server.config import BrokerSettings
 from kavka.server.connection import (
     FRAMES_PER_TURN_MAX,
     UNANSWERED_MAX,
     Connection,
-    Connections,
 )
+from kavka.server.connections import Connections, Gate
 from kavka.server.context import BadRequest, Peer, RequestContext
 from kavka.server.dispatch import Call
+from kavka.server.live_settings import LiveSettings
 from kavka.wire.frame import ARENA_BYTES, ArenaPool
 from support.virtual import VirtualClock, VirtualTasks, settle
 
@@ -64,6 +66,10 @@ class Script:
     """A dispatcher: a frame's first byte says what becomes of it, the rest is its name."""
 
     name = "Script"
+
+    @staticmethod
+    def now_s() -> float:
+        return 0.0
 
     def __init__(self) -> None:
         self.calls: list[bytes] = []
@@ -119,10 +125,12 @@ class Scene:
         self.script = Script()
         dispatcher: Any = self.script
         self.arenas = ArenaPool()
-        self.connections = Connections()
+        live = LiveSettings(BrokerSettings.load(environ={}))
+        self.connections = Connections(live, clock=self.clock, tasks=self.tasks)
         self.transport = Transport()
+        gate: Any = Gate("PLAINTEXT", None)  # type: ignore[arg-type]
         self.connection = Connection(
-            "PLAINTEXT", dispatcher, self.tasks, self.arenas, self.connections, 10_000
+            gate, "10.0.0.1", dispatcher, self.tasks, self.arenas, self.connections, 10_000
         )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)

@@ -314,13 +314,96 @@ async def test_a_kill_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
             assert (await broker.produce(one(b"1"), name, 2)).error_code == Code.NONE
 
 
+def all_files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
+    """The files of a directory and those below it, by path."""
+    found = {}
+    for name in broker.fs.list_dir(directory):
+        path = f"{directory}/{name}"
+        if broker.fs.is_dir(path):
+            found |= all_files(broker, path)
+        else:
+            found[path] = broker.fs.read_bytes(path)
+    return found
+
+
+@scenario(topics={"t": 2})
+async def test_an_abrupt_end_writes_nothing_and_lets_go_of_everything(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.produce(one(b"1"))
+    waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 1}, max_wait_ms=60_000))
+    await settle()
+    before = all_files(broker)
+    await broker.end_abruptly()
+    assert all_files(broker) == before
+    assert CLEAN not in before
+    await broker.client.closed()
+    assert waiting.exception() is not None, "nobody is answered any more"
+    assert not broker.network.ports
+    caplog.set_level("INFO")
+    await broker.revive()  # on the same file system: its lock is free
+    assert "recovering 2 logs in /data after an unclean stop" in caplog.text
+    assert await values(broker) == [b"1"]
+
+
+@scenario(topics={"t": 1})
+async def test_an_abrupt_end_loses_nothing_and_doubles_nothing(broker: MemoryBroker) -> None:
+    producer = await broker.ask("InitProducerId", 4, transactional_id=None)
+    ids = (producer.producer_id, producer.producer_epoch)
+
+    def numbered(number: int) -> bytearray:
+        return build([Written(value=b"%d" % number)], producer=(*ids, number))
+
+    for number in range(30):
+        answer = await broker.produce(numbered(number))
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, number)
+        if number % 10 == 7:
+            await broker.end_abruptly()
+            await broker.revive()
+            again = await broker.produce(numbered(number))
+            assert (again.error_code, again.base_offset) == (Code.NONE, number)
+    assert await values(broker) == [b"%d" % number for number in range(30)]
+
+
+@scenario()
+async def test_an_abrupt_end_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
+    for turns in range(0, 60, 4):
+        name = f"t{turns}"
+        topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
+        broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
+        await settle(turns)
+        before = all_files(broker)
+        await broker.end_abruptly()
+        assert all_files(broker) == before
+        await broker.revive()
+        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (found,) = (await broker.ask("Metadata", 9, **asked)).topics
+        assert (found.error_code, len(found.partitions)) in (
+            (Code.NONE, 3),
+            (Code.UNKNOWN_TOPIC_OR_PARTITION, 0),
+        )
+
+
+@scenario()
+async def test_who_connects_at_the_end_is_hung_up_on(broker: MemoryBroker) -> None:
+    late = broker.connect()
+    broker.instance.kill()
+    await late.closed()
+    await broker.tasks.die()
+    broker.instance.release()
+    await broker.revive()
+
+
 async def end_somehow(broker: MemoryBroker, chance: random.Random) -> bool:
     """One of the ways to end, and a start; whether the power was cut."""
-    way = chance.choice(["stop", "kill", "power cut", "torn power cut"])
+    way = chance.choice(["stop", "kill", "abrupt end", "power cut", "torn power cut"])
     if way == "stop":
         await broker.restart()
     elif way == "kill":
         await broker.kill()
+    elif way == "abrupt end":
+        await broker.end_abruptly()
+        await broker.revive()
     else:  # the torn one leaves some of what was not flushed, whole or in part
         await broker.crash(chance if way.startswith("torn") else None)
     return way.endswith("power cut")

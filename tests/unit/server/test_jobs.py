@@ -64,3 +64,32 @@ def test_close_drops_nothing() -> None:
         await asyncio.gather(*running)
 
     asyncio.run(main())
+
+
+def test_close_can_drop_what_has_not_begun() -> None:
+    async def main() -> None:
+        jobs = ThreadJobs(asyncio.get_running_loop())
+        may_end, begun = threading.Event(), threading.Semaphore(0)
+        done: list[int] = []
+
+        def work(number: int) -> None:
+            begun.release()
+            may_end.wait(30)
+            done.append(number)
+
+        running = [asyncio.ensure_future(jobs.run(work, n)) for n in range(THREADS_MAX + 3)]
+        for _ in range(THREADS_MAX):
+            assert begun.acquire(timeout=30)
+        running[0].cancel()  # nobody waits for it any more, but it goes on
+        closing = asyncio.ensure_future(jobs.close(drop_waiting=True))
+        await asyncio.sleep(0)
+        assert not closing.done(), "the loop goes on meanwhile"
+        may_end.set()
+        await closing
+        assert sorted(done) == list(range(THREADS_MAX))
+        await asyncio.wait(running)
+        assert all(one.cancelled() for one in running[THREADS_MAX:])
+        names = [thread.name for thread in threading.enumerate()]
+        assert not [name for name in names if name.startswith("kavka-job")]
+
+    asyncio.run(main())

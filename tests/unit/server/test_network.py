@@ -51,7 +51,7 @@ def test_a_bound_address_accepts_when_it_is_told_to(host: str) -> None:
         assert bound.port > 0, "the kernel's choice"
         with pytest.raises(ConnectionRefusedError):
             await greeting(HOST, bound.port)
-        await bound.accept(Greeter)
+        await bound.accept(lambda _: Greeter())
         assert await greeting(HOST, bound.port) == b"hello"
         bound.close()
         with pytest.raises(ConnectionRefusedError):
@@ -63,7 +63,7 @@ def test_a_bound_address_accepts_when_it_is_told_to(host: str) -> None:
 def test_a_taken_port_is_refused() -> None:
     async def story(network: SocketNetwork) -> None:
         first = await network.bind(HOST, 0)
-        await first.accept(Greeter)
+        await first.accept(lambda _: Greeter())
         with pytest.raises(OSError):
             await network.bind(HOST, first.port)
         first.close()
@@ -77,6 +77,21 @@ def test_what_was_never_let_in_can_be_closed() -> None:
         bound = await network.bind(HOST, 0)
         bound.close()
         (await network.bind(HOST, bound.port)).close()
+
+    run(story)
+
+
+def test_a_closed_port_is_free_whatever_a_forked_child_has_open() -> None:
+    async def story(network: SocketNetwork) -> None:
+        bound = await network.bind(HOST, 0)
+        await bound.accept(lambda _: Greeter())
+        child = bound._socket.dup()  # what a fork does with each descriptor
+        bound.close()
+        again = await network.bind(HOST, bound.port)
+        await again.accept(lambda _: Greeter())
+        assert await greeting(HOST, bound.port) == b"hello"
+        again.close()
+        child.close()
 
     run(story)
 
@@ -120,7 +135,7 @@ def test_accepted_sockets_have_the_options() -> None:
     async def story(network: SocketNetwork) -> None:
         Options.seen.clear()
         bound = await network.bind(HOST, 0)
-        await bound.accept(Options)
+        await bound.accept(lambda _: Options())
         assert await greeting(HOST, bound.port) == b""
         bound.close()
 

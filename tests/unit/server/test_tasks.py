@@ -86,3 +86,31 @@ def test_callbacks_and_timers() -> None:
         assert called == ["soon"]
 
     run(story)
+
+
+def test_kill_ends_all_that_runs_and_lets_nothing_begin() -> None:
+    async def story(tasks: LoopTasks) -> None:
+        said: list[str] = []
+
+        async def begin_another() -> None:
+            try:
+                await tasks.future()
+            finally:
+                tasks.spawn(note("never"), name="late")
+
+        async def note(text: str) -> None:
+            said.append(text)
+
+        waiting = tasks.spawn(begin_another(), name="waiting")
+        fresh = tasks.spawn(note("not begun"), name="fresh")
+        await tasks.sleep(0)
+        assert said == ["not begun"]
+        await tasks.kill()
+        assert waiting.cancelled() and fresh.done()
+        late = tasks.spawn(note("never"), name="later still")
+        await asyncio.wait([late])
+        assert late.cancelled()
+        assert said == ["not begun"]
+        await tasks.kill()
+
+    run(story)

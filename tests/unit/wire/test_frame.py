@@ -194,6 +194,21 @@ def test_a_size_that_cannot_be_is_refused(size: int) -> None:
         list(feed(framer, struct.pack(">i", size)))
 
 
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (bytes.fromhex("16030100c8010000c40303"), "a TLS handshake"),  # RFC 8446, 5.1
+        (b"GET / HTTP/1.1\r\n", "an HTTP request"),
+        (b"POST /v1 HTTP/1.1\r\n", "an HTTP request"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "an HTTP request"),  # RFC 9113, 3.4
+        (b"SSH-2.0-OpenSSH_9.6\r\n", r"socket\.request\.max\.bytes is 104857600"),
+    ],
+)
+def test_what_speaks_another_protocol_is_told_apart(first: bytes, said: str) -> None:
+    with pytest.raises(FrameError, match=said):
+        list(feed(Framer(ArenaPool(), LIMIT_BYTES), first))
+
+
 def test_a_frame_of_the_greatest_size_passes() -> None:
     for limit in (1000, ARENA_BYTES - 4, ARENA_BYTES - ROOM_BYTES_MIN, ARENA_BYTES):
         framer = Framer(ArenaPool(), limit)

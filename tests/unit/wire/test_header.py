@@ -84,10 +84,9 @@ def test_a_short_frame_is_refused() -> None:
     assert skip_tags(memoryview(whole), 14) == len(whole)
 
 
-def test_a_client_id_that_is_no_text_is_refused() -> None:
+def test_a_client_id_that_is_no_text_reads_as_replacement_characters() -> None:
     frame = memoryview(struct.pack(">hhih", 3, 9, 1, 2) + b"\xff\xfe")
-    with pytest.raises(UnicodeDecodeError):
-        read_client_id(frame, 2)
+    assert read_client_id(frame, 2) == ("\ufffd\ufffd", len(frame))
 
 
 def test_an_endless_tag_is_refused() -> None:

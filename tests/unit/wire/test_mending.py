@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire.apis import delete_topics, fetch, metadata, produce
+from kavka.wire.apis import delete_topics, fetch, metadata, offset_for_leader_epoch, produce
 from support import messages, stock_codec
 
 VARINT_BYTES_MAX = 5
@@ -253,7 +253,7 @@ def test_known_tags_are_read() -> None:
 def test_the_size_of_a_known_tag_is_held_to() -> None:
     lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), told_bytes=1))
     assert stock(fetch, 15, lies).cluster_id == "me"
-    with pytest.raises(ValueError, match="underrun"):
+    with pytest.raises(ValueError, match="past the end"):
         mended(fetch, 15, lies)
 
 
@@ -273,8 +273,83 @@ def test_unknown_tags_in_a_tagged_struct_are_skipped() -> None:
 
 
 def test_an_endless_tagged_section_is_refused() -> None:
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="more than 100000 items"):
         mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x0f" + b"\x09\x00" * 10))
+
+
+def test_known_tags_are_held_to_the_schema() -> None:
+    cut = fetch_15(tags((CLUSTER_ID, b"\x7fme")))
+    with pytest.raises(ValueError, match="past the end"):
+        mended(fetch, 15, cut)
+    assert mended(fetch, 15, fetch_15(tags((CLUSTER_ID, b"\0")))).cluster_id is None
+
+
+# -- how many there may be ------------------------------------------------------------------
+
+ITEMS_MAX = 100_000
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def deletion(names: int) -> memoryview:
+    """DeleteTopics 4 of so many empty names."""
+    return memoryview(uvarint(names + 1) + b"\x01" * names + bytes(4) + b"\0")
+
+
+def test_a_request_of_the_most_items_is_read_and_one_more_is_refused() -> None:
+    assert len(mended(delete_topics, 4, deletion(ITEMS_MAX)).topic_names) == ITEMS_MAX
+    assert len(stock(delete_topics, 4, deletion(ITEMS_MAX + 1)).topic_names) == ITEMS_MAX + 1
+    with pytest.raises(ValueError, match="more than 100000 items"):
+        mended(delete_topics, 4, deletion(ITEMS_MAX + 1))
+
+
+def test_items_of_all_levels_are_counted_together() -> None:
+    def body(partitions: int) -> memoryview:
+        topic = b"\0\x01t" + struct.pack(">i", partitions) + bytes(8 * partitions)
+        return memoryview(struct.pack(">ii", -1, 2) + topic * 2)
+
+    def offsets_for(partitions: int) -> Any:
+        return mended(offset_for_leader_epoch, 0, body(partitions)[4:])
+
+    half = ITEMS_MAX // 2 - 1  # and a topic
+    assert [len(topic.partitions) for topic in offsets_for(half).topics] == [half, half]
+    with pytest.raises(ValueError, match="more than 100000 items"):
+        offsets_for(half + 1)
+
+
+def test_unknown_tags_are_counted() -> None:
+    def body(count: int) -> memoryview:
+        return fetch_15(uvarint(count) + b"\x63\0" * count)
+
+    mended(fetch, 15, body(ITEMS_MAX))
+    with pytest.raises(ValueError, match="more than 100000 items"):
+        mended(fetch, 15, body(ITEMS_MAX + 1))
+
+
+def test_an_array_needs_room_for_the_least_that_its_items_take() -> None:
+    partitions = 50
+    one = b"\0\x01t" + struct.pack(">i", partitions)
+    body = memoryview(struct.pack(">i", 1) + one + bytes(8 * partitions))
+    assert len(mended(offset_for_leader_epoch, 0, body).topics[0].partitions) == partitions
+    looked_at = Counted(bytes(body[:-1]))
+    with pytest.raises(ValueError, match="partitions is longer than the request"):
+        mended(offset_for_leader_epoch, 0, looked_at)
+
+
+# -- text -----------------------------------------------------------------------------------
+
+
+def test_what_is_not_utf_8_reads_as_replacement_characters() -> None:
+    body = memoryview(struct.pack(">ih", 1, 3) + b"a\xff\xfe")
+    with pytest.raises(UnicodeDecodeError):
+        stock(metadata, 1, body)
+    assert mended(metadata, 1, body).topics[0].name == "a\ufffd\ufffd"
 
 
 # -- records --------------------------------------------------------------------------------

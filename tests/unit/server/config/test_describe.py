@@ -66,12 +66,21 @@ def fields(resource: str, entry: Entry) -> Fields:
     ]
 
 
+def as_kafka_s(entry: Entry) -> Entry:
+    """Listeners are opened and closed while Kafka runs; Kavka refuses to, and says so."""
+    if entry.name not in ("listeners", "listener.security.protocol.map"):
+        return entry
+    assert entry.read_only
+    return dataclasses.replace(entry, read_only=False)
+
+
 def all_fields(start: BrokerSettings, dynamic: Dynamic) -> list[Fields]:
     settings = dataclasses.replace(start, dynamic=dynamic)
     resources: list[tuple[str, Iterable[Entry]]] = [
         (f"TOPIC:{topic}", topic_entries(settings, configs)) for topic, configs in TOPICS.items()
     ]
-    resources.append(("BROKER:1", broker_entries(settings)))
+    of_kafka = [one for one in broker_entries(settings) if not one.name.startswith("kavka.")]
+    resources.append(("BROKER:1", [as_kafka_s(one) for one in of_kafka]))
     resources.append(("BROKER:", broker_default_entries(settings)))
     return [fields(resource, entry) for resource, entries in resources for entry in entries]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,9 +63,17 @@ def test_defaults() -> None:
     assert settings.warnings == ()
 
 
+PARSED_FURTHER = {
+    "kavka_http_listener",
+    "max_connections_per_ip_overrides",
+    "queued_max_request_bytes",
+}
+"""Texts with a form of their own."""
+
+
 def test_each_field_has_one_row() -> None:
     named = sorted(row.field for row in broker_rows() if row.field)
-    own = {"topic_defaults", "given", "warnings"}
+    own = {"dynamic", "given", "listener_limits", "topic_defaults", "warnings"}
     assert named == sorted({field.name for field in dataclasses.fields(BrokerSettings)} - own)
 
 
@@ -75,8 +84,8 @@ def test_each_field_is_read_somewhere() -> None:
     code = "".join(
         path.read_text("utf-8") for path in server.rglob("*.py") if own not in path.parents
     )
-    unread = [row.name for row in BROKER.values() if f"settings.{row.field}" not in code]
-    assert unread == []
+    read = set(re.findall(r"\b(?:settings|now|old|new)\.([a-z_]+)", code))
+    assert [row.name for row in BROKER.values() if row.field and row.field not in read] == []
 
 
 def test_rows_with_a_field_are_at_hand_at_start_up() -> None:
@@ -88,6 +97,8 @@ def test_every_plain_field_takes_its_row_s_value() -> None:
     plain = [row for row in BROKER.values() if row.field and row.type in texts]
     assert len(plain) > 12
     for row in plain:
+        if row.field in PARSED_FURTHER:
+            continue
         text = texts[row.type]
         value = getattr(load(f"{row.name}={text}"), row.field)
         assert value in (row.parse(text), text.upper()), row.name
@@ -145,7 +156,7 @@ def test_a_setting_at_its_default_says_nothing(given: str) -> None:
         ("log.cleanup.policy=compact", "log.cleanup.policy (topics are not compacted yet"),
         ("num.io.threads=1", "num.io.threads (Kavka runs on one event loop"),
         ("my.own=1", "my.own (not a setting of Apache Kafka 4.3 or of Kavka)"),
-        ("listener.name.in.max.connections=5", "listener.name.in.max.connections (connections"),
+        ("listener.name.in.max.connections=5", "listener.name.in.max.connections (no listener"),
         ("listener.name.in.num.partitions=5", "(a setting for one listener is not honoured yet)"),
     ],
 )

@@ -38,7 +38,7 @@ def test_topics_are_refused_in_kafka_s_words(
 
 @pytest.mark.parametrize(
     ("key", "text"),
-    [("message.timestamp.type", "LogAppendTime"), ("remote.storage.enable", "true")],
+    [("message.timestamp.type", "LogAppendTime")],
 )
 def test_what_would_be_silently_wrong_is_refused(key: str, text: str) -> None:
     code, message = answer({key: text})

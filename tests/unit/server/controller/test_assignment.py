@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.controller.assignment import assign_replicas
+from kavka.server.controller.assignment import Existing, assign_replicas
 
 
 class Zeros(Random):
@@ -71,3 +72,39 @@ def test_chance_decides_where_it_begins() -> None:
     assert firsts == {(broker,) for broker in range(5)}
     again = [assign_replicas(dict.fromkeys(range(5)), 9, 3, Random(7)) for _ in range(2)]
     assert again[0] == again[1]
+
+
+def test_more_partitions_go_on_where_the_topic_began() -> None:
+    """With the leaders in the order in which all partitions at once would have had them."""
+    whole = assign_replicas(dict.fromkeys(range(5)), 12, 3, Zeros())
+    part = assign_replicas(dict.fromkeys(range(5)), 4, 3, Zeros(), Existing(8, 0))
+    assert list(part) == [8, 9, 10, 11]
+    assert [part[index][0] for index in part] == [whole[index][0] for index in part]
+
+
+@pytest.mark.parametrize(
+    ("first", "leaders"),
+    [(1, [1, 5, 9]), (5, [5, 9, 1]), (4, [5, 9, 1]), (9, [9, 1, 5]), (10, [1, 5, 9])],
+)
+def test_the_round_begins_at_the_first_replica_of_partition_0(
+    first: int, leaders: list[int]
+) -> None:
+    """`first` may have gone meanwhile: then at the next higher one."""
+    assigned = assign_replicas(dict.fromkeys([1, 5, 9]), 3, 1, Zeros(), Existing(3, first))
+    assert [assigned[index] for index in (3, 4, 5)] == [(leader,) for leader in leaders]
+
+
+@given(st.data())
+def test_added_replicas_are_distinct_and_need_no_chance(data: st.DataObject) -> None:
+    brokers = sorted(data.draw(st.sets(st.integers(0, 50), min_size=1, max_size=8)))
+    factor = data.draw(st.integers(1, len(brokers)))
+    existing = Existing(data.draw(st.integers(1, 30)), data.draw(st.integers(0, 50)))
+    drawn = [
+        assign_replicas(dict.fromkeys(brokers), 7, factor, Random(seed), existing)
+        for seed in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert list(drawn[0]) == list(range(existing.partitions, existing.partitions + 7))
+    for replicas in drawn[0].values():
+        assert len(set(replicas)) == len(replicas) == factor
+        assert set(replicas) <= set(brokers)

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.controller.election import first_state, next_state
+from kavka.server.controller.election import (
+    first_state,
+    next_state,
+    preferred_state,
+    unclean_state,
+)
 from kavka.server.coordination.paths import PartitionState
+from kavka.wire.errors import ApiError, ErrorCode
 
 NO_LEADER = -1
 
@@ -78,3 +84,61 @@ def test_any_election_is_clean(
             assert after is not None, "a restarted leader gets a new epoch"
     written_after_all = next_state(state, live=live, away_since=[], controller_epoch=2)
     assert written_after_all is None, "nothing is left to do once it is written"
+
+
+# -- elections that somebody asks for -------------------------------------------------------
+
+
+def test_the_preferred_replica_takes_over_and_the_isr_stays() -> None:
+    before = PartitionState(2, 5, (1, 2, 3), 1, leader_recovery_state=1)
+    after = preferred_state(before, replicas=(1, 2, 3), live=[1, 2], controller_epoch=4)
+    assert after == PartitionState(1, 6, (1, 2, 3), 4, leader_recovery_state=1)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "live", "code"),
+    [
+        pytest.param(1, (1, 2), [1, 2], ErrorCode.ELECTION_NOT_NEEDED, id="it leads"),
+        pytest.param(1, (1, 2), [2], ErrorCode.ELECTION_NOT_NEEDED, id="and is about to go"),
+        pytest.param(2, (1, 2), [2], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, id="dead"),
+        pytest.param(2, (2,), [1, 2], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, id="not in sync"),
+        pytest.param(NO_LEADER, (2,), [1], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, id="unclean"),
+    ],
+)
+def test_no_preferred_leader(
+    leader: int, isr: tuple[int, ...], live: list[int], code: ErrorCode
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        preferred_state(
+            PartitionState(leader, 5, isr, 1), replicas=(1, 2), live=live, controller_epoch=1
+        )
+    assert refusal.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "leader", "after_isr", "recovery"),
+    [
+        pytest.param((3,), [2, 1], 2, (2,), 1, id="the preferred of those alive, recovering"),
+        pytest.param((1, 3), [2, 1], 1, (1,), 0, id="one that is in sync, if there is one"),
+    ],
+)
+def test_any_replica_leads_where_none_does(
+    isr: tuple[int, ...], live: list[int], leader: int, after_isr: tuple[int, ...], recovery: int
+) -> None:
+    before = PartitionState(NO_LEADER, 5, isr, 1)
+    after = unclean_state(before, live=live, controller_epoch=4)
+    assert after == PartitionState(leader, 6, after_isr, 4, leader_recovery_state=recovery)
+
+
+def test_no_unclean_leader() -> None:
+    for state, live, code in (
+        (PartitionState(1, 5, (1,), 1), [1, 2], ErrorCode.ELECTION_NOT_NEEDED),
+        (PartitionState(NO_LEADER, 5, (1,), 1), [], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+        (None, [1], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ):
+        with pytest.raises(ApiError) as refusal:
+            unclean_state(state, live=live, controller_epoch=1)
+        assert refusal.value.code is code
+    with pytest.raises(ApiError) as refusal:
+        preferred_state(None, replicas=(1,), live=[1], controller_epoch=1)
+    assert refusal.value.code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

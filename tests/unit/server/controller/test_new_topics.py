@@ -76,7 +76,26 @@ def test_defaults_fill_in() -> None:
 
 
 def test_an_assignment_is_taken_as_it_is() -> None:
-    assert plan(NewTopic("t", assignments={1: (2, 1), 0: (1, 2)})) == {0: (1, 2), 1: (2, 1)}
+    assigned = [(1, (2, 1)), (0, (1, 2))]
+    assert plan(NewTopic("t", assignments=assigned)) == {0: (1, 2), 1: (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("assigned", "wrong"),
+    [
+        ([(0, (1,)), (0, (9,))], "Found multiple manual partition assignments for partition 0"),
+        ([(0, (9,)), (0, (1,))], "broker 9, but no such broker"),
+        ([(0, (2,)), (1, (1, 2))], "a partition with 2 replica(s), but"),
+        ([(-1, (1,))], "consecutive 0-based"),
+    ],
+)
+def test_the_first_that_is_wrong_with_an_assignment_is_told(
+    assigned: list[tuple[int, tuple[int, ...]]], wrong: str
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        plan(NewTopic("t", assignments=assigned))
+    assert refusal.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert wrong in (refusal.value.message or "")
 
 
 def test_the_default_replication_factor_may_be_too_much() -> None:
@@ -90,7 +109,7 @@ def test_the_partitions_of_one_request_are_bounded() -> None:
     half = PARTITIONS_PER_REQUEST_MAX // 2
     check_total([NewTopic("a", half), NewTopic("b", half)], DEFAULTS)
     check_total([NewTopic("a", half), NewTopic("b", -half)], DEFAULTS)
-    one_more = {half: (1,)} | {index: (1,) for index in range(half)}
+    one_more = [(index, (1,)) for index in range(half + 1)]
     for too_much in (NewTopic("b", half + 1), NewTopic("b", assignments=one_more)):
         with pytest.raises(ApiError) as refusal:
             check_total([NewTopic("a", half), too_much], DEFAULTS)

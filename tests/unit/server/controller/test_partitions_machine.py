@@ -1,4 +1,5 @@
-"""The controller's machine in a world of chance: brokers come and go, topics too, writes race.
+"""The controller's machine in a world of chance: brokers come and go, topics too and become
+bigger, somebody asks for elections, writes race.
 
 The world does what a runner and real brokers do, one step at a time, so that every order of
 events can come up. Invariants hold after each step; when the dust has settled, what brokers
@@ -63,14 +64,23 @@ class World:
             {id_: LiveBroker(id_, epoch, INFO) for id_, epoch in sorted(self.registered.items())}
         )
 
+    unclean: dict[TopicPartition, int] = field(default_factory=dict)
+    """The newest epoch for which somebody asked for a leader at any cost."""
+
     def found(self, name: str) -> list[Event]:
         topic_id, partitions = self.topics[name]
-        found = tuple(
-            FoundPartition(where, replicas, (), (), self.states.get(where))
-            for index, replicas in partitions.items()
-            for where in [TopicPartition(name, index)]
+        found = self.partitions_found(name, list(partitions))
+        return [events.TopicsFound({name: topic_id}), found]
+
+    def partitions_found(self, name: str, indexes: list[int]) -> events.PartitionsFound:
+        _, partitions = self.topics[name]
+        return events.PartitionsFound(
+            tuple(
+                FoundPartition(where, partitions[index], (), (), self.states.get(where))
+                for index in indexes
+                for where in [TopicPartition(name, index)]
+            )
         )
-        return [events.TopicsFound({name: topic_id}), events.PartitionsFound(found)]
 
 
 class ControllerMachine(RuleBasedStateMachine):
@@ -117,6 +127,60 @@ class ControllerMachine(RuleBasedStateMachine):
         self.world.topics[name] = uuid.UUID(int=self.made), assignment
         self.world.coming.extend(self.world.found(name))
 
+    @rule(
+        name=TOPICS,
+        replicas=st.lists(
+            st.lists(BROKERS, min_size=1, max_size=3, unique=True), min_size=1, max_size=2
+        ),
+        again=st.booleans(),
+    )
+    def add_partitions(self, name: str, replicas: list[list[int]], again: bool) -> None:
+        """The topic's node is written, whatever is going on, and the watch on it tells."""
+        if name not in self.world.topics:
+            return
+        _, partitions = self.world.topics[name]
+        there = list(partitions)
+        partitions.update(enumerate(map(tuple, replicas), start=len(there)))
+        new = [index for index in partitions if again or index not in there]
+        self.world.coming.append(self.world.partitions_found(name, new))
+
+    @rule(name=TOPICS, index=st.integers(0, 3), unclean=st.booleans())
+    def elect(self, name: str, index: int, unclean: bool) -> None:
+        self.elect_one(TopicPartition(name, index), unclean)
+
+    @rule()
+    def lose_the_isr_and_elect(self) -> None:
+        """All in-sync replicas of a partition go for good, and somebody wants it back."""
+        for where in list(self.machine.cluster.all_partitions()):
+            stored = self.world.states.get(where)
+            if stored is None or where.topic in self.world.marked:
+                continue
+            replicas = self.world.topics[where.topic][1][where.partition]
+            if CONTROLLER in stored.state.isr or set(replicas) <= set(stored.state.isr):
+                continue
+            for broker in stored.state.isr:
+                self.lose_broker(broker)
+            self.settle()
+            self.elect_one(where, unclean=True)
+            return
+
+    def elect_one(self, where: TopicPartition, unclean: bool) -> None:
+        partition = self.machine.cluster.partition(where)
+        commands = self.machine.handle(events.Elect((where,), unclean))
+        (elected,) = (one for one in commands if isinstance(one, events.Elected))
+        result = elected.results[where]
+        writes = [one for one in commands if isinstance(one, events.WriteStates)]
+        if not isinstance(result, int):
+            assert writes == [] and len(commands) == 1
+            return
+        assert partition is not None and partition.state is not None
+        assert result != partition.state.leader and result in self.machine.cluster.brokers
+        assert unclean or result == partition.replicas[0]
+        if unclean:
+            assert partition.state.leader == -1
+            self.world.unclean[where] = partition.state.leader_epoch + 1
+        self.world.writing.extend(one.writes for one in writes)
+
     @rule(name=TOPICS)
     def mark_topic(self, name: str) -> None:
         if name in self.world.topics:
@@ -153,7 +217,7 @@ class ControllerMachine(RuleBasedStateMachine):
                         self.world.sent[command.broker_id].append(command.request)
                 case events.RemoveTopic():
                     self.remove_topic(command.name)
-                case events.ForgetMarks() | events.Report():
+                case events.ForgetMarks() | events.Report() | events.Elected():
                     pass
 
     def remove_topic(self, name: str) -> None:
@@ -180,7 +244,10 @@ class ControllerMachine(RuleBasedStateMachine):
             assert state.leader_epoch > self.world.epochs.get(key, -1), "epochs only rise"
             self.world.epochs[key] = state.leader_epoch
             if before is not None and state.leader != -1:
-                assert state.leader in before.state.isr, "elections are clean"
+                asked_for = self.world.unclean.get(where) == state.leader_epoch
+                assert asked_for or state.leader in before.state.isr, "elections are clean"
+                lost = state.leader not in before.state.isr
+                assert state.leader_recovery_state or not lost, "the leader must recover"
             written[where] = StoredState(state, version + 1, self.world.zxid)
         self.world.states |= written
         self.world.coming.append(events.StatesWritten(written))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ from kavka.server.controller.store import (
     elect,
 )
 from kavka.server.coordination import paths
-from kavka.server.coordination.api import NodeExists
+from kavka.server.coordination.api import BadVersion, NodeExists, NoNode, WatchEvent, WatchKind
 from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
 from kavka.server.coordination.embedded import Embedded
 from kavka.server.coordination.paths import PartitionState, TopicAssignment
@@ -123,8 +124,11 @@ def test_a_topic_that_is_gone_fails_alone() -> None:
 def test_partitions_come_with_what_is_stored() -> None:
     async def body(session: Embedded, store: Store, moved: list[str]) -> None:
         written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
-        assignments = await store.assignments(["t", "gone"])
+        seen: list[WatchEvent] = []
+        assignments = await store.assignments(["t", "gone"], seen.append)
         assert list(assignments) == ["t"]
+        await session.set(paths.topic("t"), paths.encode_topic(assignments["t"]))
+        assert [event.kind for event in seen] == [WatchKind.DATA_CHANGED]
         (found,) = [chunk async for chunk in store.partitions(assignments)]
         assert found.partitions == (
             FoundPartition(T0, (0,), (), (), None),
@@ -140,10 +144,27 @@ def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
     async def body(session: Embedded, store: Store, moved: list[str]) -> None:
         await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
         later = Store(session, Term(1, 1), lambda: None)
-        async for _ in later.partitions(await later.assignments(["t"])):
+        async for _ in later.partitions(await later.assignments(["t"], print)):
             pass
         written, failed = await later.write_states([StateWrite(T1, FIRST, NOT_STORED)])
         assert failed == [] and list(written.stored) == [T1]
+
+    run(body)
+
+
+def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
+    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+        before, version = await store.assignment("t")
+        assert before.replicas == {0: (0,), 1: (0, 1)}
+        after = replace(before, replicas={**before.replicas, 2: (0,)})
+        await store.set_assignment("t", after, version)
+        assert await store.assignment("t") == (after, version + 1)
+        with pytest.raises(BadVersion):
+            await store.set_assignment("t", before, version)
+        with pytest.raises(NoNode):
+            await store.set_assignment("gone", before, 0)
+        with pytest.raises(NoNode):
+            await store.assignment("gone")
 
     run(body)
 

@@ -22,7 +22,7 @@ from kavka.server.coordination.api import (
     WatchEvent,
 )
 from kavka.server.coordination.embedded import Embedded
-from support.embedded_coordination import HeldJobs, new_fs, open_on
+from support.embedded_coordination import DIRECTORY, HeldJobs, new_fs, open_on
 from support.virtual import VirtualClock, settle
 
 Body = Callable[[Embedded, HeldJobs], Awaitable[None]]
@@ -119,6 +119,22 @@ def test_a_request_whose_caller_has_gone_harms_nobody() -> None:
         assert await session.children("/") == ["a", "b"]
 
     held(body)
+
+
+def test_an_abandoned_session_has_not_ended_as_far_as_the_disk_knows() -> None:
+    async def run() -> None:
+        fs = new_fs()
+        session = await open_on(fs)
+        await session.create("/e", b"x", ephemeral=True)
+        before = fs.read_bytes(f"{DIRECTORY}/{storage.LOG_NAME}")
+        session.abandon()
+        assert fs.read_bytes(f"{DIRECTORY}/{storage.LOG_NAME}") == before
+        with pytest.raises(SessionExpired):
+            await session.create("/late")
+        again = await open_on(fs)  # which ends what the earlier process left
+        assert await again.exists("/e") is None
+
+    asyncio.run(run())
 
 
 def test_close_waits_for_what_is_under_way() -> None:

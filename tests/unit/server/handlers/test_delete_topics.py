@@ -108,10 +108,10 @@ async def test_by_id(broker: MemoryBroker) -> None:
     again = await delete_these(broker, {"topic_id": ids["a"]})
     assert again == [(None, ids["a"], Code.UNKNOWN_TOPIC_ID)]
     found = await delete_these(broker, {"topic_id": NOBODY}, {"name": "b"}, {"name": "gone"})
-    assert found == [
-        (None, NOBODY, Code.UNKNOWN_TOPIC_ID),
+    assert sorted(found, key=str) == [
         ("b", ids["b"], Code.NONE),
         ("gone", None, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (None, NOBODY, Code.UNKNOWN_TOPIC_ID),
     ]
     assert await topics(broker) == []
 
@@ -130,7 +130,18 @@ async def test_a_topic_may_be_named_in_one_way_only(broker: MemoryBroker) -> Non
         ([{}], (None, None)),
     ):
         assert await delete_these(broker, *asked) == [(*answered, Code.INVALID_REQUEST)]
+    twice_and_named = await delete_these(
+        broker, {"topic_id": t}, {"topic_id": t}, {"name": "t"}, {"topic_id": u}
+    )
+    assert twice_and_named[:2] == [
+        (None, t, Code.INVALID_REQUEST),
+        (None, u, Code.UNKNOWN_TOPIC_ID),
+    ]
+    assert twice_and_named[2:] == [("t", t, Code.INVALID_REQUEST)]
     assert await topics(broker) == ["t"]
+    named_twice = await delete_these(broker, {"name": "t"}, {"topic_id": t}, {"name": "t"})
+    assert named_twice == [("t", None, Code.INVALID_REQUEST), ("t", t, Code.NONE)]
+    assert await topics(broker) == []
 
 
 # -- switches and rights --------------------------------------------------------------------
@@ -151,9 +162,12 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied(Operation.DELETE)
     assert await code(broker, "t") == denied
     assert await delete_these(broker, {"topic_id": t}) == [("t", t, denied)]
-    broker.parts.authorizer = Denied(Operation.DESCRIBE)
+    broker.parts.authorizer = Denied(Operation.DELETE, Operation.DESCRIBE)
+    assert await code(broker, "t") == await code(broker, "gone") == denied
     assert await delete_these(broker, {"topic_id": t}) == [(None, t, denied)], "nor is it named"
     assert t in broker.parts.metadata.image.names_by_id
+    broker.parts.authorizer = Denied((Operation.DELETE, "t"), Operation.DESCRIBE)
+    assert await code(broker, "t") == Code.NONE, "who may delete in the cluster may delete all"
 
 
 # -- time and accidents ---------------------------------------------------------------------
@@ -161,13 +175,26 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 @scenario(topics={"t": 1})
-async def test_who_does_not_wait_deletes_it_all_the_same(
+async def test_for_who_does_not_wait_nothing_is_begun(
     broker: MemoryBroker, timeout_ms: int
 ) -> None:
-    assert await code(broker, "t", timeout_ms=timeout_ms) == Code.REQUEST_TIMED_OUT
+    answers = await delete(broker, "t", "gone", "gone", timeout_ms=timeout_ms)
+    told = [(one.name, one.error_code) for one in answers]
+    assert told == [(name, Code.REQUEST_TIMED_OUT) for name in ("t", "gone", "gone")]
+    twice = await code(broker, "t", "t", timeout_ms=timeout_ms)
+    assert twice == Code.INVALID_REQUEST, "seen at once"
     await settle(100)
-    assert await topics(broker) == []
-    assert directories(broker) == []
+    assert await topics(broker) == ["t"]
+    assert directories(broker) == ["t-0"]
+
+
+@scenario(topics={"t": 1})
+async def test_reasons_are_told_in_words(broker: MemoryBroker) -> None:
+    (answer,) = await delete(broker, "gone")
+    assert answer.error_message == "This server does not host this topic-partition."
+    asked = [{"name": None, "topic_id": NOBODY}]
+    answer = await broker.ask("DeleteTopics", 6, timeout_ms=5000, topics=asked)
+    assert answer.responses[0].error_message == "This server does not host this topic ID."
 
 
 @scenario()

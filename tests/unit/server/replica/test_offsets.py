@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kavka.server.replica import offsets
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
 from kavka.server.replica.offsets import NOTHING, Found
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
@@ -170,6 +170,33 @@ def test_big_compressed_batches_are_inflated_by_a_job() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_little_that_becomes_much_is_inflated_by_a_job(codec: str) -> None:
+    async def story(search: Search) -> None:
+        grows = build([Written(value=bytes(700_000))], codec=codec)
+        assert len(grows) < offsets.JOB_BYTES_MIN
+        search.write(grows)
+        search.hosting.jobs.done.clear()
+        assert await search.by_time(0) == (0, 0)
+        assert search.hosting.jobs.done.count("decompress") == 1
+
+    run(story)
+
+
+def test_only_so_many_batches_are_open_at_once() -> None:
+    async def story(search: Search) -> None:
+        search.write(build([Written(value=bytes(700_000))], codec="zstd"))
+        search.hosting.jobs.hold("decompress")
+        finding = [asyncio.ensure_future(search.by_time(0)) for _ in range(OPENED_AT_ONCE_MAX + 3)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(search.hosting.jobs.held) == OPENED_AT_ONCE_MAX
+        search.hosting.jobs.release()
+        assert await asyncio.gather(*finding) == [(0, 0)] * len(finding)
+
+    run(story)
+
+
 def test_a_batch_that_cannot_be_opened() -> None:
     async def story(search: Search) -> None:
         search.write(around(b"no gzip at all", count=3, attributes=1))
@@ -183,6 +210,7 @@ def test_a_batch_that_cannot_be_opened() -> None:
 def test_a_batch_that_grows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(search: Search) -> None:
         monkeypatch.setattr(offsets, "INFLATED_BYTES_MAX", 10_000)
+        monkeypatch.setattr(offsets, "JOB_BYTES_MIN", 1_000)
         search.write(build([Written(value=bytes(9000))], codec="zstd"))
         assert await search.by_time(0) == (0, 0)
         search.write(build([Written(value=bytes(20_000), time_ms=9)], codec="zstd"))

@@ -1,0 +1,36 @@
+"""AlterConfigs: replace all configs of topics and brokers.
+
+Promises: what is not named goes back to its default; `validate_only`; a change is in force on this
+broker when it is answered. Left out: client metrics subscriptions and groups, of which there are
+none so far. Loggers were never part of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.dynamic.alter import alter
+from kavka.server.dynamic.changes import Alteration, Change, Op
+from kavka.wire.apis.alter_configs import AlterConfigsResponse, ResourceResponse
+
+
+async def handle(broker: Broker, context: RequestContext, request: Any) -> AlterConfigsResponse:
+    asked = [_alteration(resource) for resource in request.resources]
+    outcomes = await alter(broker, context, asked, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        [
+            ResourceResponse(outcome.code, outcome.message, one.kind, one.name)
+            for one, outcome in zip(asked, outcomes, strict=True)
+        ]
+    )
+
+
+def _alteration(resource: Any) -> Alteration:
+    return Alteration(
+        resource.resource_type,
+        resource.resource_name,
+        [Change(one.name, Op.SET, one.value) for one in resource.configs],
+        replaces=True,
+    )

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs: change single configs of topics, brokers and this broker's loggers.
+
+Promises: set, delete, append, subtract and `validate_only` (KIP-339); a change is in force on this
+broker when it is answered. Left out: client metrics subscriptions and groups, of which there are
+none so far; what would be set of them is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.dynamic.alter import alter
+from kavka.server.dynamic.changes import Alteration, Change
+from kavka.wire.apis.incremental_alter_configs import (
+    IncrementalAlterConfigsResponse,
+    ResourceResponse,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: Any
+) -> IncrementalAlterConfigsResponse:
+    asked = [_alteration(resource) for resource in request.resources]
+    outcomes = await alter(broker, context, asked, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        [
+            ResourceResponse(outcome.code, outcome.message, one.kind, one.name)
+            for one, outcome in zip(asked, outcomes, strict=True)
+        ]
+    )
+
+
+def _alteration(resource: Any) -> Alteration:
+    return Alteration(
+        resource.resource_type,
+        resource.resource_name,
+        [Change(one.name, one.config_operation, one.value) for one in resource.configs],
+    )

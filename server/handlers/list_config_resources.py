@@ -1,0 +1,38 @@
+"""ListConfigResources: topics, brokers and their loggers; there are no other kinds so far.
+
+Version 0 asks for client metrics subscriptions only, of which there are none. A kind that is not
+known is answered UNSUPPORTED_VERSION, with nothing of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.dynamic.changes import Kind
+from kavka.wire.apis.list_config_resources import ListConfigResourcesResponse, Resource
+from kavka.wire.errors import ErrorCode
+
+_KINDS_SINCE: Final = 1
+_KINDS: Final = frozenset(Kind)
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigResourcesResponse:
+    if not broker.authorizer.allows(
+        context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        return ListConfigResourcesResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
+    kinds = {int(Kind.CLIENT_METRICS)}
+    if context.version >= _KINDS_SINCE:
+        kinds = set(request.resource_types or _KINDS)
+    if not kinds <= _KINDS:
+        return ListConfigResourcesResponse(ErrorCode.UNSUPPORTED_VERSION, [])
+    image = broker.metadata.image
+    brokers = [str(broker_id) for broker_id in image.brokers]
+    names = {Kind.BROKER_LOGGER: brokers, Kind.BROKER: brokers, Kind.TOPIC: list(image.topics)}
+    return ListConfigResourcesResponse(
+        ErrorCode.NONE,
+        [Resource(name, kind) for kind, found in names.items() if kind in kinds for name in found],
+    )

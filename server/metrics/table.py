@@ -1,0 +1,29 @@
+"""The table of metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.metrics.log_rows import LOG_ROWS
+from kavka.server.metrics.network_rows import NETWORK_ROWS
+from kavka.server.metrics.own_rows import OWN_ROWS
+from kavka.server.metrics.row import Metric
+from kavka.server.metrics.server_rows import (
+    BROKER_ROWS,
+    PARTITION_ROWS,
+    REPLICA_ROWS,
+    TOPIC_ROWS,
+    WAITING_ROWS,
+)
+
+TABLE: Final[tuple[Metric, ...]] = (
+    *TOPIC_ROWS,
+    *NETWORK_ROWS,
+    *REPLICA_ROWS,
+    *WAITING_ROWS,
+    *BROKER_ROWS,
+    *LOG_ROWS,
+    *PARTITION_ROWS,
+    *OWN_ROWS,
+)
+"""Broker-wide rows first; each has its own name."""

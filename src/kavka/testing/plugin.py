@@ -1,0 +1,60 @@
+"""The pytest plug-in: `kavka_broker`, `kavka_topic`, and settings by `kavka_broker_settings`.
+
+pytest loads it by its entry point in every run where Kavka is installed, so it imports nothing of
+the broker until a fixture is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from kavka.testing import Broker
+
+_TOPIC_CHARS_MAX: Final = 200
+"""Of a test's name in a topic's, which may have 249 characters."""
+
+_NOT_IN_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_numbers: Final = count(1)
+
+
+@pytest.fixture(scope="session")
+def kavka_broker_settings() -> Mapping[str, object]:
+    """Settings of `kavka_broker`, by Apache Kafka's names: override it in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kavka_broker(kavka_broker_settings: Mapping[str, object]) -> Iterator[Broker]:
+    """A Kafka broker (`kavka.testing.Broker`) for all tests of the session that ask for it; under
+    pytest-xdist one a worker."""
+    from kavka.testing import Broker
+
+    with Broker(settings=kavka_broker_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a new topic of one partition on `kavka_broker`, deleted after the test."""
+    from kavka.testing import ApiError, ErrorCode
+
+    name = _NOT_IN_TOPICS.sub("-", request.node.name)[:_TOPIC_CHARS_MAX]
+    topic = f"{name}-{next(_numbers)}"
+    kavka_broker.create_topic(topic)
+    yield topic
+    if not kavka_broker.is_running:
+        return  # the test has ended it
+    try:
+        kavka_broker.delete_topic(topic)
+    except ApiError as refusal:
+        if refusal.code not in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the test has deleted it
+            ErrorCode.TOPIC_DELETION_DISABLED,  # by the session's settings
+        ):
+            raise

@@ -1,0 +1,87 @@
+"""The rows of the matrix, in the order in which each client does them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
+    "Topics": (
+        "create a topic",
+        "create a topic with settings",
+        "create a topic with an assignment",
+        "create a topic with the broker's defaults",
+        "create a topic, only to validate",
+        "create a topic that is there",
+        "create a topic with a bad name",
+        "create a topic with too many replicas",
+        "create a topic without partitions",
+        "create a topic on an unknown broker",
+        "create a topic with an unknown setting",
+        "create a topic with a bad value",
+        "list topics",
+        "describe a topic",
+        "describe topics page by page",
+        "describe a missing topic",
+        "add partitions",
+        "add partitions with an assignment",
+        "add partitions, only to validate",
+        "add fewer partitions than there are",
+        "add partitions to a missing topic",
+    ),
+    "Settings": (
+        "describe a topic's settings",
+        "describe a missing topic's settings",
+        "set a topic's settings",
+        "set a topic's settings, only to validate",
+        "append to a topic's list",
+        "subtract from a topic's list",
+        "delete a topic's setting",
+        "set an unknown setting",
+        "set a bad value",
+        "set a missing topic's settings",
+        "replace a topic's settings",
+        "describe a broker's settings",
+        "set a broker's setting",
+        "set all brokers' setting",
+        "delete a broker's setting",
+        "set a broker's read-only setting",
+        "describe a broker's loggers",
+        "set a logger's level",
+        "list what has settings",
+    ),
+    "Partitions": (
+        "first and last offsets",
+        "offsets by time",
+        "offsets of a missing topic",
+        "describe log directories",
+        "elect preferred leaders",
+        "elect preferred leaders of all partitions",
+        "elect leaders uncleanly",
+        "elect a missing partition's leader",
+        "reassign a partition to where it is",
+        "reassign a partition to an unknown broker",
+        "list reassignments",
+        "cancel a reassignment",
+        "describe producers",
+        "describe a missing topic's producers",
+        "delete records",
+    ),
+    "Cluster": (
+        "describe the cluster",
+        "API versions",
+        "describe features",
+        "describe the metadata quorum",
+        "list groups",
+        "list transactions",
+        "describe access rules",
+        "describe client quotas",
+        "describe SCRAM users",
+    ),
+    "The end": (
+        "delete a topic",
+        "delete a missing topic",
+    ),
+}
+
+IN_ORDER: Final = tuple(name for names in OPERATIONS.values() for name in names)

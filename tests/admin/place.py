@@ -1,0 +1,140 @@
+"""Where a client works: one broker, names for its topics, and what differs between any two."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from support import wire_client
+from support.batches import Written, build
+from support.process import HOST, BrokerProcess
+from support.wait import eventually
+
+WITHIN_S: Final = 30.0
+PARTITIONS: Final = 2
+RECORD_TIMES_MS: Final = ((0, 10), (20,))
+"""Of each batch in partition 0 of the topic `data`, relative to `BASE_TIMESTAMP_MS`."""
+PRODUCER: Final = (7000, 0)
+"""Id and epoch of who wrote them."""
+
+_TOPIC_ID: Final = re.compile(r"(?<=TopicId: )[A-Za-z0-9_-]{22}")
+
+
+class Place:
+    """One broker, and one client's part of it: its topics' names begin with `prefix`."""
+
+    def __init__(self, broker: BrokerProcess, prefix: str, folder: Path) -> None:
+        self.bootstrap = broker.bootstrap
+        self.prefix = prefix
+        self.folder = folder
+        self._port = broker.port
+        self._data_dir = str(broker.data_dir)
+        self._markers = 0
+        answer = self.ask("Metadata", 12, topics=[])
+        (node,) = answer["brokers"]
+        self.broker_id: int = node["node_id"]
+        self._cluster_id: str = answer["cluster_id"]
+
+    def topic(self, label: str) -> str:
+        """The name of one of the client's topics."""
+        return f"{self.prefix}-{label}"
+
+    # -- what is there before -------------------------------------------------------------
+
+    def write_data(self) -> None:
+        """Make the topic `data`, with records by an idempotent producer in partition 0."""
+        name = self.topic("data")
+        self._create(name, PARTITIONS)
+        self.settle()
+        sequence = 0
+        for times in RECORD_TIMES_MS:
+            records = [Written(time_ms=time) for time in times]
+            batch = build(records, producer=(*PRODUCER, sequence))
+            eventually(
+                lambda batch=batch: self._appended(name, bytes(batch)),
+                within_s=WITHIN_S,
+                what=f"{name} takes records",
+            )
+            sequence += len(times)
+
+    def _appended(self, name: str, batch: bytes) -> bool:
+        partition = {"index": 0, "records": batch}
+        answer = self.ask(
+            "Produce",
+            8,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[{"name": name, "partition_data": [partition]}],
+        )
+        code: int = answer["responses"][0]["partition_responses"][0]["error_code"]
+        return code == 0
+
+    def _create(self, name: str, partitions: int) -> None:
+        topic = wire_client.new_topic(name, partitions)
+        answer = self.ask("CreateTopics", 5, topics=[topic], timeout_ms=30_000)
+        assert answer["topics"][0]["error_code"] == 0, answer
+
+    def settle(self) -> None:
+        """Wait until the broker shows what its controller has acknowledged so far.
+
+        Apache Kafka's controller writes a log that the broker reads: when a topic made now can be
+        seen, so can all that was done before.
+        """
+        self._markers += 1
+        name = f"settled-{self.prefix}-{self._markers}"
+        self._create(name, 1)
+        eventually(lambda: self._is_there(name), within_s=WITHIN_S, what=f"{name} is there")
+
+    def _is_there(self, name: str) -> bool:
+        answer = self.ask("DescribeProducers", 0, topics=[{"name": name, "partition_indexes": [0]}])
+        code: int = answer["topics"][0]["partitions"][0]["error_code"]
+        return code == 0
+
+    def ask(self, api: str, version: int, **values: Any) -> Any:
+        """One request on a connection of its own; the answer as plain values."""
+        with socket.create_connection((HOST, self._port), timeout=WITHIN_S) as link:
+            link.sendall(wire_client.framed(wire_client.encode(api, version, 1, **values)))
+            with link.makefile("rb") as answers:
+                (length,) = struct.unpack(">i", answers.read(4))
+                return wire_client.plain(wire_client.decode(api, version, answers.read(length))[1])
+
+    # -- what differs ---------------------------------------------------------------------
+
+    def own(self, names: Sequence[str]) -> list[str]:
+        """Of these topics the client's, sorted."""
+        return sorted(name for name in names if name.startswith(f"{self.prefix}-"))
+
+    def alike(self, value: Any) -> Any:
+        """`value` as plain values, without what is this broker's alone."""
+        if isinstance(value, Mapping):
+            found = {str(self.alike(key)): self._field(key, one) for key, one in value.items()}
+            return dict(sorted(found.items()))
+        if isinstance(value, set | frozenset):
+            return sorted(self.alike(one) for one in value)
+        if isinstance(value, list | tuple):
+            return [self.alike(one) for one in value]
+        if isinstance(value, Enum):
+            return value.name
+        if isinstance(value, UUID):
+            return "<topic id>"
+        if isinstance(value, str):
+            return self._text(value)
+        return value
+
+    def _field(self, key: Any, value: Any) -> Any:
+        if key == "port":
+            return "<port>" if value == self._port else value
+        if key == "usable_bytes":
+            return "<bytes>" if value > 0 else value
+        return self.alike(value)
+
+    def _text(self, text: str) -> str:
+        text = text.replace(self._data_dir, "<data>").replace(self._cluster_id, "<cluster id>")
+        text = text.replace(f"{HOST}:{self._port}", "<broker>").replace(str(self._port), "<port>")
+        return _TOPIC_ID.sub("<topic id>", text)

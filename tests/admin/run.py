@@ -1,0 +1,78 @@
+"""All clients' rounds against both brokers, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from admin import kafka_python
+from admin.cells import Client, Outcome
+from admin.operations import IN_ORDER
+from admin.place import Place
+from support import java, stock_codec
+from support.broker import Kavka
+from support.oracle import ApacheKafka
+from support.process import BrokerProcess
+
+CLIENTS: Final[Sequence[Client]] = (kafka_python.CLIENT,)
+SAME_ID: Final = {"broker.id": "1"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One operation of one client, with what both brokers made of it."""
+
+    client: str
+    operation: str
+    kavka: Outcome
+    kafka: Outcome
+
+    @property
+    def differs(self) -> bool:
+        return self.kavka != self.kafka
+
+
+@contextmanager
+def brokers(home: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    """Kavka and Apache Kafka, running."""
+    java.kafka_libs()  # without Java the test is skipped here and not in a thread
+    pair = Kavka(home / "kavka", SAME_ID), ApacheKafka(home / "kafka")
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(BrokerProcess.start, pair))
+        yield pair
+    finally:
+        for broker in pair:
+            broker.close()
+    kavka, _ = pair
+    assert "Traceback (most recent call last)" not in kavka.output(), kavka.tail()
+
+
+def matrix(
+    pair: tuple[BrokerProcess, BrokerProcess], home: Path, clients: Sequence[Client] = CLIENTS
+) -> list[Cell]:
+    """Every cell; the brokers are asked at the same time, the clients one after another."""
+    stock_codec.modules()  # two threads must not load it at once
+    with ThreadPoolExecutor(2) as pool:
+        ours, theirs = pool.map(lambda broker: _rounds(broker, home, clients), pair)
+    return [
+        Cell(client.name, operation, ours[client.name][operation], theirs[client.name][operation])
+        for client in clients
+        for operation in IN_ORDER
+        if operation in client.cells
+    ]
+
+
+def _rounds(
+    broker: BrokerProcess, home: Path, clients: Sequence[Client]
+) -> Mapping[str, Mapping[str, Outcome]]:
+    found = {}
+    for client in clients:
+        folder = home / f"{client.prefix}-{broker.kind.replace(' ', '-')}"
+        folder.mkdir()
+        found[client.name] = client.run(Place(broker, client.prefix, folder))
+    return found

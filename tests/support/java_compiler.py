@@ -1,0 +1,51 @@
+"""Programs in Java for the tests, compiled by Eclipse's compiler, which runs on a plain runtime.
+
+The compiler's jar and the classes are kept in `.cache/java`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from support import java
+from support.paths import CACHE, JAVA
+
+POM = JAVA / "wire" / "pom.xml"
+COMPILE_TIMEOUT_S = 120
+
+
+@cache
+def libs() -> Path:
+    """Directory of the compiler and of Apache Kafka 3.9's messages, fetched when not there yet."""
+    java.program("java")
+    found = CACHE / "java" / f"wire-{_digest(POM)}"
+    if not found.exists():
+        found.parent.mkdir(parents=True, exist_ok=True)
+        java.fetch(POM, found)
+    return found
+
+
+@cache
+def classes(source: Path, class_path: Path) -> Path:
+    """Directory of a compiled program that uses the jars in `class_path`."""
+    made = CACHE / "java" / f"{source.parent.name}-classes-{_digest(source)}"
+    if made.exists():
+        return made
+    partial = made.with_name(f"{made.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    [compiler] = libs().glob("ecj-*.jar")
+    command = [java.program("java"), "-jar", str(compiler), "-source", "17", "-target", "17"]
+    jars = ":".join(map(str, class_path.glob("*.jar")))
+    command += ["-cp", jars, "-d", str(partial), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    partial.rename(made)
+    return made
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,0 +1,72 @@
+"""Apache Kafka's command line tools, many runs in one process: a second less for each."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+
+from support import java, java_compiler
+from support.paths import JAVA
+
+SOURCE = JAVA / "tools" / "RunTools.java"
+STOP_WITHIN_S = 30.0
+
+_number = struct.Struct(">i")
+
+
+class Tools:
+    """One such process. A tool ends as it would by itself, but for what it leaves running."""
+
+    def __init__(self, log: Path) -> None:
+        libs = java.kafka_libs()
+        classes = java_compiler.classes(SOURCE, libs)
+        command = [java.program("java"), *java.SHORT_RUN, "-cp", f"{classes}:{libs}/*", SOURCE.stem]
+        with log.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(java.environment()),
+            )
+        self._in = cast(BinaryIO, self._process.stdin)
+        self._out = cast(BinaryIO, self._process.stdout)
+
+    def run(self, tool: str, *arguments: str) -> java.Finished:
+        """Run one tool to its end."""
+        self._in.write(_number.pack(1 + len(arguments)))
+        for text in (tool, *arguments):
+            self._in.write(_number.pack(len(text.encode())) + text.encode())
+        self._in.flush()
+        (code,) = _number.unpack(self._read(_number.size))
+        stdout, stderr = self._block(), self._block()
+        return java.Finished(code, stdout, stderr.decode(errors="replace"))
+
+    def _block(self) -> bytes:
+        (size,) = _number.unpack(self._read(_number.size))
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = self._out.read(size)
+        assert len(data) == size, "the process of the Java tools has ended"
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._in.close()
+        try:
+            self._process.wait(STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._out.close()

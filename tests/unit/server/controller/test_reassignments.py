@@ -1,0 +1,71 @@
+"""Moving partitions, as a lone broker knows it. Texts are Apache Kafka 4.3.1's."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.reassignments import UnderWay, reassign, under_way
+from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
+from kavka.server.coordination.paths import BrokerInfo
+from kavka.wire.errors import ApiError, ErrorCode
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def cluster() -> ClusterState:
+    """A lone broker, and a partition that a cluster was moving when all others left it."""
+    topic = Topic("t", uuid.UUID(int=1), {0: Partition((1,)), 1: Partition((1, 2), adding=(2,))})
+    gone = Topic("gone", uuid.UUID(int=2), {0: Partition((1,))}, deleting=True)
+    return ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic, "gone": gone})
+
+
+def code(where: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str | None]:
+    with pytest.raises(ApiError) as refusal:
+        reassign(cluster(), where, target)
+    return refusal.value.code, refusal.value.message
+
+
+def test_what_is_so_already_is_a_success() -> None:
+    reassign(cluster(), T0, [1])
+
+
+def test_what_is_not_there() -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(TopicPartition("no", 0), [9]) == (unknown, "Unable to find a topic named no.")
+    assert code(TopicPartition("t", 7), None) == (unknown, "Unable to find partition t:7.")
+    assert code(TopicPartition("gone", 0), [1])[0] is unknown
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ([2], "broker 2, but no such broker is registered."),
+        ([1, 2], "broker 2, but no such broker is registered."),
+        ([-1], "broker -1, but no such broker is registered."),
+        ([], "an empty replica list."),
+        ([1, 1], "the broker 1 more than once."),
+    ],
+)
+def test_replicas_that_can_t_be(target: list[int], message: str) -> None:
+    told = f"The manual partition assignment includes {message}"
+    assert code(T0, target) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, told)
+
+
+def test_there_is_nothing_to_call_off() -> None:
+    assert code(T0, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
+
+
+def test_what_would_have_to_be_done_is_refused() -> None:
+    """Never a success without the work."""
+    for target in (None, [1]):
+        assert code(T1, target)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_what_is_under_way() -> None:
+    moved = UnderWay(T1, (1, 2), (2,), ())
+    assert list(under_way(cluster(), None)) == [moved]
+    assert list(under_way(cluster(), [T0, T1, TopicPartition("no", 1)])) == [moved]
+    assert list(under_way(cluster(), [T0])) == []

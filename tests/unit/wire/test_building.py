@@ -1,0 +1,49 @@
+"""Batches made here: byte for byte what kafka-python's producer makes of the same records."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.wire.building import NewRecord, build_batch, varint
+from kavka.wire.records import check_batch, iter_records, payload_of, read_varint
+from support import batches
+from support.batches import BASE_TIMESTAMP_MS, Written
+
+LIMIT_BYTES = 1 << 20
+
+BYTES = st.none() | st.binary(max_size=300)
+WRITTEN = st.builds(
+    Written,
+    key=BYTES,
+    value=BYTES,
+    headers=st.lists(st.tuples(st.text(max_size=8), BYTES), max_size=3),
+    time_ms=st.integers(-(10**9), 10**9),
+)
+
+
+def new(record: Written) -> NewRecord:
+    return NewRecord(
+        BASE_TIMESTAMP_MS + record.time_ms, record.key, record.value, list(record.headers)
+    )
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=8))
+def test_the_batch_is_the_one_that_kafka_python_makes(written: list[Written]) -> None:
+    # but for the leader epoch, which the broker writes: -1 as the Java client has it
+    expected = batches.patch(batches.build(written), leader_epoch=-1)
+    assert build_batch([new(record) for record in written]) == expected
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=8))
+def test_the_broker_takes_and_reads_it(written: list[Written]) -> None:
+    batch = build_batch([new(record) for record in written])
+    header = check_batch(memoryview(batch))
+    read = list(iter_records(header, payload_of(header, batch, LIMIT_BYTES)))
+    assert [(one.key, one.value) for one in read] == [(one.key, one.value) for one in written]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_varints_are_read_back(value: int) -> None:
+    data = varint(value)
+    assert read_varint(data, 0, 64) == (value, len(data))
