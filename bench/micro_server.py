@@ -38,10 +38,9 @@ def calls(scratch: Path) -> Iterator[Named]:
         for label, batch in BATCHES.items():
             request = frames.produce(TOPIC, 0, batch.encode())
             yield f"server: Produce of {label}, remembered", partial(broker.ask, request)
-            pair = frames.produce(TOPIC, 0, batch.encode(), acks=-1)
             yield (
                 f"server: Produce of {label}, the general way",
-                partial(broker.ask_anew, pair),
+                partial(broker.ask_anew, request),
             )
         fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=1 << 20)
         yield "server: Fetch of nothing", partial(broker.ask, bytes(fetch.at(broker.end())))
@@ -149,7 +148,8 @@ class _Broker:
 
     def end(self) -> int:
         """The end of the log."""
-        (replica,) = self._instance._replicas or ()
+        assert self._instance.broker is not None
+        (replica,) = self._instance.broker.replicas
         return replica.log.end_offset
 
     def ask(self, request: bytes) -> None:

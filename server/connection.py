@@ -19,10 +19,16 @@ from kavka.server.context import BadRequest, Peer, RequestContext
 from kavka.server.dispatch import Call, Dispatcher
 from kavka.server.network import plain_address
 from kavka.wire.api import Api
-from kavka.wire.frame import Arena, ArenaPool, FrameError, Framer
+from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
 
 UNANSWERED_MAX: Final = 128
-"""Requests of one connection that may wait for their answer at once."""
+"""Requests of one connection that may wait for their answer at once, if they are Produce."""
+
+OTHERS_UNANSWERED_MAX: Final = 8
+"""The same if they are other requests, whose answers hold more while they wait for their turn.
+Apache Kafka handles one request of a connection after another, so clients send few at once."""
+
+FETCHES_UNANSWERED_MAX: Final = 2
 
 BYTES_PER_TURN_MAX: Final = 1024 * 1024
 """Bytes received before other connections get their turn; at 0.5 us a KiB, half a millisecond.
@@ -35,11 +41,15 @@ FRAMES_PER_TURN_MAX: Final = 64
 PRODUCE: Final = 0
 """The API whose repeated requests are remembered."""
 
+_WEIGHTS: Final = {PRODUCE: 1, 1: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
+_WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
+"""What an unanswered request counts, by API key; at UNANSWERED_MAX in all reading pauses."""
+
 
 class _Slot:
     """A place in the order of answers."""
 
-    __slots__ = ("api", "context", "request", "request_bytes", "response", "waiting")
+    __slots__ = ("api", "context", "request", "request_bytes", "response", "waiting", "weight")
 
     def __init__(self, call: Call, waiting: asyncio.Future[Any] | None, request_bytes: int) -> None:
         self.api = call.api
@@ -48,6 +58,7 @@ class _Slot:
         self.response = call.answer
         self.waiting = waiting
         self.request_bytes = request_bytes
+        self.weight = _WEIGHTS.get(call.api.key, _WEIGHT_OF_OTHERS)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -60,6 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         "_dispatcher",
         "_framer",
         "_lent",
+        "_memory_bytes",
         "_muted",
         "_now_s",
         "_out",
@@ -70,6 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         "_tasks",
         "_transport",
         "_unsent_bytes",
+        "_waits_for_memory",
+        "_weight",
         "_write_paused",
         "_writes_whole",
         "gate",
@@ -107,6 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         self._muted = False
         self._write_paused = False
         self._unsent_bytes = 0
+        self._weight = 0
+        self._memory_bytes = 0
+        self._waits_for_memory = False
         self._peer = Peer(gate.name, host)
 
     # -- the transport's calls ------------------------------------------------------------
@@ -135,6 +152,7 @@ class Connection(asyncio.BufferedProtocol):
                 slot.waiting.cancel()
         self._slots.clear()
         self._framer.drop()
+        self._give_memory()
         self._lent.clear()  # the transport may still hold them: left to the garbage collector
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -169,12 +187,14 @@ class Connection(asyncio.BufferedProtocol):
         framer = self._framer
         try:
             for _ in range(FRAMES_PER_TURN_MAX):
-                if self._write_paused or self._muted or len(self._slots) >= UNANSWERED_MAX:
+                if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
                     self._pause()
                     break
                 frame = framer.next()
                 if frame is None:
                     framer.rest()
+                    if framer.needed > ARENA_BYTES or self._memory_bytes:
+                        self._take_memory(framer.needed)
                     break
                 if not self._slots and (answer := self._shortcut.answer(frame)) is not None:
                     self._out.append(answer)
@@ -201,15 +221,19 @@ class Connection(asyncio.BufferedProtocol):
             answer = self._tasks.spawn(answer, name=call.api.name)
         elif kind is not asyncio.Future:
             if self._slots:
-                self._slots.append(_Slot(call, None, len(frame)))
+                self._wait_for_turn(_Slot(call, None, len(frame)))
             else:
                 self._write(call.api, call.context, answer, len(frame))
             if call.api.key == PRODUCE:
                 self._shortcut.learn(call.context, call.request, answer, frame)
             return
         slot = _Slot(call, answer, len(frame))
-        self._slots.append(slot)
+        self._wait_for_turn(slot)
         answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
+
+    def _wait_for_turn(self, slot: _Slot) -> None:
+        self._slots.append(slot)
+        self._weight += slot.weight
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler that waited has its answer: send what is now at the head of the order."""
@@ -228,6 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         slots = self._slots
         while slots and slots[0].waiting is None:
             head = slots.popleft()
+            self._weight -= head.weight
             self._write(head.api, head.context, head.response, head.request_bytes)
         if self._out:
             self._flush()
@@ -251,11 +276,36 @@ class Connection(asyncio.BufferedProtocol):
         """Go on with the frames that were held back, then with the socket."""
         if self._reading or self._transport is None or self._transport.is_closing():
             return
-        if self._write_paused or self._muted or len(self._slots) >= UNANSWERED_MAX:
+        if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
+            return
+        if self._waits_for_memory:
             return
         self._reading = True
         self._transport.resume_reading()
         self._serve()
+
+    def _take_memory(self, needed: int) -> None:
+        """A big request goes on only when there is memory for the whole of it."""
+        if needed == self._memory_bytes:
+            return
+        self._give_memory()
+        if needed <= ARENA_BYTES:
+            return
+        if self._connections.take_memory(needed, self._memory_given):
+            self._memory_bytes = needed
+        else:
+            self._waits_for_memory = True
+            self._pause()
+
+    def _memory_given(self) -> None:
+        """Ask again, a turn later: who gives is in the middle of something."""
+        self._waits_for_memory = False
+        self._tasks.call_soon(self._resume)
+
+    def _give_memory(self) -> None:
+        held, self._memory_bytes = self._memory_bytes, 0
+        if held:
+            self._connections.request_memory.give(held)
 
     def _mute(self, throttle_ms: int) -> None:
         self._muted = True

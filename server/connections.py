@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.seams import Clock, Listening, Network, Tasks, Timer
-from kavka.server.limits import UNTIL_ONE_CLOSES, ConnectionLimits
+from kavka.server.limits import UNTIL_ONE_CLOSES, ConnectionLimits, RequestMemory
 from kavka.server.log_limit import LogLimit
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Connections:
         self._open: dict[Connection, None] = {}
         self.has_ended = False
         self.limits = ConnectionLimits(live.now)
+        self.request_memory = RequestMemory()
         self.activity = 0
         """Rises with each sign of life of any connection, and is what orders them by age."""
         self._marks: deque[int] = deque()  # the activity at each turn of the idle timer
@@ -76,6 +77,11 @@ class Connections:
         return len(self._open)
 
     # -- limits ---------------------------------------------------------------------------
+
+    def take_memory(self, size: int, when_released: Callable[[], object]) -> bool:
+        """Whether a request of so many bytes may be received now; `request_memory` counts it."""
+        limit = self._live.now.queued_max_request_bytes
+        return self.request_memory.take(size, limit, when_released)
 
     async def set_limits(self, settings: BrokerSettings, network: Network) -> None:
         """Go by these limits. OSError for a host name in the overrides that there is not."""

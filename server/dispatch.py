@@ -98,9 +98,7 @@ class Dispatcher:
         self._broker = broker
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
-        self._rows = {
-            key: (api, handler, broker.requests.of(api)) for key, (api, handler) in HANDLERS.items()
-        }
+        self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
 
     def shortcut(self) -> Shortcut:
         """A new connection's memory of repeated requests."""
@@ -112,10 +110,10 @@ class Dispatcher:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
             raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
-        row = self._rows.get(key)
+        row = HANDLERS.get(key)
         if row is None:
             raise BadRequest(f"unknown API key {key}")
-        api, handler, stats = row
+        api, handler = row
         if not api.serves(version):
             return self._unsupported(api, peer, version, correlation_id)
         try:
@@ -128,7 +126,7 @@ class Dispatcher:
         if end > len(frame):
             raise BadRequest(f"truncated {api.name} v{version}")
         context = RequestContext(peer, version, correlation_id, client_id)
-        tally = stats.tallies[version]
+        tally = self._stats[key].tallies[version]
         self._requests.follow_log()
         if tally.left:
             tally.left -= 1
@@ -176,7 +174,7 @@ class Dispatcher:
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
         """The answer's frame as buffers to be sent in order; its error codes are counted."""
-        self._rows[api.key][2].count_errors(response)
+        self._stats[api.key].count_errors(response)
         return encode_response(api, context.version, context.correlation_id, response)
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:

@@ -10,7 +10,7 @@ address with too many connections has the next one closed. New connections beyon
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kavka.server.config.connection_limits import NO_LIMIT
@@ -56,6 +56,36 @@ class Rate:
         if excess <= 0:
             return 0.0
         return min(excess / self.limit, DELAY_S_MAX) if self.limit else DELAY_S_MAX
+
+
+class RequestMemory:
+    """The bytes of requests that are being received and need more than the smallest arena.
+
+    As `queued.max.request.bytes` in Apache Kafka, it may be exceeded by the last one let in: who
+    is let in gets the whole of its request, so that nobody waits for bytes that two hold half of.
+    """
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def take(self, size: int, limit: int, when_released: Callable[[], object]) -> bool:
+        """Hold `size` bytes, if not `limit` are held already; a limit below 1 is none.
+
+        If they are, `when_released` is called when it is worth asking again.
+        """
+        if 0 < limit <= self.held_bytes:
+            self._waiting.append(when_released)
+            return False
+        self.held_bytes += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Hold `size` bytes less."""
+        self.held_bytes -= size
+        waiting, self._waiting = self._waiting, deque()
+        for ask_again in waiting:
+            ask_again()
 
 
 class _ListenerCount:

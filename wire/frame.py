@@ -18,6 +18,16 @@ ROOM_BYTES_MIN: Final = 16 * 1024
 
 POOL_BYTES_MAX: Final = 32 * 1024 * 1024
 
+IN_USE_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Answers are cut so that arenas in use stay below this, but for one small answer a connection."""
+
+ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of records in one answer; to read more at once would hold the loop for over 5 ms."""
+
+STASH_BYTES_MAX: Final = 16 * 1024
+"""A begun frame that is smaller waits for its rest in a buffer of its own size, not in an arena;
+so peers that send slowly, or a little and no more, hold no more memory than they sent."""
+
 FIRST_ARENA_BYTES_MAX: Final = 4 * 1024 * 1024
 """A connection that once sent a bigger frame doesn't begin each read with as big an arena."""
 
@@ -34,22 +44,39 @@ class FrameError(Exception):
 
 
 class Arena:
-    """A buffer and the one view of it that frames are cut from."""
+    """A buffer and the one view of it that frames are cut from. Its pool knows that it exists."""
 
-    __slots__ = ("buffer", "size", "view")
+    __slots__ = ("_pool", "buffer", "size", "view")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, pool: ArenaPool) -> None:
         self.buffer = bytearray(size)
         self.size = size
         self.view = memoryview(self.buffer)
+        self._pool = pool
+        pool.made_bytes += size
+
+    def __del__(self) -> None:
+        self._pool.made_bytes -= self.size
 
 
 class ArenaPool:
     """Arenas at rest, by size (powers of two from 256 KiB), at most 32 MiB of them."""
 
     def __init__(self) -> None:
+        self.made_bytes = 0
+        """Bytes of all arenas that exist, at rest or not."""
         self._free: dict[int, list[Arena]] = {}
         self._free_bytes = 0
+
+    @property
+    def in_use_bytes(self) -> int:
+        """Bytes of arenas that hold part of a request, or an answer that its peer has not read."""
+        return self.made_bytes - self._free_bytes
+
+    def answer_bytes_max(self) -> int:
+        """How big an answer may be now: less the more is in use, but never nothing."""
+        left = (IN_USE_BYTES_MAX - self.in_use_bytes) // 4
+        return max(ARENA_BYTES, min(left, ANSWER_BYTES_MAX))
 
     def take(self, at_least: int) -> Arena:
         """An arena of at least so many bytes."""
@@ -60,7 +87,7 @@ class ArenaPool:
         if free:
             self._free_bytes -= size
             return free.pop()
-        return Arena(size)
+        return Arena(size, self)
 
     def give(self, arena: Arena) -> None:
         """Put an arena back; nobody may look at frames in it any more."""
@@ -76,7 +103,16 @@ class Framer:
     A peer that announces a big frame gets memory only as its bytes arrive.
     """
 
-    __slots__ = ("_arena", "_end", "_frame_bytes_max", "_needed", "_pool", "_start", "_usual")
+    __slots__ = (
+        "_arena",
+        "_end",
+        "_frame_bytes_max",
+        "_pool",
+        "_start",
+        "_stash",
+        "_usual",
+        "needed",
+    )
 
     def __init__(self, pool: ArenaPool, frame_bytes_max: int) -> None:
         self._pool = pool
@@ -84,7 +120,9 @@ class Framer:
         self._arena: Arena | None = None
         self._start = 0
         self._end = 0
-        self._needed = 0  # bytes of the frame that is begun, its length included; 0: not known
+        self._stash: bytes | None = None  # what is held of a begun frame, if that is little
+        self.needed = 0
+        """Bytes of the frame that is begun, its length included; 0: not known."""
         self._usual = ARENA_BYTES  # what the last big frame needed
 
     def room(self) -> memoryview:
@@ -92,9 +130,11 @@ class Framer:
         arena = self._arena
         if arena is None:
             arena = self._arena = self._pool.take(self._usual)
-            return arena.view
+            if self._stash is None:
+                return arena.view
+            self._unstash(arena, self._stash)
         start, end = self._start, self._end
-        if arena.size - start < self._needed or arena.size - end < ROOM_BYTES_MIN:
+        if arena.size - start < self.needed or arena.size - end < ROOM_BYTES_MIN:
             arena = self._make_room(arena, start, end)
         return arena.view[self._end :]
 
@@ -121,7 +161,8 @@ class Framer:
         start = self._start
         held = self._end - start
         if held < _LENGTH_BYTES:
-            self._needed = 0
+            if self._stash is None:  # else it was looked at before it was put there
+                self.needed = 0
             return None
         arena = self._arena
         assert arena is not None, "bytes are held in an arena"
@@ -130,15 +171,15 @@ class Framer:
             raise FrameError(self._complaint(size, bytes(arena.buffer[start : start + 4])))
         end = start + _LENGTH_BYTES + size
         if end > self._end:
-            self._needed = _LENGTH_BYTES + size
+            self.needed = _LENGTH_BYTES + size
             return None
-        self._needed = 0
+        self.needed = 0
         self._start = end
         return arena.view[start + _LENGTH_BYTES : end]
 
     def _complaint(self, size: int, first: bytes) -> str:
         if first.startswith(_TLS_HANDSHAKE):
-            return "a TLS handshake on a listener without TLS"
+            return "a TLS handshake, on a listener without TLS: is security.protocol right?"
         if first in _HTTP_METHODS:
             return "an HTTP request on a listener for Kafka clients"
         if size < 0:
@@ -147,12 +188,26 @@ class Framer:
 
     def drop(self) -> None:
         """The stream is over: give the arena back with whatever lies in it."""
+        self._stash = None
         self._start = self._end
         self.rest()
 
     def rest(self) -> None:
-        """Give the arena back unless part of a frame lies in it."""
-        if self._start == self._end and self._arena is not None:
-            self._pool.give(self._arena)
-            self._arena = None
-            self._start = self._end = 0
+        """Give the arena back unless much of a frame lies in it."""
+        arena = self._arena
+        if arena is None:
+            return
+        held = self._end - self._start
+        if held:
+            if held > STASH_BYTES_MAX:
+                return
+            self._stash = bytes(arena.view[self._start : self._end])
+            self._usual = ARENA_BYTES
+        self._pool.give(arena)
+        self._arena = None
+        self._start = self._end = 0
+
+    def _unstash(self, arena: Arena, stash: bytes) -> None:
+        self._end = len(stash)
+        arena.buffer[: self._end] = stash
+        self._stash = None

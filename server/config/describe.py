@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import dropwhile
 
 from kavka.server.config.dynamic import effective_given
-from kavka.server.config.rows import Config, Mode
+from kavka.server.config.rows import Config, Mode, Scope
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.table import (
     TOPIC,
@@ -71,6 +71,14 @@ def topic_entries(
     values = _parsed(_effective(settings))
     shown = {row.name for row in TOPIC.values() if not row.internal}.union(configs)
     return [_topic_entry(name, configs, values, settings) for name in _chosen(shown, names)]
+
+
+def default_entries(
+    rows: Mapping[str, Config], settings: BrokerSettings, *, names: Collection[str] | None = None
+) -> list[Entry]:
+    """Configs of a resource that has none of its own, by name; only those of `names` if given."""
+    values = _parsed(_effective(settings))
+    return [_default_entry(rows[name], values, settings) for name in _chosen(rows, names)]
 
 
 def broker_entries(
@@ -178,6 +186,17 @@ def _topic_entry(
         own = Synonym(name, None if _sensitive(row) else text, Source.TOPIC)
         synonyms = [own, *synonyms]
     return _entry(name, row, text, False, synonyms)
+
+
+def _default_entry(row: Config, values: Mapping[str, Value], settings: BrokerSettings) -> Entry:
+    text = to_text(topic_default(row, values))
+    synonyms: list[Synonym] = []
+    if row.fallback:
+        key = row.fallback[0][0]
+        synonyms = _synonyms(key, _layers(key, settings), row.sensitive)
+    elif row.scope is Scope.GROUP:
+        synonyms = [Synonym(row.name, text, Source.DEFAULT)]
+    return _entry(row.name, row, text, False, synonyms)
 
 
 def _sensitive(row: Config | None) -> bool:

@@ -44,6 +44,8 @@ class Scope(Enum):
 
     BROKER = "broker"
     TOPIC = "topic"
+    GROUP = "group"
+    CLIENT_METRICS = "client metrics subscription"
 
 
 class Status(Enum):

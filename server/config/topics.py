@@ -26,7 +26,7 @@ _NO_TIERS: Final = (
 def topic_default(row: Config, values: Mapping[str, Value]) -> Value:
     """The default of topic setting `row` in a broker that was given `values` by key."""
     for key, factor in row.fallback:
-        value = values.get(key, BROKER[key].default)
+        value = values.get(key, BROKER[key].default if key in BROKER else row.default)
         if isinstance(value, int) and isinstance(row.check, AtLeast):
             # Any number below 0 switches log.retention.ms off; the topic's setting has -1 only.
             return max(value * factor, row.check.least)

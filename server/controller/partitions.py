@@ -218,7 +218,7 @@ class PartitionMachine:
             try:
                 write = self._elected(where, unclean=event.unclean)
             except ApiError as error:
-                results[where] = error
+                results[where] = error.with_traceback(None)  # else a cycle, by its frame
             else:
                 writes[where] = write
                 results[where] = write.state.leader

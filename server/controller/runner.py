@@ -258,7 +258,7 @@ class Controller:
             try:
                 reassign(cluster, where, target)
             except ApiError as error:
-                results.append(error)
+                results.append(error.with_traceback(None))  # else a cycle for each, by its frame
             else:
                 results.append(None)
         return results

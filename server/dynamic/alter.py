@@ -17,6 +17,7 @@ from kavka.server.broker import Broker
 from kavka.server.config import ConfigError, topic_warnings, validate_topic_configs
 from kavka.server.config.change_rules import check_change
 from kavka.server.config.dynamic import Unsupported, check_layer, effective_given, usable, value_of
+from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.values import BadValue, Type
 from kavka.server.context import RequestContext
@@ -29,17 +30,10 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-_WITHOUT: Final = {
-    Kind.CLIENT_METRICS: (
-        "Subscription name can't be empty",
-        "Client metrics subscriptions are not supported: this broker collects no client metrics.",
-    ),
-    Kind.GROUP: (
-        "Default group resources are not allowed.",
-        "Group configs are not supported: this broker serves no consumer groups yet.",
-    ),
-}
-"""Kinds that this broker has none of: what is said without a name, and else."""
+_ROWS: Final = {Kind.CLIENT_METRICS: CLIENT_METRICS, Kind.GROUP: GROUP}
+"""Kinds of which this broker has none."""
+
+_NO_SUBSCRIPTION_NAME: Final = "Subscription name can't be empty"
 
 
 class Outcome(NamedTuple):
@@ -95,7 +89,7 @@ def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_on
         if one.name:
             _check_node(broker, one.name, "Unexpected broker id, expected")
         _check_broker_ops(one)
-    elif one.kind not in (Kind.TOPIC, *_WITHOUT):
+    elif one.kind not in (Kind.TOPIC, *_ROWS):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
     return False
 
@@ -204,9 +198,22 @@ def _broker_configs(
 
 def _refuse_kind(one: Alteration) -> None:
     """Nothing can be set of what this broker has none of; what is not set can be unset."""
-    without_name, reason = _WITHOUT[Kind(one.kind)]
+    kind = Kind(one.kind)
+    rows = _ROWS[kind]
     wanted = one.applied({}, {})
     if not one.name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, without_name)
-    if wanted:
+        of_group = kind is Kind.GROUP
+        reason = "Default group resources are not allowed." if of_group else _NO_SUBSCRIPTION_NAME
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+    for key, text in wanted.items():
+        if key not in rows and kind is Kind.GROUP:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
+        if key not in rows:
+            reason = f"Unknown client metrics configuration: {key}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        try:
+            rows[key].parse(text)
+        except BadValue as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    for key in wanted:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{key} is not supported: {rows[key].note}.")

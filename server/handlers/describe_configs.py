@@ -2,9 +2,8 @@
 
 Promises: values, sources, synonyms (KIP-226), types and documentation (KIP-569) as Apache Kafka
 gives them, with what was set while the broker runs; the levels of loggers (KIP-412); only the keys
-that were asked for. A kind that is not known spoils the whole request. Left out: client metrics
-subscriptions and groups, of which there are none so far; any name of one is answered with no
-configs.
+that were asked for. A kind that is not known spoils the whole request. Groups and client metrics
+subscriptions have no configs of their own so far; any of them is described by the defaults.
 """
 
 from __future__ import annotations
@@ -12,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+from kavka.server import slices
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.config import describe
+from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import check_topic_name
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.access import authorize, node_id
 from kavka.server.dynamic.changes import Kind
+from kavka.server.slices import Slices
 from kavka.wire.apis.describe_configs import (
     ConfigResponse,
     ConfigSynonym,
@@ -32,13 +34,25 @@ Keys: TypeAlias = Sequence[str] | None
 
 _KINDS: Final = frozenset(Kind)
 
+_RESOURCES_PER_TURN: Final = 8
+"""Resources described before others get their turn; at up to 0.5 ms each."""
 
-def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeConfigsResponse:
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if any(asked.resource_type not in _KINDS for asked in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    return DescribeConfigsResponse(
-        [_resource(broker, context, request, asked) for asked in request.resources]
-    )
+    return slices.run(broker.tasks, _describe(broker, context, request))
+
+
+def _describe(
+    broker: Broker, context: RequestContext, request: Any
+) -> Slices[DescribeConfigsResponse]:
+    results: list[ResourceResponse] = []
+    for asked in request.resources:
+        if results and len(results) % _RESOURCES_PER_TURN == 0:
+            yield
+        results.append(_resource(broker, context, request, asked))
+    return DescribeConfigsResponse(results)
 
 
 def _resource(
@@ -49,16 +63,11 @@ def _resource(
         authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
         if kind is Kind.BROKER_LOGGER:
             configs = _loggers(broker, name, asked.configuration_keys)
-        elif kind in (Kind.TOPIC, Kind.BROKER):
-            find = _topic if kind is Kind.TOPIC else _broker
+        else:
             synonyms = context.version >= 1 and request.include_synonyms
             documentation = context.version >= 3 and request.include_documentation
-            configs = [
-                _config(entry, synonyms, documentation)
-                for entry in find(broker, name, asked.configuration_keys)
-            ]
-        else:
-            configs = _none(kind, name)
+            entries = _FIND[kind](broker, name, asked.configuration_keys)
+            configs = [_config(entry, synonyms, documentation) for entry in entries]
     except ApiError as refusal:
         return ResourceResponse(kind, name, refusal.code, refusal.message or "")
     return ResourceResponse(kind, name, ErrorCode.NONE, "", configs)
@@ -100,12 +109,25 @@ def _check_broker(broker: Broker, name: str, also: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{expected} but received {name}")
 
 
-def _none(kind: Kind, name: str) -> list[ConfigResponse]:
-    """Configs of what there is none of."""
+def _group(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
     if not name:
-        what = "Group name" if kind is Kind.GROUP else "Client metrics subscription name"
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
-    return []
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return describe.default_entries(GROUP, broker.settings, names=keys)
+
+
+def _subscription(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
+    if not name:
+        reason = "Client metrics subscription name must not be empty"
+        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+    return describe.default_entries(CLIENT_METRICS, broker.settings, names=keys)
+
+
+_FIND: Final = {
+    Kind.TOPIC: _topic,
+    Kind.BROKER: _broker,
+    Kind.GROUP: _group,
+    Kind.CLIENT_METRICS: _subscription,
+}
 
 
 def _config(entry: describe.Entry, synonyms: bool, documentation: bool) -> ConfigResponse:

@@ -28,6 +28,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.authorizer.allows(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not broker.controller.is_active:
+        return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
     if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     kind = PREFERRED if context.version == 0 else request.election_type

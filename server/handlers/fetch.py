@@ -16,8 +16,14 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.replica.manager import ANY_EPOCH
-from kavka.server.replica.reading import READ_COMMITTED, Part, plan_part, read_cached, read_cold
+from kavka.server.replica.reading import (
+    ISOLATION_LEVELS,
+    READ_COMMITTED,
+    Part,
+    plan_part,
+    read_cached,
+    read_cold,
+)
 from kavka.server.sessions import Fetching, TopicKey, Wanted
 from kavka.wire.apis.fetch import (
     FetchResponse,
@@ -27,6 +33,7 @@ from kavka.wire.apis.fetch import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.frame import ARENA_BYTES
 
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
@@ -56,6 +63,7 @@ class _Fetch:
 
     __slots__ = (
         "_broker",
+        "_bytes_max",
         "_context",
         "_enough_missing",
         "_fetching",
@@ -92,30 +100,41 @@ class _Fetch:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
                 return True
-        return size >= self._request.min_bytes or missing >= self._enough_missing
+        enough = min(self._request.min_bytes, self._bytes_max)  # the rest would not be given
+        return size >= enough or missing >= self._enough_missing
 
     def _plan(self) -> list[Part]:
+        """What is not there comes last, as in Apache Kafka, which does not try to read it."""
         broker, request = self._broker, self._request
         committed_only = request.isolation_level == READ_COMMITTED
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
+        if bytes_left > ARENA_BYTES:
+            bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
+        self._bytes_max = bytes_left
         at_least_one = True
-        parts = []
+        parts: list[Part] = []
+        missing: list[Part] = []
         for wanted in self._fetching.partitions:
             try:
                 part = plan_part(
                     self._replica(wanted),
                     wanted,
                     committed_only=committed_only,
-                    bytes_max=max(bytes_left, 0),
+                    bytes_max=bytes_left,
                     at_least_one=at_least_one,
                 )
             except ApiError as refusal:
                 part = Part(wanted, self._refused(wanted, refusal))
+                if refusal.code in _MISSING:
+                    missing.append(part)
+                    continue
             if part.slice is not None:
-                bytes_left -= part.slice.length
+                bytes_left = max(bytes_left - part.slice.length, 0)
                 at_least_one = False
             parts.append(part)
-        return parts
+        if parts and request.isolation_level not in ISOLATION_LEVELS:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
+        return parts + missing if missing else parts
 
     def _replica(self, wanted: Wanted) -> Any:
         broker, context = self._broker, self._context
@@ -127,11 +146,10 @@ class _Fetch:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
         if self._is_follower:
+            if wanted.current_leader_epoch < 0:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(wanted.current_leader_epoch)
-            knows_epoch = wanted.current_leader_epoch != ANY_EPOCH
-            raise ApiError(
-                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
 
     def _name(self, topic: TopicKey) -> str | None:
@@ -203,7 +221,7 @@ class _Fetch:
             partitions.append(part.answer)
             if part.replica is not None and part.answer.records:
                 part.replica.traffic.bytes_out += len(part.answer.records)
-            if part.answer.current_leader is not None:
+            if part.answer.current_leader is not None and not self._is_follower:
                 leaders[part.answer.current_leader.leader_id] = None
         return FetchResponse(
             topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()

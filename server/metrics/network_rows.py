@@ -72,28 +72,28 @@ NETWORK_ROWS: Final = (
     ),
     _spread(
         "RequestQueueTimeMs",
-        "Of this, the time from its arrival to its handler.",
+        "Time from the arrival of a request to its handler; part of TotalTimeMs, as those below.",
         lambda stats: stats.queue_ms,
     ),
     _spread(
         "LocalTimeMs",
-        "Of this, the time in its handler, up to the first wait; reading the request included.",
+        "Time to read a request and in its handler, up to the first wait.",
         lambda stats: stats.local_ms,
     ),
     _spread(
         "RemoteTimeMs",
-        "Of this, the time for which the handler waited: for records, replicas, the disk, the "
+        "Time for which a request's handler waited: for records, replicas, the disk, the "
         "controller.",
         lambda stats: stats.remote_ms,
     ),
     _spread(
         "ResponseQueueTimeMs",
-        "Of this, the time for which the answer waited for those to earlier requests.",
+        "Time for which an answer waited for those to earlier requests of its connection.",
         lambda stats: stats.response_queue_ms,
     ),
     _spread(
         "ResponseSendTimeMs",
-        "Of this, the time to write the answer; not the time that the peer took to read it.",
+        "Time to write an answer; not the time that the peer took to read it.",
         lambda stats: stats.send_ms,
     ),
     _spread(

@@ -47,14 +47,14 @@ OWN_ROWS: Final = (
         "kavka_loop_lag_last_ms",
         Kind.GAUGE,
         (),
-        "The last of these.",
+        "How late it was the last time, in milliseconds.",
         one(lambda view: view.sources.lag.last_ms),
     ),
     Metric(
         "kavka_loop_lag_max_ms",
         Kind.GAUGE,
         (),
-        "The greatest of these since the start.",
+        "The latest that it was since the start, in milliseconds.",
         one(lambda view: view.sources.lag.histogram.maximum),
     ),
     Metric(
@@ -112,7 +112,7 @@ OWN_ROWS: Final = (
     _usage(
         "process_max_fds",
         Kind.GAUGE,
-        "Files and sockets that it may have open.",
+        "Files and sockets that the process may have open.",
         lambda usage: usage.open_files_max,
     ),
     _usage(

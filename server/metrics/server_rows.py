@@ -70,7 +70,7 @@ TOPIC_ROWS: Final = (
     ),
     _traffic(
         "FailedProduceRequestsPerSec",
-        "Of these, those that failed for a reason that is not an everyday one.",
+        "Partitions whose write failed for a reason that is not an everyday one.",
         lambda topic: topic.failed,
     ),
     _traffic(
@@ -114,11 +114,13 @@ REPLICA_ROWS: Final = (
         "LeaderCount", "Partitions that this broker leads.", lambda view: view.here.leaders
     ),
     _replica_manager(
-        "PartitionCount", "Partitions of which it has a replica.", lambda view: len(view.replicas)
+        "PartitionCount",
+        "Partitions of which this broker has a replica.",
+        lambda view: len(view.replicas),
     ),
     _replica_manager(
         "OfflineReplicaCount",
-        "Of these, those that are not served because their log failed.",
+        "Replicas that are not served because their log failed.",
         lambda view: view.here.offline,
     ),
     _replica_manager(

@@ -21,7 +21,15 @@ from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
 
 logger = logging.getLogger(__name__)
 
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
+"""Another level is an exception that Apache Kafka does not expect: UNKNOWN_SERVER_ERROR."""
+
+
+COPIED_BYTES_MAX: Final = 16 * 1024
+"""Records of an answer that has no more get a buffer of their own size: it costs less than one
+from the pool, and a peer that does not read them holds no arena."""
 
 
 class Part:
@@ -41,10 +49,11 @@ def plan_part(
 ) -> Part:
     """What a consumer may read of one partition. ApiError when it may not read.
 
-    `bytes_max` is what is left of the request's limit; with `at_least_one` the first batch is
-    given whole whatever its size (KIP-74).
+    `bytes_max` is what is left of the request's limit, below zero if that is; with
+    `at_least_one` the first batch is given whole whatever its size (KIP-74).
     """
-    replica.check_epoch(wanted.current_leader_epoch)
+    if wanted.current_leader_epoch >= 0:  # any below says that the reader knows none
+        replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
     answer = PartitionResponse(
         wanted.partition,
@@ -62,12 +71,15 @@ def plan_part(
         if answer.diverging_epoch is not None:
             return part
     upto = replica.last_stable_offset if committed_only else replica.high_watermark
+    allowed = min(wanted.max_bytes, bytes_max)
     try:
         part.slice = log.read(
-            wanted.offset, min(wanted.max_bytes, bytes_max), upto=upto, at_least_one=at_least_one
+            wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one or allowed < 0
         )
     except OSError as failure:
         _fail(part, failure)
+    if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
     return part
 
 
@@ -113,6 +125,10 @@ class _Packer:
         return arena.view[start : start + size]
 
 
+def _fresh(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
 class Cold:
     """A part whose bytes are not all in the page cache."""
 
@@ -126,13 +142,14 @@ class Cold:
 
 def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> list[Cold]:
     """Read what the page cache holds; what it does not is returned, to be read by `read_cold`."""
-    packer = _Packer(arenas, context)
+    size = sum([part.slice.length for part in parts if part.slice is not None])
+    take = _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
     cold: list[Cold] = []
     for part in parts:
         found = part.slice
         if found is None:
             continue
-        view = packer.take(found.length)
+        view = take(found.length)
         try:
             is_whole = found.file.read_cached(view, found.position) == found.length
         except OSError as failure:

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from admin.run import CLIENTS, brokers, matrix
+from admin.page import page
+from admin.reasons import reason_of
+from admin.run import CLIENTS, Cell, brokers, matrix
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,12 +24,21 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [client for client in CLIENTS if options.client in (None, client.name)]
     with tempfile.TemporaryDirectory() as folder, brokers(Path(folder)) as pair:
         cells = matrix(pair, Path(folder), chosen)
-    for cell in cells:
-        print(cell.client, "|", cell.operation, "|", cell.kavka.word, "|", cell.kafka.word)
-        if cell.differs:
-            print("   ", str(cell.kavka.told)[:1200])
-            print("   ", str(cell.kafka.told)[:1200])
+    print(page(cells) if options.client is None else differing(cells), end="")
     return 0
+
+
+def differing(cells: Sequence[Cell]) -> str:
+    """Every outcome's word, and what differs."""
+    lines = []
+    for cell in cells:
+        lines.append(f"{cell.operation}: {cell.kavka.word}")
+        for one in cell.differences():
+            reason = reason_of(cell, one)
+            lines.append(f"    {one.path} ({reason.why if reason else 'WHY?'})")
+            lines.append(f"        Kavka        {one.kavka!r}")
+            lines.append(f"        Apache Kafka {one.kafka!r}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient as Admin
+from kafka import TopicPartition
 from kafka.admin import (
     ACLFilter,
     ACLOperation,
@@ -24,7 +25,6 @@ from admin.place import Place
 from admin.settings import BROKER_SETTING, LOGGER, READ_ONLY_SETTING, chosen, served
 from support.batches import BASE_TIMESTAMP_MS
 
-Admin = KafkaAdminClient
 Told = Any
 """What the library returns: dicts and objects of its own."""
 
@@ -132,7 +132,7 @@ def _(admin: Admin, place: Place) -> Told:
 @does("describe topics page by page")
 def _(admin: Admin, place: Place) -> Told:
     names = [place.topic(label) for label in ("a", "assigned", "none", "set")]
-    pages = []
+    pages: list[Told] = []
     cursor = None
     while cursor is not None or not pages:
         asked = [name for name in names if cursor is None or name >= cursor["topic_name"]]
@@ -269,7 +269,7 @@ def _(admin: Admin, place: Place) -> Told:
 @does("describe a broker's settings")
 def _(admin: Admin, place: Place) -> Told:
     told = described(admin, "BROKER", str(place.broker_id))
-    return chosen(told["broker"][str(place.broker_id)], lambda one: one["config_source"])
+    return chosen(told["broker"][str(place.broker_id)])
 
 
 @does("set a broker's setting")

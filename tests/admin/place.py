@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -23,7 +24,9 @@ RECORD_TIMES_MS: Final = ((0, 10), (20,))
 PRODUCER: Final = (7000, 0)
 """Id and epoch of who wrote them."""
 
-_TOPIC_ID: Final = re.compile(r"(?<=TopicId: )[A-Za-z0-9_-]{22}")
+_TOPIC_ID: Final = re.compile(
+    r"(?<=TopicId: )[A-Za-z0-9_-]{22}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
 
 
 class Place:
@@ -56,11 +59,8 @@ class Place:
         for times in RECORD_TIMES_MS:
             records = [Written(time_ms=time) for time in times]
             batch = build(records, producer=(*PRODUCER, sequence))
-            eventually(
-                lambda batch=batch: self._appended(name, bytes(batch)),
-                within_s=WITHIN_S,
-                what=f"{name} takes records",
-            )
+            appended = partial(self._appended, name, bytes(batch))
+            eventually(appended, within_s=WITHIN_S, what=f"{name} takes records")
             sequence += len(times)
 
     def _appended(self, name: str, batch: bytes) -> bool:
@@ -76,7 +76,8 @@ class Place:
         return code == 0
 
     def _create(self, name: str, partitions: int) -> None:
-        topic = wire_client.new_topic(name, partitions)
+        kept = {"retention.ms": "-1"}  # the records have timestamps of long ago
+        topic = wire_client.new_topic(name, partitions, configs=kept)
         answer = self.ask("CreateTopics", 5, topics=[topic], timeout_ms=30_000)
         assert answer["topics"][0]["error_code"] == 0, answer
 
@@ -130,6 +131,8 @@ class Place:
     def _field(self, key: Any, value: Any) -> Any:
         if key == "port":
             return "<port>" if value == self._port else value
+        if key == "topic_id":
+            return "<topic id>" if value else value
         if key == "usable_bytes":
             return "<bytes>" if value > 0 else value
         return self.alike(value)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin import kafka_python
+from admin import confluent, java_tools, kafka_python
 from admin.cells import Client, Outcome
+from admin.compare import Difference, differences
 from admin.operations import IN_ORDER
 from admin.place import Place
 from support import java, stock_codec
@@ -18,7 +19,7 @@ from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
 
-CLIENTS: Final[Sequence[Client]] = (kafka_python.CLIENT,)
+CLIENTS: Final[Sequence[Client]] = (kafka_python.CLIENT, confluent.CLIENT, java_tools.CLIENT)
 SAME_ID: Final = {"broker.id": "1"}
 
 
@@ -31,9 +32,11 @@ class Cell:
     kavka: Outcome
     kafka: Outcome
 
-    @property
-    def differs(self) -> bool:
-        return self.kavka != self.kafka
+    def differences(self) -> list[Difference]:
+        """Where the two differ; in the path "" when it is the word."""
+        if self.kavka.word != self.kafka.word:
+            return [Difference("", self.kavka.word, self.kafka.word)]
+        return list(differences(self.kavka.told, self.kafka.told))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from support import messages
@@ -13,16 +13,34 @@ BROKER_SETTING: Final = "message.max.bytes"
 READ_ONLY_SETTING: Final = "num.partitions"
 LOGGER: Final = "root"
 
-GIVEN: Final = frozenset({"DEFAULT_CONFIG", "5"})
-"""How clients call the source of a value that nobody has set."""
+SET_IN_TESTS: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+        "node.id",
+        "offsets.topic.replication.factor",
+        "process.roles",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor",
+    }
+)
+"""What the two brokers are started with, each with its own."""
 
 
-def chosen(settings: Mapping[str, Any], source: Callable[[Any], Any]) -> dict[str, Any]:
-    """Of a broker's settings those that are Apache Kafka's and left at their default."""
+def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a broker's settings those that are Apache Kafka's and that nobody has set."""
     return {
         name: one
         for name, one in settings.items()
-        if str(source(one)) in GIVEN and not name.startswith("kavka.")
+        if name not in SET_IN_TESTS and not name.startswith("kavka.")
     }
 
 

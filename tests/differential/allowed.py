@@ -113,6 +113,16 @@ def _of_this_api(value: Any, facts: Facts) -> Any:
     return [topic for topic in value if topic["name"].startswith(f"{facts.prefix}DescribeLogDirs")]
 
 
+def _text(value: Any, facts: Facts) -> Any:
+    return "<a text>" if value else value
+
+
+def _own_topics(value: Any, facts: Facts) -> Any:
+    """Other kinds, and the topics of ListConfigResources' own cases."""
+    prefix = f"{facts.prefix}ListConfigResources"
+    return [one for one in value if one["resource_type"] != 2 or prefix in one["resource_name"]]
+
+
 def _last_part(value: Any, facts: Facts) -> Any:
     return f"<directory>/{value.rpartition('/')[2]}" if value.startswith("/") else value
 
@@ -143,6 +153,20 @@ NATURE: Final = (
         _handed_out,
         "which id comes next depends on who asked before",
         api="InitProducerId",
+    ),
+    Nature(
+        "documentation",
+        "results.*.documentation",
+        _text,
+        "each broker explains its settings in its own words",
+        api="DescribeConfigs",
+    ),
+    Nature(
+        "topics that other APIs' cases made",
+        "config_resources",
+        _own_topics,
+        "some are kept and some are not",
+        api="ListConfigResources",
     ),
     Nature(
         "log directories",
@@ -179,6 +203,18 @@ UNORDERED: Final = (
     ),
     Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
     Unordered(
+        "DescribeConfigs",
+        "results.*.configs",
+        ("name",),
+        "Apache Kafka keeps configs in hash maps",
+    ),
+    Unordered(
+        "ListConfigResources",
+        "config_resources",
+        ("resource_type", "resource_name"),
+        "Apache Kafka keeps kinds and topics in hash sets",
+    ),
+    Unordered(
         "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
     ),
     Unordered(
@@ -212,7 +248,37 @@ _NO_COMPACTION: Final = "compaction comes later; a warning at the start says so"
 _NO_TIME_CHECK: Final = "bounds of timestamps are checked later; a warning at the start says so"
 _NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
 
+_NOT_OPENED: Final = (
+    "Kavka checks a batch's header, its CRC and its count, and does not open what is inside; "
+    "clients check it when they read"
+)
+_NO_COMPACTION: Final = "compaction comes later; a warning at the start says so"
+_NO_TIME_CHECK: Final = "bounds of timestamps are checked later; a warning at the start says so"
+_NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
+
 ALLOWED: Final[tuple[Allowed, ...]] = (
+    Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
+    Allowed(
+        "Produce",
+        "records: a maximal timestamp*",
+        (3, 13),
+        "responses.*.max_timestamp",
+        ANYTHING,
+        ANYTHING,
+        _NOT_OPENED,
+    ),
+    Allowed(
+        "Produce",
+        "records: negative timestamps",
+        (3, 13),
+        "responses.*.max_timestamp",
+        -77,
+        -1,
+        _NOT_OPENED,
+    ),
+    Allowed("Produce", "no key on *", (3, 13), "*", ANYTHING, ANYTHING, _NO_COMPACTION),
+    Allowed("Produce", "timestamps too *", (3, 13), "*", ANYTHING, ANYTHING, _NO_TIME_CHECK),
+    Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),
     Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
     Allowed(
         "Produce",

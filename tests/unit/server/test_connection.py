@@ -97,6 +97,11 @@ class Script:
 
     key = 99
 
+    @staticmethod
+    def now_s() -> float:
+        """No times are taken."""
+        return 0.0
+
     def shortcut(self) -> Any:
         """What remembers nothing."""
         return self
@@ -118,22 +123,40 @@ class Script:
         return self.throttle
 
 
-class Scene:
+class Listening:
+    """Where the one connection comes from."""
+
     def __init__(self) -> None:
+        self.factory: Any = None
+
+    async def accept(self, factory: Any) -> None:
+        self.factory = factory
+
+
+class Scene:
+    def __init__(self, *overrides: str) -> None:
         self.clock = VirtualClock()
         self.tasks = VirtualTasks(self.clock)
         self.script = Script()
         dispatcher: Any = self.script
         self.arenas = ArenaPool()
-        live = LiveSettings(BrokerSettings.load(environ={}))
+        live = LiveSettings(BrokerSettings.load(environ={}, overrides=overrides))
         self.connections = Connections(live, clock=self.clock, tasks=self.tasks)
+        self._dispatcher = dispatcher
+
+    async def connect(self) -> None:
+        """Open the one connection."""
+        listening: Any = Listening()
+        await self.connections.open(Gate("PLAINTEXT", listening), self._make)
+        self.connection: Connection = listening.factory("10.0.0.1")
         self.transport = Transport()
-        gate: Any = Gate("PLAINTEXT", None)  # type: ignore[arg-type]
-        self.connection = Connection(
-            gate, "10.0.0.1", dispatcher, self.tasks, self.arenas, self.connections, 10_000
-        )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
+
+    def _make(self, gate: Gate, host: str) -> Connection:
+        return Connection(
+            gate, host, self._dispatcher, self.tasks, self.arenas, self.connections, REQUEST_MAX
+        )
 
     def receive(self, *frames: bytes) -> None:
         data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)

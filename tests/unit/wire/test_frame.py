@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.wire.frame import (
+    ANSWER_BYTES_MAX,
     ARENA_BYTES,
     FIRST_ARENA_BYTES_MAX,
+    IN_USE_BYTES_MAX,
     POOL_BYTES_MAX,
     ROOM_BYTES_MIN,
+    STASH_BYTES_MAX,
     Arena,
     ArenaPool,
     FrameError,
@@ -133,20 +136,76 @@ def test_two_framers_use_one_arena_by_turns() -> None:
     assert len(pool._free[ARENA_BYTES]) == 1
 
 
-def test_an_arena_is_kept_while_part_of_a_frame_lies_in_it() -> None:
+def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
-    whole = framed(b"0123456789")
-    assert list(feed(framer, whole[:6])) == []
+    body = bytes(range(256)) * (STASH_BYTES_MAX // 128)
+    whole = framed(body)
+    assert list(feed(framer, whole[: STASH_BYTES_MAX + 1])) == []
     assert len(pool.lent) == 1
-    assert list(feed(framer, whole[6:])) == [b"0123456789"]
+    assert list(feed(framer, whole[STASH_BYTES_MAX + 1 :])) == [body]
     assert pool.lent == []
+
+
+@pytest.mark.parametrize("begun", [1, 3, 4, 5, STASH_BYTES_MAX])
+def test_a_frame_of_which_little_has_come_needs_no_arena(begun: int) -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    body = bytes(range(256)) * (STASH_BYTES_MAX // 128)
+    whole = framed(body)
+    assert list(feed(framer, framed(b"before") + whole[:begun])) == [b"before"]
+    assert pool.lent == []
+    assert list(feed(framer, whole[begun:] + framed(b"after"))) == [body, b"after"]
+    assert pool.lent == []
+
+
+def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    assert list(feed(framer, framed(b"0123456789")[:6])) == []
+    framer.drop()
+    assert list(feed(framer, framed(b"whole"))) == [b"whole"]
+    assert list(feed(framer, framed(bytes(ARENA_BYTES))[: ARENA_BYTES // 2])) == []
+    framer.drop()
+    assert pool.lent == []
+
+
+def test_a_pool_knows_what_is_in_use() -> None:
+    pool = ArenaPool()
+    assert pool.in_use_bytes == 0
+    first, second = pool.take(1), pool.take(ARENA_BYTES + 1)
+    assert pool.in_use_bytes == 3 * ARENA_BYTES
+    pool.give(first)
+    assert pool.in_use_bytes == 2 * ARENA_BYTES
+    del second  # lost with its connection, and not given back
+    assert pool.in_use_bytes == 0
+    assert pool.made_bytes == ARENA_BYTES
+    big = pool.take(POOL_BYTES_MAX)
+    pool.give(big)  # too much to keep
+    del big
+    assert pool.in_use_bytes == 0
+    assert pool.made_bytes == ARENA_BYTES
+
+
+def test_answers_get_smaller_the_more_is_in_use() -> None:
+    pool = ArenaPool()
+    assert pool.answer_bytes_max() == ANSWER_BYTES_MAX
+    held, sizes = [], []
+    for _ in range(200):
+        sizes.append(pool.answer_bytes_max())
+        held.append(pool.take(sizes[-1] // 2 + 1))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == ARENA_BYTES
+    assert pool.in_use_bytes < IN_USE_BYTES_MAX + 200 * ARENA_BYTES
+    held.clear()
+    assert pool.answer_bytes_max() == ANSWER_BYTES_MAX
 
 
 def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     assert list(feed(framer, struct.pack(">i", LIMIT_BYTES) + b"the beginning")) == []
+    assert pool.lent == []
     for _ in range(3):
         framer.room()
     assert pool.lent_bytes_max == ARENA_BYTES

@@ -12,6 +12,8 @@ from kavka.server.controller.events import (
     BrokersChanged,
     Command,
     DeleteReplicas,
+    Elect,
+    Elected,
     Event,
     Examine,
     ForgetMarks,
@@ -42,8 +44,8 @@ from kavka.server.controller.messages import (
 )
 from kavka.server.controller.partitions import PartitionMachine, chunks
 from kavka.server.controller.state import LiveBroker
-from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState
-from kavka.wire.errors import ErrorCode
+from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState, TopicAssignment
+from kavka.wire.errors import ApiError, ErrorCode
 
 TOPIC_ID = uuid.UUID(int=77)
 EPOCH = 3
@@ -411,3 +413,127 @@ def test_the_story_tells_the_last_events() -> None:
         made.handle(TopicsGone(("x",)))
     assert len(made.story) == 50
     assert made.story[-1] == "TopicsGone: 1, x"
+
+
+# -- partitions that are added, and elections that somebody asks for ------------------------
+
+
+def test_an_added_partition_leaves_the_others_alone() -> None:
+    made = machine(1)
+    with_partition(made, 1, state=stored(1, 1))
+    (write,) = made.handle(PartitionsFound((found(1, index=1),)))
+    assert write == WriteStates((StateWrite(where(1), PartitionState(1, 0, (1,), EPOCH), -1),))
+    commands = made.handle(StatesWritten({where(1): stored(1, 1)}))
+    assert told(commands) == [("LeaderAndIsr", 1), ("UpdateMetadata", 1)]
+    for command in commands:
+        assert isinstance(command, Send) and not isinstance(command.request, StopReplica)
+        (topic,) = command.request.topic_states
+        assert [state.partition_index for state in topic.partition_states] == [1]
+
+
+def test_a_partition_added_to_a_topic_being_deleted_is_never_made() -> None:
+    made = machine(1)
+    with_partition(made, 1, state=stored(1, 1))
+    made.handle(TopicsMarked(("t",)))
+    assert made.handle(PartitionsFound((found(1, index=1),))) == []
+    assert list(made.cluster.topics["t"].partitions) == [0]
+
+
+def elect(made: PartitionMachine, *asked: TopicPartition, unclean: bool = False) -> list[Command]:
+    return made.handle(Elect(asked, unclean))
+
+
+def test_an_election_is_written_before_anybody_hears_of_it() -> None:
+    made = machine(1, 2)
+    with_partition(made, 2, 1, state=stored(1, 1, 2, leader_epoch=4, version=7))
+    after = PartitionState(2, 5, (1, 2), EPOCH)
+    assert elect(made, where()) == [
+        WriteStates((StateWrite(where(), after, 7),)),
+        Elected({where(): 2}),
+    ]
+    expected = {where(): 2}
+    assert not made.cluster.is_led_by(expected)
+    commands = made.handle(StatesWritten({where(): StoredState(after, 8, 200)}))
+    assert not made.cluster.is_led_by(expected), "nobody knows yet"
+    answer(made, commands)
+    assert made.cluster.is_led_by(expected)
+
+
+def answer(made: PartitionMachine, commands: list[Command]) -> None:
+    """The controller's own broker takes what it is told."""
+    for command in commands:
+        if isinstance(command, Send) and isinstance(command.request, UpdateMetadata):
+            if command.broker_id == 1:
+                made.handle(UpdateMetadataAnswered(1, command.request, ErrorCode.NONE))
+
+
+def test_an_unclean_election_is_only_held_when_asked_for() -> None:
+    made = machine(1)
+    with_partition(made, 2, 1, state=stored(-1, 2, version=3))
+    (result,) = elect(made, where())
+    assert isinstance(result, Elected)
+    assert code_of(result) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    write, result = elect(made, where(), unclean=True)
+    assert write == WriteStates(
+        (StateWrite(where(), PartitionState(1, 1, (1,), EPOCH, leader_recovery_state=1), 3),)
+    )
+    assert result == Elected({where(): 1})
+
+
+def code_of(command: Command, asked: TopicPartition | None = None) -> ErrorCode:
+    assert isinstance(command, Elected)
+    error = command.results[asked or where()]
+    assert isinstance(error, ApiError)
+    return error.code
+
+
+def test_each_partition_of_an_election_has_its_own_outcome() -> None:
+    made = machine(1)
+    with_partition(made, 1, state=stored(1, 1))
+    with_partition(made, 1, state=stored(-1, 1), index=1)
+    made.cluster.topics["t"].partitions[1].offline = (1,)
+    asked = (where(), where(1), where(2), where(topic="no"))
+    for unclean, at_1 in (
+        (False, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (True, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ):
+        (result,) = elect(made, *asked, unclean=unclean)
+        assert [code_of(result, one) for one in asked] == [
+            ErrorCode.ELECTION_NOT_NEEDED,
+            at_1,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+    made.handle(TopicsMarked(("t",)))
+    (result,) = elect(made, where())
+    assert code_of(result) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_topic_is_ready_with_all_the_partitions_that_are_waited_for() -> None:
+    made = machine(1)
+    with_partition(made, 1, state=stored(1, 1))
+    answer(made, made.handle(PartitionsFound((found(1, stored=stored(1, 1)),))))
+    assert made.cluster.is_ready("t")
+    assert made.cluster.is_ready("t", 1)
+    assert not made.cluster.is_ready("t", 2)
+    made.handle(PartitionsFound((found(1, index=1),)))
+    assert not made.cluster.is_ready("t", 2)
+    answer(made, made.handle(StatesWritten({where(1): stored(1, 1)})))
+    assert made.cluster.is_ready("t", 2)
+
+
+def test_what_is_new_about_an_assignment() -> None:
+    made = machine(1)
+    with_partition(made, 1, state=stored(1, 1))
+    with_partition(made, 1, state=stored(1, 1), index=1)
+    same = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {})
+    assert made.cluster.changed("t", same).replicas == {}
+    for changed in (
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1, 2)}, {}, {}),
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {1: (2,)}, {}),
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {1: (1,)}),
+    ):
+        assert list(made.cluster.changed("t", changed).replicas) == [1]
+    more = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,), 2: (1,)}, {}, {})
+    assert made.cluster.changed("t", more).replicas == {2: (1,)}
+    assert made.cluster.changed("unknown", same) == same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -124,5 +125,80 @@ def test_a_closed_reign_takes_nothing_and_is_settled() -> None:
         reign.put(step)
         cluster.broker.gate.set()
         await settle()
+
+    asyncio.run(run())
+
+
+def test_partitions_that_others_add_are_made(caplog: pytest.LogCaptureFixture) -> None:
+    """As Apache Kafka's own tools do with `--zookeeper`, or another broker that was controller."""
+
+    async def run() -> None:
+        cluster = await started()
+        await cluster.controller.create_topics(
+            [NewTopic("t", 2, 1)], timeout_ms=1000, validate_only=False
+        )
+        for count in (3, 5):
+            path = paths.topic("t")
+            before = paths.decode_topic((await cluster.session.get(path)).data)
+            replicas = {index: (0,) for index in range(count)}
+            told = len(cluster.broker.requests)
+            await cluster.session.set(path, paths.encode_topic(replace(before, replicas=replicas)))
+            await settle()
+            await cluster.controller.settled()
+            partitions = cluster.broker.metadata.image.topics["t"].partitions
+            assert [partition.leader for partition in partitions] == [0] * count
+            about = {
+                state.partition_index
+                for request in cluster.broker.requests[told:]
+                for topic in request.topic_states
+                for state in topic.partition_states
+            }
+            assert about == set(range(2 if count == 3 else 3, count)), "only the new ones"
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run())
+    assert caplog.records == []
+
+
+def test_a_topic_that_others_remove_is_no_change_of_it() -> None:
+    async def run() -> None:
+        cluster = await started()
+        await cluster.controller.create_topics(
+            [NewTopic("t")], timeout_ms=1000, validate_only=False
+        )
+        for path in (
+            paths.partition_state("t", 0),
+            paths.partition("t", 0),
+            paths.partitions("t"),
+            paths.topic("t"),
+        ):
+            await cluster.session.delete(path)
+        await settle()
+        await cluster.controller.settled()
+        reign = cluster.controller._reign
+        assert reign is not None
+        assert reign.cluster.topics == {}
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_a_topic_that_goes_is_told() -> None:
+    async def run() -> None:
+        cluster = await started()
+        cluster.broker.gate.clear()
+        creating = asyncio.ensure_future(
+            cluster.controller.create_topics(
+                [NewTopic("t")], timeout_ms=60_000, validate_only=False
+            )
+        )
+        await settle()
+        deleting = asyncio.ensure_future(cluster.controller.delete_topics(["t"], 60_000))
+        await settle()
+        cluster.broker.gate.set()
+        assert (await deleting) == {"t": ErrorCode.NONE}
+        assert (await creating)["t"].code in (
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
 
     asyncio.run(run())

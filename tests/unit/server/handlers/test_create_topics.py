@@ -11,7 +11,7 @@ import pytest
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
+from support.batches import Written, build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
@@ -244,7 +244,8 @@ async def test_what_was_created_outlives_a_power_cut(broker: MemoryBroker) -> No
     answer = await broker.ask("Metadata", 12, topics=[{"name": "t"}])
     assert (answer.topics[0].topic_id, len(answer.topics[0].partitions)) == (topic_id, 2)
     assert (await broker.produce(build())).error_code == Code.NONE
-    assert (await broker.produce(build() + bytes(300))).error_code == Code.MESSAGE_TOO_LARGE
+    big = build([Written(value=bytes(300))])
+    assert (await broker.produce(big)).error_code == Code.MESSAGE_TOO_LARGE
 
 
 @scenario()

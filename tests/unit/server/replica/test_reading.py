@@ -157,12 +157,26 @@ def test_a_reader_whose_log_has_parted_gets_no_records() -> None:
 
 def test_cached_bytes_come_at_once_packed_into_few_buffers() -> None:
     async def story(reader: Reader) -> None:
+        replicas = [await reader.replica(n, sizes=(10_000, 10_000)) for n in range(3)]
+        parts = [reader.plan(replica) for replica in replicas]
+        assert await reader.read(*parts) == 0
+        assert [offsets(part) for part in parts] == [[0, 1]] * 3
+        lent = reader.context.lent
+        assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
+
+    run(story)
+
+
+def test_few_bytes_are_not_worth_a_lent_buffer() -> None:
+    async def story(reader: Reader) -> None:
         replicas = [await reader.replica(index) for index in range(3)]
         parts = [reader.plan(replica) for replica in replicas]
         assert await reader.read(*parts) == 0
         assert [offsets(part) for part in parts] == [list(range(9))] * 3
-        lent = reader.context.lent
-        assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
+        assert reader.context.lent is None
+        assert [part.answer.records.obj for part in parts] == [
+            bytes(part.answer.records) for part in parts
+        ]
 
     run(story)
 

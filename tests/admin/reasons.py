@@ -1,0 +1,89 @@
+"""What a client may be told by Kavka that Apache Kafka tells it otherwise: the reviewed list.
+
+An entry that no longer occurs fails the test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from admin.compare import Difference
+from admin.run import Cell
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Patterns (of the shell) for operation and path; and the two values, where None stands for
+    whatever there is. With `without`, a regular expression, they are texts that are the same but
+    for what it matches."""
+
+    why: str
+    operation: str
+    path: str
+    kavka: Any = None
+    kafka: Any = None
+    without: str = ""
+
+    def allows(self, cell: Cell, difference: Difference) -> bool:
+        """Whether it is the reason of this difference."""
+        return (
+            fnmatchcase(cell.operation, self.operation)
+            and fnmatchcase(difference.path, self.path)
+            and self.kavka in (None, difference.kavka)
+            and self.kafka in (None, difference.kafka)
+            and (not self.without or self._same_without(difference))
+        )
+
+    def _same_without(self, difference: Difference) -> bool:
+        left, right = str(difference.kavka), str(difference.kafka)
+        return re.sub(self.without, "", left) == re.sub(self.without, "", right)
+
+
+WORD: Final = ""
+"""The path of the outcome's word."""
+
+_MIN_ISR: Final = (
+    "KRaft with eligible leader replicas (KIP-966) writes `min.insync.replicas` as a setting of "
+    "all brokers; Kavka has no KRaft and leaves the default"
+)
+_NO_FEATURES: Final = "the features are those of KRaft and of what is not served yet"
+_NO_QUORUM: Final = "there is no KRaft quorum"
+_NO_GROUPS: Final = "consumer groups are not served yet"
+_NO_TRANSACTIONS: Final = "transactions are not served yet"
+_NO_RULES: Final = "access control, SCRAM users and quotas are not served yet"
+_NO_DELETION: Final = "DeleteRecords is not served yet"
+
+REASONS: Final[Sequence[Reason]] = (
+    Reason(_MIN_ISR, "*", "*min.insync.replicas*"),
+    Reason(_MIN_ISR, "*", "*", without=r"(?<=Configs: )min\.insync\.replicas=1,?"),
+    Reason(_NO_FEATURES, "describe features", "*", kavka="<absent>"),
+    Reason(_NO_QUORUM, "describe the metadata quorum", WORD, kafka="ok"),
+    Reason(_NO_GROUPS, "list groups", "*"),
+    Reason(_NO_TRANSACTIONS, "list transactions", WORD, kafka="ok"),
+    Reason(_NO_RULES, "describe access rules", WORD),
+    Reason(_NO_RULES, "describe client quotas", WORD, kafka="ok"),
+    Reason(_NO_RULES, "describe SCRAM users", WORD, kafka="ok"),
+    Reason(_NO_DELETION, "delete records", WORD, kafka="ok"),
+)
+
+
+def reason_of(cell: Cell, difference: Difference) -> Reason | None:
+    """The first reason that allows a difference."""
+    return next((one for one in REASONS if one.allows(cell, difference)), None)
+
+
+def unexplained(cells: Sequence[Cell]) -> list[tuple[Cell, Difference]]:
+    """Differences that no reason allows."""
+    return [
+        (cell, one) for cell in cells for one in cell.differences() if reason_of(cell, one) is None
+    ]
+
+
+def outdated(cells: Sequence[Cell]) -> list[Reason]:
+    """Reasons that nothing differs by."""
+    used = [reason_of(cell, one) for cell in cells for one in cell.differences()]
+    return [one for one in REASONS if one not in used]

@@ -1,0 +1,147 @@
+"""Topics and records asked for within the process, on a broker in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.testing.client import Client, Record
+from kavka.wire.apis.list_offsets import LATEST
+from kavka.wire.errors import ApiError, ErrorCode
+from support import batches
+from support.batches import BASE_TIMESTAMP_MS, Written, build
+from support.memory_broker import MemoryBroker, scenario
+from support.virtual import settle
+
+
+def client(broker: MemoryBroker) -> Client:
+    return Client(broker.parts, "PLAINTEXT")
+
+
+async def produce(asked: Client, topic: str, value: bytes, partition: int = 0) -> int:
+    return await asked.produce(topic, partition, value, None, (), None)
+
+
+@scenario()
+async def test_topics_come_and_go(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    assert await asked.topics() == []
+    await asked.create_topic("b", 3, {"max.message.bytes": "1000"})
+    await asked.create_topic("a", 1, {})
+    assert await asked.topics() == ["a", "b"]
+    known = await broker.ask("Metadata", 12, topics=[{"name": "b"}])
+    assert len(known.topics[0].partitions) == 3
+    assert broker.parts.topic_configs.get("b") == {"max.message.bytes": "1000"}
+    await asked.delete_topic("b")
+    assert await asked.topics() == ["a"]
+
+
+@scenario(topics={"t": 1})
+async def test_refusals_have_kafkas_codes(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for code, question in (
+        (ErrorCode.TOPIC_ALREADY_EXISTS, asked.create_topic("t", 1, {})),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, asked.create_topic("no name", 1, {})),
+        (ErrorCode.INVALID_CONFIG, asked.create_topic("u", 1, {"no.such": "x"})),
+        (unknown, asked.delete_topic("u")),
+        (unknown, asked.offsets("u", LATEST)),
+        (unknown, asked.read("u", None, at_least=0, within_s=1)),
+        (unknown, asked.read("t", 1, at_least=0, within_s=1)),
+        (unknown, produce(asked, "u", b"x")),
+        (unknown, produce(asked, "t", b"x", partition=1)),
+    ):
+        with pytest.raises(ApiError) as caught:
+            await question
+        assert caught.value.code == code
+    assert await asked.topics() == ["t"], "asking makes no topic"
+
+
+@scenario(topics={"t": 2})
+async def test_written_records_are_what_a_client_reads(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    time_ms = BASE_TIMESTAMP_MS
+    headers = [("h", b"1"), ("n", None)]
+    assert await asked.produce("t", 1, b"v", b"k", headers, time_ms) == 0
+    assert await asked.produce("t", 1, None, None, (), None) == 1
+    first, second = await broker.read_all("t", 1)
+    assert (first.offset, first.value) == (0, b"v")
+    assert (second.offset, second.value) == (1, None)
+    assert await asked.offsets("t", LATEST) == {0: 0, 1: 2}
+    now_ms = broker.clock.now_ms()
+    assert await asked.read("t", None, at_least=0, within_s=1) == [
+        Record("t", 1, 0, time_ms, b"k", b"v", headers),
+        Record("t", 1, 1, now_ms, None, None, []),
+    ]
+    assert await asked.read("t", 0, at_least=0, within_s=1) == []
+
+
+@pytest.mark.parametrize("codec", sorted(batches.CODECS))
+@scenario(topics={"t": 2})
+async def test_what_clients_wrote_is_read(broker: MemoryBroker, codec: str) -> None:
+    written = [Written(b"k", b"%d" % number, [("h", b"x")], number) for number in range(50)]
+    await broker.produce(build(written, codec=codec), partition=1)
+    await broker.produce(build(written[:3], codec=codec), partition=0)
+    found = await client(broker).read("t", None, at_least=53, within_s=1)
+    assert [(one.partition, one.offset) for one in found] == [
+        *((0, offset) for offset in range(3)),
+        *((1, offset) for offset in range(50)),
+    ]
+    assert [one.value for one in found[3:]] == [one.value for one in written]
+    assert [one.timestamp_ms - BASE_TIMESTAMP_MS for one in found[3:]] == list(range(50))
+    assert found[0].headers == [("h", b"x")]
+
+
+@scenario("message.timestamp.type=LogAppendTime", topics={"t": 1})
+async def test_the_time_is_the_brokers_where_the_topic_says_so(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    await asked.produce("t", 0, b"v", None, (), 1)
+    (found,) = await asked.read("t", 0, at_least=1, within_s=1)
+    (as_clients_see,) = await broker.read_all()
+    assert found.timestamp_ms == as_clients_see.timestamp
+
+
+@scenario(topics={"t": 1})
+async def test_many_bytes_take_many_fetches(broker: MemoryBroker) -> None:
+    value = bytes(700_000)
+    for _ in range(5):
+        await broker.produce(build([Written(value=value)]))
+    found = await client(broker).read("t", None, at_least=5, within_s=1)
+    assert [one.offset for one in found] == list(range(5))
+    assert all(one.value == value for one in found)
+
+
+@scenario(topics={"t": 1})
+async def test_reading_waits_for_what_it_is_to_find(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    await produce(asked, "t", b"1")
+    reading = asyncio.ensure_future(asked.read("t", None, at_least=3, within_s=5))
+    await settle()
+    await produce(asked, "t", b"2")
+    await broker.advance(4000)
+    assert not reading.done()
+    await produce(asked, "t", b"3")
+    await settle()
+    assert [one.value for one in reading.result()] == [b"1", b"2", b"3"]
+
+
+@scenario(topics={"t": 1})
+async def test_reading_waits_no_longer_than_it_may(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    await produce(asked, "t", b"1")
+    reading = asyncio.ensure_future(asked.read("t", None, at_least=2, within_s=5))
+    await broker.advance(5000)
+    with pytest.raises(TimeoutError, match=r"1 of 2 records in t after 5 s"):
+        await reading
+
+
+@scenario(topics={"t": 1})
+async def test_buffers_are_given_back(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    await produce(asked, "t", bytes(1000))
+    await asked.read("t", None, at_least=1, within_s=1)
+    held = broker.parts.arenas._free_bytes
+    for _ in range(20):
+        await asked.read("t", None, at_least=1, within_s=1)
+    assert broker.parts.arenas._free_bytes == held > 0
