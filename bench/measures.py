@@ -149,6 +149,14 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "2,000 idle connections, 200 slow readers of 50 MB and 50 writers of single bytes",
+        (
+            *_delivered("crowd-without", "raw, without them"),
+            *_delivered("crowd-with", "raw, with them"),
+            Measure("crowd.rss", "memory growth, MB"),
+        ),
+    ),
+    Section(
         "Loop lag: a probe every 10 ms under bulk load",
         (*_lag("lag-16k", "16 KiB batches"), *_lag("lag-1m", "1 MB batches")),
     ),

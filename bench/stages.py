@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from bench import clients, frames, latency, machine, raw
+from bench.crowd import Crowd
 from bench.peers import Peer
 from bench.run import Results, Run
 
@@ -28,6 +29,8 @@ RATE_PER_S: Final = 1000
 END_TO_END_S: Final = 4.0
 CLIENT_WARM_UP_S: Final = 3.0
 IDLE_CONNECTIONS: Final = 1000
+CROWD_FILL_BYTES: Final = 64 << 20
+CROWD_STEP_S: Final = 0.02
 LAG_S: Final = 2.0
 LAG_MAX_BYTES: Final = 1 << 30
 LAG_BURST_S: Final = 0.25
@@ -171,6 +174,27 @@ def idle_end_to_end(run: Run) -> None:
         end_to_end(run, "idle-e2e")
 
 
+def crowd(run: Run) -> None:
+    """A producer and a consumer without and with a crowd beside them, and what that takes."""
+    topic = run.new_topic("crowd-data")
+    _bulk(run, topic, "16k-1k", seconds=RESULT_TIMEOUT_S, max_bytes=CROWD_FILL_BYTES)
+    for _ in range(run.options.rounds):
+        end_to_end(run, "crowd-without")
+        before_mb = run.peer.rss_mb()
+        with Crowd(run.peer.port, topic) as all_of_them, run.topic("crowd-with") as quiet:
+            with run.meter("crowd-with") as meter:
+                timed = run.helper.start(
+                    latency.deliver, run.peer.port, quiet, 1, RATE_PER_S, END_TO_END_S
+                )
+                while not timed.done():
+                    all_of_them.step()
+                    time.sleep(CROWD_STEP_S)
+            run.add_latencies("crowd-with", timed.result().latencies_ns)
+            run.add("crowd-with.cpu", 100 * meter.broker_s / meter.wall_s)
+            run.add("crowd.rss", run.peer.rss_mb() - before_mb)
+            all_of_them.check()
+
+
 def lag(run: Run, name: str, key: str) -> None:
     """How long a small request waits while one socket sends all it can, in bursts by LAG_MAX_BYTES.
 
@@ -249,6 +273,7 @@ STAGES: Final = (
     Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k"), repeat=True),
     Stage("e2e-librdkafka", end_to_end_librdkafka),
     Stage("idle-e2e", idle_end_to_end),
+    Stage("crowd", crowd),
     Stage("librdkafka-1k", partial(librdkafka_producer, name="librdkafka-1k", value_bytes=1024)),
     Stage("librdkafka-100", partial(librdkafka_producer, name="librdkafka-100", value_bytes=100)),
     Stage("java-1k", partial(java_producer, name="java-1k", value_bytes=1024)),

@@ -58,10 +58,10 @@ class LeaderEpochs:
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
         """The greatest known epoch not above `epoch`, and the offset after its last record.
 
-        For an epoch older than all that are known: that epoch and the first known start.
-        `UNDEFINED` for one that is newer than all, or -1.
+        For an epoch older than all that are known, even one below -1: that epoch and the first
+        known start. `UNDEFINED` for one that is newer than all, or -1.
         """
-        if epoch < 0 or epoch > self.latest:
+        if epoch == -1 or epoch > self.latest or not self._starts:
             return UNDEFINED
         if epoch == self.latest:
             return epoch, log_end

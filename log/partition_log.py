@@ -337,7 +337,7 @@ class PartitionLog:
         return slice_of(self._segments.locate_timestamp(timestamp_ms, start))
 
     def batch_of_max_timestamp(self) -> Slice | None:
-        """The first batch that holds the log's greatest timestamp, whole; None: none has one."""
+        """The first batch that holds the log's greatest timestamp, whole; None: there is none."""
         return slice_of(self._segments.locate_max_timestamp())
 
     # --- epochs and producers

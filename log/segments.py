@@ -78,9 +78,11 @@ class SegmentList:
         return None
 
     def locate_max_timestamp(self) -> tuple[Segment, Extent] | None:
-        """The first batch that holds the greatest timestamp of all."""
+        """The first batch that holds the greatest timestamp of all; where none has one, the
+        first batch, as in Apache Kafka."""
         segment = max(self._segments, key=lambda candidate: candidate.max_timestamp)
-        extent = segment.find(segment.max_timestamp_offset) if segment.max_timestamp >= 0 else None
+        known = segment.max_timestamp >= 0
+        extent = segment.find(segment.max_timestamp_offset if known else segment.base_offset)
         return None if extent is None else (segment, extent)
 
     def remove(self, slot: int) -> Sequence[Segment]:

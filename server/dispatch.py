@@ -112,7 +112,7 @@ class Dispatcher:
             raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
         row = HANDLERS.get(key)
         if row is None:
-            raise BadRequest(f"unknown API key {key}")
+            raise BadRequest(f"unknown API key {key}, version {version}")
         api, handler = row
         if not api.serves(version):
             return self._unsupported(api, peer, version, correlation_id)
@@ -121,10 +121,12 @@ class Dispatcher:
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             request, end = api.decoder(version)(frame, position)
-        except Exception as failure:  # the generated readers fail in many ways on garbage
-            raise BadRequest(f"malformed {api.name} v{version}: {failure!r}") from failure
+        except ValueError as failure:
+            raise BadRequest(f"malformed {api.name} v{version}: {failure}") from failure
+        except (IndexError, struct.error) as failure:
+            raise _truncated(api, version, frame) from failure
         if end > len(frame):
-            raise BadRequest(f"truncated {api.name} v{version}")
+            raise _truncated(api, version, frame)
         context = RequestContext(peer, version, correlation_id, client_id)
         tally = self._stats[key].tallies[version]
         self._requests.follow_log()
@@ -183,3 +185,7 @@ class Dispatcher:
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
         return throttle_ms
+
+
+def _truncated(api: Api, version: int, frame: memoryview) -> BadRequest:
+    return BadRequest(f"malformed {api.name} v{version}: it goes past its {len(frame)} bytes")

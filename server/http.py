@@ -142,6 +142,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._answering: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._write_paused = False
+        self._has_eof = False
 
     # -- the transport's calls ------------------------------------------------------------
 
@@ -169,7 +170,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def eof_received(self) -> bool:
-        """Whoever has asked may close their side and read: the answer ends the connection."""
+        """Whoever has asked may stop sending: they get their answers first."""
+        self._has_eof = True
         return self._answering is not None
 
     def pause_writing(self) -> None:
@@ -227,6 +229,8 @@ class _Connection(asyncio.BufferedProtocol):
             return
         self._wait(REQUEST_S_MAX)
         self._serve()
+        if self._has_eof and self._answering is None:
+            self._transport.close()
 
     def _page(self, request: _Request) -> Page:
         make = self._server.pages.get(request.path)

@@ -327,8 +327,7 @@ class Instance:
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
         self.state = BrokerState.SHUTTING_DOWN
-        for _, bound in self._listening:
-            bound.close()
+        self._stop_listening()
         self._connections.close_all()
         await self._tasks.sleep(0)  # what was answered leaves the transports
         if self._controller is not None:
@@ -349,6 +348,11 @@ class Instance:
         if self._monitor is not None:
             self._monitor.close()
 
+    def _stop_listening(self) -> None:
+        while self._listening:
+            _, bound = self._listening.pop()
+            bound.close()
+
     async def _hang_up(self) -> None:
         """Cut off who has not read the last answers by now, and see all sockets closed."""
         self._connections.abort_all()
@@ -363,8 +367,7 @@ class Instance:
         In place of `stop`. Ending the tasks and jobs is up to who handed them in; when none runs
         any more, `release` is to be called.
         """
-        for _, bound in self._listening:
-            bound.close()
+        self._stop_listening()
         self._connections.abort_all()
         if self._monitor is not None:
             self._monitor.close()

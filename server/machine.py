@@ -34,12 +34,13 @@ class Machine:
     def __init__(self, settings: BrokerSettings, on_failure: Callable[[], object]) -> None:
         """`on_failure` is called when the broker can't go on and is to be stopped."""
         loop = asyncio.get_running_loop()
-        self.tasks = LoopTasks(loop)
+        self._tasks = LoopTasks(loop)
+        self._endings = LoopTasks(loop)
         self._jobs = ThreadJobs(loop)
         self.instance = Instance(
             settings,
             clock=SystemClock(),
-            tasks=self.tasks,
+            tasks=self._tasks,
             jobs=self._jobs,
             random=random.Random(),
             fs=OsFs(),
@@ -58,16 +59,25 @@ class Machine:
             raise StartError(f"the metadata can't be read or written: {kind}") from failure
 
     async def stop(self) -> None:
-        """End in order: what is acknowledged is on the disk, and no thread is left."""
+        """End in order: what is acknowledged is on the disk, and no thread is left.
+
+        Where that fails (a broken disk, a caller who gives up) it ends as by `kill`, and raises.
+        """
         try:
             await self.instance.stop()
-        finally:
-            await self._jobs.close()
+        except BaseException:
+            await self.kill()
+            raise
+        await self._jobs.close()
+
+    def stop_soon(self) -> asyncio.Task[None]:
+        """`stop` in a task: for `on_failure`, which can't wait."""
+        return self._endings.spawn(self.stop(), name="end of a failed broker")
 
     async def kill(self) -> None:
         """End as by SIGKILL: what was written to the files stays there, and that is all."""
         self.instance.kill()
-        await self.tasks.kill()
+        await self._tasks.kill()
         await self._jobs.close(drop_waiting=True)
         self.instance.release()
 

@@ -37,7 +37,7 @@ def main(config: str | None, overrides: Sequence[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_serve(settings))
-    except StartError as failure:
+    except (StartError, OSError) as failure:
         return _refuse(str(failure))
 
 

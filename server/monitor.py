@@ -62,6 +62,7 @@ class Monitor:
         self._lag.stop()
         if self._listening is not None:
             self._listening.close()
+            self._listening = None
         self._server.close()
 
     def _pages(self) -> Mapping[str, MakePage]:

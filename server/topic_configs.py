@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kavka.seams import Tasks
+from kavka.server.config.values import one_line
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
     Coordination,
@@ -164,9 +165,8 @@ class TopicConfigs:
         if kind not in _KINDS:
             return
         await self._read([(kind, name)])
-        logger.info(
-            "settings of %s %s changed: %s", kind, name, ", ".join(self._settings[kind, name])
-        )
+        keys = ", ".join(map(one_line, self._settings[kind, name]))
+        logger.info("settings of %s %s changed, now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:
             listener(kind, name)
 

@@ -137,7 +137,9 @@ def _layers(name: str, settings: BrokerSettings) -> list[tuple[Source, Mapping[s
         row = broker_row(key)
         if key in settings.given:
             static[key] = settings.given[key].value
-        if row is not None and (text := to_text(row.default)) is not None:
+        if row is None or (row.internal and row.dynamic is not Mode.READ_ONLY):
+            continue  # throttles of replication: Apache Kafka has no default to tell of
+        if (text := to_text(row.default)) is not None:
             default[key] = text
     return [
         (Source.DYNAMIC_BROKER, settings.dynamic.broker),

@@ -33,7 +33,7 @@ from kavka.server.config.rows import Config, Status
 from kavka.server.config.sources import ConfigError, Given, gather
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.topics import default_log_settings
-from kavka.server.config.values import BadValue, Value, to_text
+from kavka.server.config.values import BadValue, Value, one_line, to_text
 
 _DEFAULT_BROKER_ID: Final = "1"
 
@@ -183,7 +183,9 @@ def _checked(given: Mapping[str, Given]) -> tuple[dict[str, Value], list[str]]:
         if row.status is Status.REFUSED:
             raise _error(key, one, f"not supported: {note}")
         idle.setdefault(note, []).append(key)
-    return values, [f"no effect: {', '.join(keys)} ({note})" for note, keys in idle.items()]
+    return values, [
+        f"no effect: {', '.join(map(one_line, keys))} ({note})" for note, keys in idle.items()
+    ]
 
 
 def _parsed(key: str, given: Given, row: Config) -> Value:

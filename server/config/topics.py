@@ -10,7 +10,7 @@ from kavka.log.settings import LogSettings
 from kavka.server.config.checks import AtLeast
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.table import BROKER, TOPIC
-from kavka.server.config.values import BadValue, Value
+from kavka.server.config.values import BadValue, Value, one_line, to_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def topic_warnings(configs: Mapping[str, str]) -> list[str]:
     idle: dict[str, list[str]] = {}
     for key, text in configs.items():
         row = TOPIC[key]
-        if row.status is Status.WARNED and row.parse(text) != row.default:
-            idle.setdefault(row.note, []).append(f"{key}={text}")
+        value = row.parse(text)
+        if row.status is Status.WARNED and value != row.default:
+            idle.setdefault(row.note, []).append(f"{key}={one_line(to_text(value) or '')}")
     return [f"no effect: {', '.join(keys)} ({note})" for note, keys in idle.items()]

@@ -74,6 +74,11 @@ def _whole_number(name: str, type_: Type, text: str) -> int:
     return number
 
 
+def one_line(text: str) -> str:
+    """`text` for a line of the log: as it is, or quoted where it would break the line."""
+    return text if text.isprintable() else repr(text)
+
+
 def to_text(value: Value) -> str | None:
     """`value` as Kafka's tools show it; None for null."""
     if value is None or isinstance(value, str):

@@ -89,6 +89,9 @@ def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_on
         if one.name:
             _check_node(broker, one.name, "Unexpected broker id, expected")
         _check_broker_ops(one)
+        stored = broker.topic_configs
+        current = stored.broker(broker.broker_id) if one.name else stored.broker_defaults()
+        _broker_configs(broker, one, current)
     elif one.kind not in (Kind.TOPIC, *_ROWS):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
     return False

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kavka.server.config import ConfigError
 from kavka.server.config.dynamic import Dynamic, usable
+from kavka.server.config.values import one_line
 from kavka.server.coordination import paths
 from kavka.server.live_settings import LiveSettings
 from kavka.server.topic_configs import TopicConfigs
@@ -59,5 +60,5 @@ class DynamicSettings:
 def _usable(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
     kept, dropped = usable(configs, of_one_broker=of_one_broker)
     for key, reason in dropped.items():
-        logger.error("%s, made while running, is not in force: %s", key, reason)
+        logger.error("%s, made while running, is not in force: %s", one_line(key), reason)
     return kept

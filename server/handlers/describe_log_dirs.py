@@ -28,7 +28,7 @@ from kavka.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-SEGMENTS_A_SLICE: Final = 1000
+SEGMENTS_A_SLICE: Final = 250
 """Segments whose sizes are added up in one go; a log counts as one segment at least."""
 
 

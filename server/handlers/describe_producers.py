@@ -24,7 +24,7 @@ from kavka.wire.apis.describe_producers import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
-PRODUCERS_A_SLICE: Final = 1000
+PRODUCERS_A_SLICE: Final = 250
 """Producers and partitions that are described in one go."""
 
 

@@ -30,10 +30,10 @@ from kavka.wire.apis.describe_topic_partitions import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
-NAMES_A_SLICE: Final = 5000
+NAMES_A_SLICE: Final = 1000
 """Names that are put in order in one go."""
 
-ROWS_A_SLICE: Final = 500
+ROWS_A_SLICE: Final = 250
 """Topics and partitions that are described in one go."""
 
 

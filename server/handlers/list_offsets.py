@@ -14,7 +14,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.replica import offsets
-from kavka.server.replica.reading import READ_COMMITTED
+from kavka.server.replica.reading import ISOLATION_LEVELS, READ_COMMITTED
 from kavka.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -41,40 +41,44 @@ _SPECIAL_SINCE: Final = {
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    asked_twice = _asked_twice(request)
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
+    asked_once, twice = _each_once(request)
     waiting: list[Any] = []
     topics = []
-    for topic in request.topics:
-        partitions = []
-        for asked in topic.partitions:
+    for name, partitions in asked_once.items():
+        answers = []
+        for asked in partitions.values():
             answer = PartitionResponse(asked.partition_index)
-            partitions.append(answer)
-            twice = (topic.name, asked.partition_index) in asked_twice
+            answers.append(answer)
             try:
-                found = _find(broker, context, request, topic.name, asked, twice)
+                is_twice = (name, asked.partition_index) in twice
+                found = _find(broker, context, request, name, asked, is_twice)
             except ApiError as refusal:
                 answer.error_code = refusal.code
                 continue
             except OSError as failure:
-                _fail(answer, topic.name, failure)
+                _fail(answer, name, failure)
                 continue
             if isinstance(found, offsets.Found):
                 _fill(answer, found)
             else:
-                waiting.append(_fill_later(answer, topic.name, found))
-        topics.append(TopicResponse(topic.name, partitions))
+                waiting.append(_fill_later(answer, name, found))
+        topics.append(TopicResponse(name, answers))
     response = ListOffsetsResponse(topics)
     return _when_all(response, waiting) if waiting else response
 
 
-def _asked_twice(request: Any) -> set[tuple[str, int]]:
-    seen: set[tuple[str, int]] = set()
+def _each_once(request: Any) -> tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]:
+    """What is asked by topic and partition, in order; and which partitions were named twice."""
+    asked_once: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
         for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            (twice if key in seen else seen).add(key)
-    return twice
+            index = asked.partition_index
+            if asked_once.setdefault(topic.name, {}).setdefault(index, asked) is not asked:
+                twice.add((topic.name, index))
+    return asked_once, twice
 
 
 def _find(

@@ -34,6 +34,7 @@ RULES: Final = f"{PACKAGE}.AclCommand"
 
 _KAFKA_ERROR: Final = re.compile(r"org\.apache\.kafka\.common\.\w+\.(\w+Exception)\b")
 _ERROR: Final = re.compile(r"\b(?:\w+\.)*(\w+(?:Exception|Error))\b")
+_TOPIC_ID: Final = re.compile(r"TopicId: (\S+)")
 _TRACE: Final = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
 _VERSIONS: Final = re.compile(r"\t(\w+)\(\d+\): .*\[usable: (\d+)\]")
 _SETTING: Final = re.compile(r"  ([a-z0-9.]+)=(.*)")
@@ -132,6 +133,21 @@ def _(tools: Tools, place: Place) -> Told:
 @does("describe a topic")
 def _(tools: Tools, place: Place) -> Told:
     return describe_all(tools, place, "a")
+
+
+@does("describe a topic by its id")
+def _(tools: Tools, place: Place) -> Told:
+    found = _TOPIC_ID.search(describe_all(tools, place, "a")[0])
+    assert found is not None
+    return run(tools, place, TOPICS, "--describe", f"--topic-id={found[1]}")
+
+
+@does("describe topics in trouble")
+def _(tools: Tools, place: Place) -> Told:
+    troubles = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
+    flags = [f"--{trouble}-partitions" for trouble in troubles] + ["--topics-with-overrides"]
+    name = f"--topic={place.topic('set')}"
+    return [run(tools, place, TOPICS, "--describe", name, flag) for flag in flags]
 
 
 @does("describe topics page by page")
@@ -307,11 +323,33 @@ does("elect leaders uncleanly")(elect("unclean", "--partition=0"))
 does("elect a missing partition's leader")(elect("preferred", "--partition=99"))
 
 
-def reassign(tools: Tools, place: Place, replica: int, step: str) -> Told:
+def reassign(tools: Tools, place: Place, replica: int, *step: str) -> Told:
     partition = {"topic": place.topic("data"), "partition": 0, "replicas": [replica]}
     plan = place.folder / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
-    return changing(tools, place, REASSIGN, step, f"--reassignment-json-file={plan}")
+    return changing(tools, place, REASSIGN, *step, f"--reassignment-json-file={plan}")
+
+
+@does("plan a reassignment")
+def _(tools: Tools, place: Place) -> Told:
+    topics = place.folder / "topics.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": place.topic("data")}]}))
+    brokers = f"--broker-list={place.broker_id}"
+    options = ("--generate", f"--topics-to-move-json-file={topics}", brokers)
+    return run(tools, place, REASSIGN, *options)
+
+
+@does("reassign a partition with a throttle")
+def _(tools: Tools, place: Place) -> Told:
+    steps = (("--execute", "--throttle=1000000"), ("--verify",))
+    return [
+        (
+            reassign(tools, place, place.broker_id, *step),
+            run(tools, place, CONFIGS, "--describe", *of_broker(place)),
+            run(tools, place, CONFIGS, "--describe", *of_topic(place, "data")),
+        )
+        for step in steps
+    ]
 
 
 @does("reassign a partition to where it is")

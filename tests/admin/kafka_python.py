@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from uuid import UUID
 
 from kafka import KafkaAdminClient as Admin
 from kafka import TopicPartition
@@ -127,6 +128,16 @@ def _(admin: Admin, place: Place) -> Told:
 @does("describe a topic")
 def _(admin: Admin, place: Place) -> Told:
     return admin.describe_topics([place.topic("a")])
+
+
+@does("describe a topic by its id")
+def _(admin: Admin, place: Place) -> Told:
+    return admin.describe_topics([topic_id(admin, place, "a")])
+
+
+def topic_id(admin: Admin, place: Place, label: str) -> UUID:
+    (topic,) = admin.describe_topics([place.topic(label)])
+    return UUID(str(topic["topic_id"]))
 
 
 @does("describe topics page by page")
@@ -266,6 +277,13 @@ def _(admin: Admin, place: Place) -> Told:
     return alter_topic(admin, place, "set", segment_ms="70000", incremental=False)
 
 
+@does("reset a topic's settings")
+def _(admin: Admin, place: Place) -> Told:
+    told = admin.reset_configs([ConfigResource("TOPIC", place.topic("set"), ["segment.ms"])])
+    place.settle()
+    return told, described(admin, "TOPIC", place.topic("set"), ["segment.ms"])
+
+
 @does("describe a broker's settings")
 def _(admin: Admin, place: Place) -> Told:
     told = described(admin, "BROKER", str(place.broker_id))
@@ -340,6 +358,13 @@ def _(admin: Admin, place: Place) -> Told:
         for topic in directory["topics"]:
             topic["partitions"].sort(key=lambda one: one["partition_index"])
     return broker
+
+
+@does("move a replica to another directory")
+def _(admin: Admin, place: Place) -> Told:
+    replica = (place.topic("data"), 0, place.broker_id)
+    (refusal,) = admin.alter_replica_log_dirs({replica: "/no/such"}).values()
+    raise Failed(refusal.__name__, None)
 
 
 @does("elect preferred leaders")
@@ -459,6 +484,13 @@ def _(admin: Admin, place: Place) -> Told:
 @does("delete a topic")
 def _(admin: Admin, place: Place) -> Told:
     told = admin.delete_topics([place.topic("a")])
+    place.settle()
+    return told, place.own(admin.list_topics())
+
+
+@does("delete a topic by its id")
+def _(admin: Admin, place: Place) -> Told:
+    told = admin.delete_topics([topic_id(admin, place, "assigned")])
     place.settle()
     return told, place.own(admin.list_topics())
 

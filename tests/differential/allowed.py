@@ -17,6 +17,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from differential.case import Facts, Outcome
+from differential.judges import FIRST_IN_NEW
+from support import messages
 
 
 class Anything:
@@ -117,6 +119,15 @@ def _text(value: Any, facts: Facts) -> Any:
     return "<a text>" if value else value
 
 
+def _min_isr(value: Any, facts: Facts) -> Any:
+    """A config of a broker or topic, as if nobody had set it for all brokers."""
+    of_elr = {"name": "min.insync.replicas", "value": "1", "config_source": 3}
+    if not isinstance(value, dict) or not of_elr.items() <= value.items():
+        return value
+    synonyms = [one for one in value["synonyms"] if one["source"] != 3]
+    return {**value, "config_source": 5, "synonyms": synonyms}
+
+
 def _own_topics(value: Any, facts: Facts) -> Any:
     """Other kinds, and the topics of ListConfigResources' own cases."""
     prefix = f"{facts.prefix}ListConfigResources"
@@ -127,7 +138,30 @@ def _last_part(value: Any, facts: Facts) -> Any:
     return f"<directory>/{value.rpartition('/')[2]}" if value.startswith("/") else value
 
 
+def _served_by_both(value: Any, facts: Facts) -> Any:
+    """{API key: (lowest, highest)}, of the APIs that Kavka serves, from the first version that
+    the newer judge serves on."""
+    if not isinstance(value, list):
+        return value
+    served = {module.API.key: module.API.name for module in messages.api_modules().values()}
+    return {
+        str(one["api_key"]): (
+            max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),
+            one["max_version"],
+        )
+        for one in sorted(value, key=lambda one: one["api_key"])
+        if one["api_key"] in served
+    }
+
+
 NATURE: Final = (
+    Nature(
+        "APIs and versions that only one of them serves",
+        "api_keys",
+        _served_by_both,
+        "Kavka does not serve all APIs yet, and serves older versions than Kafka 4",
+        api="ApiVersions",
+    ),
     Nature("ports", "*port", _port, "each broker listens on a port of its own"),
     Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
     Nature("topic ids", "*topic_id", _topic_id, "a topic's id is drawn at random (KIP-516)"),
@@ -159,6 +193,13 @@ NATURE: Final = (
         "results.*.documentation",
         _text,
         "each broker explains its settings in its own words",
+        api="DescribeConfigs",
+    ),
+    Nature(
+        "min.insync.replicas for all brokers",
+        "results.*.configs.*",
+        _min_isr,
+        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
         api="DescribeConfigs",
     ),
     Nature(
@@ -200,6 +241,13 @@ UNORDERED: Final = (
         "responses.*.partition_responses",
         ("index",),
         "Apache Kafka keeps them in a hash map",
+    ),
+    Unordered("ListOffsets", "topics", ("name",), "Apache Kafka keeps topics in hash maps"),
+    Unordered(
+        "ListOffsets",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka answers what it can't find before the rest",
     ),
     Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
     Unordered(
@@ -256,7 +304,74 @@ _NO_COMPACTION: Final = "compaction comes later; a warning at the start says so"
 _NO_TIME_CHECK: Final = "bounds of timestamps are checked later; a warning at the start says so"
 _NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
 
+_NO_GROUPS: Final = "no consumer groups are served yet, so nothing is set for one"
+_NO_SUBSCRIPTIONS: Final = "no metrics of clients are collected, so nothing is subscribed"
+_NO_TLS: Final = "TLS comes later; what Kavka can't honour it refuses"
+_FIXED: Final = "listeners are opened at the start only"
+_BY_ZERO: Final = "Apache Kafka divides by the number of cleaners before it checks it"
+
+_NO_FEATURES: Final = (
+    "features say which of KRaft's records and coordinators a cluster uses; none is finalized in "
+    "Kavka, which keeps clients on what it serves"
+)
+
 ALLOWED: Final[tuple[Allowed, ...]] = (
+    Allowed(
+        "ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _NO_FEATURES
+    ),
+    Allowed(
+        "ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _NO_FEATURES
+    ),
+    Allowed("ApiVersions", "*", (3, 4), "finalized_features_epoch", -1, ANYTHING, _NO_FEATURES),
+    Allowed(
+        "AlterConfigs", "a resource twice", (0, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER
+    ),
+    *(
+        Allowed(api, case, versions, path, kavka, kafka, why)
+        for api, versions in (("AlterConfigs", (0, 2)), ("IncrementalAlterConfigs", (0, 1)))
+        for case, why in (
+            ("a config of a group", _NO_GROUPS),
+            ("a config of a subscription", _NO_SUBSCRIPTIONS),
+        )
+        for path, kavka, kafka in (
+            ("responses.0.error_code", 40, 0),
+            ("responses.0.error_message", ANYTHING, None),
+        )
+    ),
+    *(
+        Allowed("IncrementalAlterConfigs", "broker, TLS: *", (0, 1), path, kavka, kafka, _NO_TLS)
+        for path, kavka, kafka in (
+            ("responses.0.error_code", 40, 0),
+            ("responses.0.error_message", ANYTHING, None),
+        )
+    ),
+    Allowed(
+        "DescribeConfigs",
+        "*",
+        (0, 0),
+        "results.*.is_default",
+        True,
+        False,
+        "Apache Kafka 3.9.2 no longer fills this field of the oldest version",
+    ),
+    Allowed(
+        "IncrementalAlterConfigs",
+        "all brokers: listeners",
+        (0, 1),
+        "responses.0.error_message",
+        "Cannot update these configs dynamically: [listeners]",
+        ANYTHING,
+        _FIXED,
+    ),
+    Allowed(
+        "IncrementalAlterConfigs",
+        "*: no cleaners",
+        (0, 1),
+        "responses.0.error_message",
+        ANYTHING,
+        "/ by zero",
+        _BY_ZERO,
+    ),
     Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
     Allowed(
         "Produce",

@@ -14,7 +14,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 DESCRIBE: Final = 4
 """The version of DescribeConfigs that other APIs' cases look with."""
 
-LOOKS_MAX: Final = 300
+LOOKS_MAX: Final = 5_000
 """How often is looked whether a change is in force: Apache Kafka answers before it is."""
 
 Steps: TypeAlias = Generator[Step, Any, None]
@@ -60,11 +60,19 @@ def described(on: Ground, kind: int, name: str, *keys: str, compared: bool = Tru
 
 
 def in_force(on: Ground, kind: int, name: str, key: str, value: str | None) -> Steps:
-    """Look until a config has this value (None: is not there), then compare it."""
+    """Look until a config has this value, then compare it."""
     for _ in range(LOOKS_MAX):
         answer = yield described(on, kind, name, key, compared=False)
-        configs = answer["results"][0]["configs"]
-        if [one["value"] for one in configs] == ([] if value is None else [value]):
+        if [one["value"] for one in answer["results"][0]["configs"]] == [value]:
+            break
+    yield described(on, kind, name, key)
+
+
+def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
+    """Look until a config is not told any more, then compare."""
+    for _ in range(LOOKS_MAX):
+        answer = yield described(on, kind, name, key, compared=False)
+        if not answer["results"][0]["configs"]:
             break
     yield described(on, kind, name, key)
 

@@ -21,6 +21,8 @@ CREATE_TOPICS: Final = ("CreateTopics", 5)
 METADATA: Final = ("Metadata", 12)
 PRODUCE: Final = ("Produce", 8)
 
+PRODUCER_ID: Final = ("InitProducerId", 0)
+
 NOT_YET: Final = (3, 5, 6)
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: soon after creation."""
 
@@ -28,9 +30,14 @@ Runs = Iterable[tuple[Case, int]]
 
 
 def facts_of(port: int, prefix: str) -> Facts:
-    """What there is to know of a broker before anything is made."""
+    """What there is to know of a broker before anything is made; it must have all it needs."""
     with Link(HOST, port) as link:
         answer = _ask(link, METADATA, topics=[])
+        eventually(
+            lambda: _ask(link, PRODUCER_ID, transactional_id=None)["error_code"] == 0,
+            within_s=WITHIN_S,
+            what="the broker gives producer ids",
+        )
     (broker,) = answer["brokers"]
     return Facts(port, broker["node_id"], answer["cluster_id"], {}, prefix)
 

@@ -41,9 +41,7 @@ def _until(on: Ground, names: Sequence[str], is_so: Any) -> Script:
 
 def _asked(on: Ground, names: Sequence[str], *, compared: bool = True) -> Any:
     topics = [{"name": name} for name in names]
-    return on.other(
-        *METADATA, compared=compared, topics=topics, allow_auto_topic_creation=False
-    )
+    return on.other(*METADATA, compared=compared, topics=topics, allow_auto_topic_creation=False)
 
 
 def _codes(topic: Any) -> list[int]:

@@ -29,7 +29,11 @@ from support.paths import ROOT
 
 BROKER_ID = 1
 MIB = 1024 * 1024
-RSS_BYTES_MAX = 640 * MIB
+RSS_BYTES_MAX = 512 * MIB
+"""What a broker may hold at its worst: itself (60 MiB), requests and answers on their way
+(`IN_USE_BYTES_MAX` and `POOL_BYTES_MAX`, 160 MiB), and four open batches (`INFLATED_BYTES_MAX`,
+64 MiB each)."""
+
 NET_P99_MS_MAX = 50.0
 PROGRESS_EVERY_S = 10.0
 TIDY_EVERY_FRAMES = 20_000

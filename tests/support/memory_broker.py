@@ -28,7 +28,7 @@ from kavka.server.instance import Instance
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition import Leadership
 from support.logs import Read, parse
-from support.memory_network import Client, MemoryNetwork, until
+from support.memory_network import CLIENT_HOST, Client, MemoryNetwork, until
 from support.virtual import InlineJobs, VirtualClock, VirtualTasks, VirtualTimer, settle
 from support.wire_client import by_topic, new_topic
 
@@ -233,10 +233,11 @@ class MemoryBroker:
 
     # -- asking ---------------------------------------------------------------------------
 
-    def connect(self, listener: str = "PLAINTEXT") -> Client:
-        """Another connection."""
+    def connect(self, listener: str = "PLAINTEXT", host: str = CLIENT_HOST) -> Client:
+        """Another connection, from the address `host`."""
         names = [one.name for one in self.settings.listeners]
-        return self.network.connect(self.network.ports[names.index(listener)])
+        ports = [port for port in self.network.ports if port != self.instance.http_port]
+        return self.network.connect(ports[names.index(listener)], host)
 
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
         """Ask on the first connection."""

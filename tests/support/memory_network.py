@@ -11,7 +11,7 @@ import errno
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from support import wire_client
 
@@ -20,6 +20,7 @@ CLIENT_HOST = "10.0.0.1"
 DIALLED = ("10.0.0.99", 9092)
 FIRST_FREE_PORT = 40_000
 Factory = Callable[[str], asyncio.BaseProtocol | None]
+AnyClient = TypeVar("AnyClient", bound="Client")
 TURNS_MAX = 20_000
 """Turns of the loop after which a test gives up waiting: nothing in it takes real time."""
 
@@ -78,6 +79,9 @@ class MemoryTransport(asyncio.Transport):
             self._outbox.append(data)  # as it is: what is lent may not change yet
         else:
             self._client.received(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return sum(len(data) for data in self._outbox)
 
     def close(self) -> None:
         if not self._closing:
@@ -325,12 +329,14 @@ class MemoryNetwork:
             raise OSError(errno.ENOENT, f"no host {host}")
         return address
 
-    def connect(self, port: int, host: str = CLIENT_HOST) -> Client:
+    def connect(
+        self, port: int, host: str = CLIENT_HOST, *, kind: Callable[[str], AnyClient] = Client
+    ) -> AnyClient:
         """A new connection from `host`; ConnectionRefusedError where nobody accepts one."""
         listening = self._bound.get(port)
         if listening is None or listening.factory is None:
             raise ConnectionRefusedError(port)
-        client = Client(host)
+        client = kind(host)
         self._clients.append(client)
         listening.connect(client)
         return client

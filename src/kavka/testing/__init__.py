@@ -46,7 +46,25 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(_load(home), name)
+    return found
+
+
+def _load(module: str) -> Any:
+    """Import as without pytest, which would rewrite the assert statements of the whole broker,
+    as of every package that brings a plug-in: a second, for nothing, each time that the result
+    can't be kept."""
+    import sys
     from importlib import import_module
 
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
+    rewriting = [one for one in sys.meta_path if type(one).__module__.startswith("_pytest.")]
+    for one in rewriting:
+        sys.meta_path.remove(one)
+    try:
+        return import_module(module)
+    finally:
+        sys.meta_path[:0] = rewriting
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

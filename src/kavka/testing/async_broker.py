@@ -147,10 +147,9 @@ class AsyncBroker:
             error.add_note(str(failure))  # which is likely to be why
 
     def _on_failure(self) -> None:
-        machine = self._machine
-        if machine is not None and self._client is not None:  # else it is about to end anyway
+        if self._machine is not None and self._client is not None:  # else it ends already
             self._client = None
-            self._ending = machine.tasks.spawn(machine.stop(), name="end of a failed broker")
+            self._ending = self._machine.stop_soon()
 
     async def _take_machine(self) -> Machine:
         """What runs, to be ended. BrokerFailed when it has ended itself."""
@@ -159,7 +158,10 @@ class AsyncBroker:
             raise RuntimeError("the broker does not run")
         if self._ending is not None:
             ending, self._ending = self._ending, None
-            await ending
+            try:
+                await ending
+            except Exception as failure:
+                raise BrokerFailed from failure
             raise BrokerFailed
         return machine
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 from differential.case import Cases, Ground, Topic, Values
 from differential.configs import (
@@ -38,9 +39,7 @@ INDEX = ["min.cleanable.dirty.ratio", "leader.replication.throttled.replicas", "
 OF_BROKER = ["num.partitions", "log.retention.ms", "log.retention.hours", "message.max.bytes"]
 
 
-def asking(
-    *resources: object, synonyms: bool = True, documentation: bool = False
-) -> dict[str, object]:
+def asking(*resources: Any, synonyms: bool = True, documentation: bool = False) -> dict[str, Any]:
     return {
         "resources": list(resources),
         "include_synonyms": synonyms,
@@ -52,9 +51,7 @@ for topic, synonyms, documentation in product((PLAIN, SET), (False, True), (Fals
     with_synonyms = " with synonyms" if synonyms else ""
     with_documentation = " with documentation" if documentation else ""
 
-    def some(
-        on: Ground, synonyms: bool = synonyms, documentation: bool = documentation
-    ) -> Values:
+    def some(on: Ground, synonyms: bool = synonyms, documentation: bool = documentation) -> Values:
         one = asked(TOPIC, on.topic, [*SOME, *INDEX])
         return asking(one, synonyms=synonyms, documentation=documentation)
 

@@ -73,4 +73,3 @@ def the_epoch_is_to_be_raised(on: Ground) -> Script:
     """KIP-360, which is for transactional producers."""
     first = yield on.ask(**asking())
     yield on.ask(**asking(producer_id=first["producer_id"], producer_epoch=0))
-

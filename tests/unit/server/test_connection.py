@@ -9,7 +9,10 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.connection import (
+    FETCHES_UNANSWERED_MAX,
     FRAMES_PER_TURN_MAX,
+    OTHERS_UNANSWERED_MAX,
+    PRODUCE,
     UNANSWERED_MAX,
     Connection,
 )
@@ -30,6 +33,7 @@ class Transport(asyncio.Transport):
         self.reading = True
         self.closed = False
         self.full = False
+        self.unread_bytes = 0
         self.protocol: Any = None
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -57,6 +61,9 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
     def drained(self) -> None:
         self.full = False
         self.protocol.resume_writing()
@@ -66,10 +73,6 @@ class Script:
     """A dispatcher: a frame's first byte says what becomes of it, the rest is its name."""
 
     name = "Script"
-
-    @staticmethod
-    def now_s() -> float:
-        return 0.0
 
     def __init__(self) -> None:
         self.calls: list[bytes] = []
@@ -95,7 +98,10 @@ class Script:
             context.lend(self.arena)
         return Call(api, context, name, name)
 
-    key = 99
+    key = PRODUCE
+
+    def learn(self, *request: Any) -> None:
+        """Nothing."""
 
     @staticmethod
     def now_s() -> float:
@@ -121,6 +127,9 @@ class Script:
 
     def throttle_ms(self, context: Any, response: bytes, request_bytes: int) -> int:
         return self.throttle
+
+
+REQUEST_MAX = 1_000_000
 
 
 class Listening:
@@ -159,7 +168,9 @@ class Scene:
         )
 
     def receive(self, *frames: bytes) -> None:
-        data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+        self.receive_bytes(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
+
+    def receive_bytes(self, data: bytes) -> None:
         while data:
             assert self.transport.reading, "the kernel's buffer keeps what is not read"
             room = self.connection.get_buffer(-1)
@@ -177,7 +188,9 @@ class Scene:
 def scene(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
     def run() -> None:
         async def main() -> None:
-            await test(Scene())
+            opened = Scene()
+            await opened.connect()
+            await test(opened)
 
         asyncio.run(main())
 
@@ -240,7 +253,7 @@ async def test_nothing_is_handled_after_a_bad_request(s: Scene) -> None:
 @scene
 async def test_a_frame_over_the_limit_closes(s: Scene) -> None:
     room = s.connection.get_buffer(-1)
-    room[:4] = struct.pack(">i", 10_001)
+    room[:4] = struct.pack(">i", REQUEST_MAX + 1)
     s.connection.buffer_updated(4)
     assert s.transport.closed
 
@@ -266,6 +279,94 @@ async def test_reading_pauses_while_too_many_wait(s: Scene) -> None:
     await settle()
     assert s.transport.reading
     assert len(s.script.calls) == UNANSWERED_MAX + 5
+
+
+LIST_OFFSETS, FETCH = 2, 1
+
+
+@pytest.mark.parametrize(
+    ("api_key", "most"),
+    [(LIST_OFFSETS, OTHERS_UNANSWERED_MAX), (FETCH, FETCHES_UNANSWERED_MAX)],
+)
+def test_requests_whose_answers_hold_much_wait_in_smaller_numbers(api_key: int, most: int) -> None:
+    @scene
+    async def story(s: Scene) -> None:
+        s.script.key = api_key
+        s.receive(*[b"a%d" % i for i in range(10)])  # answered at once, they do not count
+        s.receive(b"wfirst", *[b"a%d" % i for i in range(most + 1)])
+        assert s.script.calls[10:] == [b"first", *(b"%d" % i for i in range(most - 1))]
+        assert not s.transport.reading
+        s.script.waiting[b"first"].set_result(b"")
+        await settle()
+        assert len(s.script.calls) == 10 + most + 2
+        assert s.transport.reading
+
+    story()
+
+
+def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @scene
+    async def story(s: Scene) -> None:
+        s.receive(b"aone", b"!", b"atwo")
+        s.connection.connection_lost(None)
+        assert s.connections.bad.count == 1
+
+    story()
+    (line,) = caplog.messages
+    assert line == "closing connection from 10.0.0.1:5555 on PLAINTEXT: garbage"
+
+
+@scene
+async def test_at_rest_is_who_is_owed_nothing(s: Scene) -> None:
+    assert s.connection.is_at_rest()
+    s.receive(b"wone")
+    assert not s.connection.is_at_rest()
+    s.script.waiting[b"one"].set_result(b"one")
+    await settle()
+    assert s.connection.is_at_rest()
+    s.script.throttle = 100
+    s.receive(b"atwo")
+    assert not s.connection.is_at_rest()
+
+
+@scene
+async def test_at_rest_is_who_does_not_read(s: Scene) -> None:
+    s.transport.full = True
+    s.receive(b"aone")
+    for unread_bytes, at_rest in [(900, False), (500, False), (500, True), (400, False)]:
+        s.transport.unread_bytes = unread_bytes
+        assert s.connection.is_at_rest() is at_rest
+
+
+def test_big_requests_wait_for_memory() -> None:
+    size = 2 * ARENA_BYTES
+    whole = struct.pack(">i", size) + b"a" + bytes(size - 1)
+
+    async def story() -> None:
+        first = Scene("queued.max.request.bytes=500000", "socket.request.max.bytes=500000")
+        await first.connect()
+        second = Scene()
+        second.connections = first.connections
+        await second.connect()
+        memory = first.connections.request_memory
+        first.receive_bytes(whole[:1000])
+        assert memory.held_bytes == size + 4
+        second.receive_bytes(whole[:1000])
+        await settle()
+        assert not second.transport.reading
+        first.receive_bytes(whole[1000:])
+        assert first.script.calls == [bytes(size - 1)]
+        assert memory.held_bytes == 0
+        await settle()
+        assert second.transport.reading
+        second.receive_bytes(whole[1000:50_000])
+        assert memory.held_bytes == size + 4
+        second.connection.connection_lost(None)
+        assert memory.held_bytes == 0
+
+    asyncio.run(story())
 
 
 @scene
@@ -343,6 +444,7 @@ async def test_the_end_of_the_stream_gives_the_arena_back(s: Scene) -> None:
 def test_frames_in_pieces(split: int) -> None:
     async def main() -> None:
         s = Scene()
+        await s.connect()
         data = b"".join(struct.pack(">i", 4) + b"a%03d" % i for i in range(20))
         for start in range(0, len(data), split):
             piece = data[start : start + split]

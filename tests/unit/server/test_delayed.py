@@ -87,3 +87,23 @@ def test_other_keys_do_not_wake() -> None:
         assert not asked
 
     run(scenario)
+
+
+def test_who_waits_and_who_waited_in_vain_is_counted_by_operation() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        purgatory.wait(["a", "b"], lambda: True, 1, "Fetch")
+        purgatory.wait(["a"], lambda: False, 1, "Fetch")
+        purgatory.wait(["c"], lambda: False, 9, "Produce").cancel()
+        await settle()
+        assert purgatory.waiting == {"Fetch": 2, "Produce": 0}
+        assert purgatory.watched == {"Fetch": 3, "Produce": 0}
+        purgatory.changed("b")
+        await settle()
+        assert purgatory.waiting["Fetch"] == purgatory.watched["Fetch"] == 1
+        assert purgatory.expired == {}
+        await tasks.advance(1000)
+        await settle()
+        assert purgatory.waiting == purgatory.watched == {"Fetch": 0, "Produce": 0}
+        assert purgatory.expired == {"Fetch": 1}
+
+    run(scenario)

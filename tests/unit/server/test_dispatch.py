@@ -104,9 +104,34 @@ async def test_what_cannot_be_answered_closes(
     assert isinstance(behind.exception(), Closed), "nor is anything behind it answered"
     assert not client.frames
     (record,) = caplog.records
-    assert record.levelno == logging.INFO and record.exc_info is None
-    assert record.getMessage().startswith("closing connection from 10.0.0.1:5555: ")
+    assert record.levelno == logging.WARNING and record.exc_info is None
+    assert record.getMessage().startswith("closing connection from 10.0.0.1:5555 on PLAINTEXT: ")
     assert (await broker.ask("Metadata", 9, topics=[])).brokers, "other connections stay"
+
+
+REASONS = {
+    "an unknown key": "unknown API key 999, version 0",
+    "a version to come": "Produce v14 is not served",
+    "half a header": "request of 8 bytes has no whole header",
+    "a client id past the end": "malformed Metadata v1: client id past the end of the request",
+    "a huge array": "malformed Metadata v1: topics is longer than the request",
+    "an endless varint": "malformed Metadata v9: varint too long",
+    "a null name": "malformed Metadata v1: name is null",
+    "null topic data": "malformed Produce v3: topic_data is null",
+    "Metadata without its last 1": "malformed Metadata v9: it goes past its 26 bytes",
+}
+
+
+@pytest.mark.parametrize("garbage", REASONS)
+@scenario()
+async def test_the_log_names_the_api_and_the_reason(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, garbage: str
+) -> None:
+    caplog.set_level("INFO")
+    client = broker.connect()
+    client.send_frame(CLOSED[garbage])
+    await client.closed()
+    assert caplog.messages[-1].endswith(f": {REASONS[garbage]}")
 
 
 @pytest.mark.parametrize("prefix", [struct.pack(">i", -1), struct.pack(">i", 104_857_601)])
@@ -136,6 +161,10 @@ ANSWERED = {
     + b"\x01\x05\x02ab"
     + encode("Metadata", 9, 7, topics=[])[len(header(METADATA, 9, 7, flexible=True)) :],
     "an array of less than null": body(METADATA, 1, struct.pack(">i", -5), flexible=False),
+    "a name that is not UTF-8": body(
+        METADATA, 1, struct.pack(">ih", 1, 2) + b"\xff\xfe", flexible=False
+    ),
+    "a client id that is not UTF-8": struct.pack(">hhih2si", METADATA, 1, 7, 2, b"\xff\xfe", -1),
     "true as two": body(METADATA, 4, struct.pack(">ib", -1, 2), flexible=False),
 }
 

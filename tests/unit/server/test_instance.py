@@ -316,7 +316,7 @@ async def test_a_kill_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
 
 def all_files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
     """The files of a directory and those below it, by path."""
-    found = {}
+    found: dict[str, bytes] = {}
     for name in broker.fs.list_dir(directory):
         path = f"{directory}/{name}"
         if broker.fs.is_dir(path):

@@ -45,7 +45,7 @@ async def can_connect(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         _, writer = await asyncio.open_connection(host, int(port))
-    except ConnectionRefusedError:
+    except ConnectionError:
         return False
     writer.close()
     return True

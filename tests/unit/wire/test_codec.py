@@ -121,6 +121,29 @@ def test_a_big_answer_does_not_keep_its_buffer() -> None:
     assert all(len(kept.buf) <= BUFFER_BYTES_MAX for kept in codec._free)
 
 
+class Interrupted(metadata.MetadataResponse):
+    """An answer in whose midst another thread gets its turn, and encodes one of its own."""
+
+    @property
+    def cluster_id(self) -> Any:
+        assert b"".join(encode_response(metadata.API, 9, 2, many_topics(3))) == library_frame(
+            "MetadataResponse", 9, 2, many_topics(3)
+        )
+        return "the cluster"
+
+    @cluster_id.setter
+    def cluster_id(self, value: Any) -> None:
+        """It is always the same."""
+
+
+def test_two_threads_do_not_share_a_buffer() -> None:
+    said: dict[str, Any] = {"topics": many_topics(5).topics, "throttle_time_ms": 77}
+    plain = metadata.MetadataResponse(cluster_id="the cluster", **said)
+    interrupted = Interrupted(**said)
+    frame = b"".join(encode_response(metadata.API, 9, 1, interrupted))
+    assert frame == library_frame("MetadataResponse", 9, 1, plain)
+
+
 def test_an_answer_longer_than_the_buffer_is_whole() -> None:
     answer = many_topics(5_000)
     frame = b"".join(encode_response(metadata.API, 9, 1, answer))

@@ -136,6 +136,15 @@ def test_internal_settings_are_told_once_set(plain: BrokerSettings) -> None:
     assert shown["internal.segment.bytes"].value == "9"
 
 
+def test_throttles_are_told_without_a_default(plain: BrokerSettings) -> None:
+    throttle = "leader.replication.throttled.rate"
+    assert broker_entries(plain, names=[throttle]) == []
+    throttled = dataclasses.replace(plain, dynamic=Dynamic({throttle: "1000"}, {}))
+    (entry,) = broker_entries(throttled, names=[throttle])
+    assert (entry.value, entry.source) == ("1000", Source.DYNAMIC_BROKER)
+    assert len(entry.synonyms) == 1, "as kafka-configs shows it after kafka-reassign-partitions"
+
+
 def test_a_topic_s_unknown_config_is_not_shown(plain: BrokerSettings) -> None:
     (entry,) = topic_entries(plain, {"from.the.future": "x"}, names=["from.the.future"])
     assert entry.value is None

@@ -62,5 +62,7 @@ def places_asked_for(request: Any) -> bool:
     """Whether the request names anything that has a place for a code in the answer."""
     named = ("topics", "topic_names", "topic_data", "resources")
     asked = [one for name in named for one in getattr(request, name, None) or ()]
-    places = [getattr(one, "partitions", getattr(one, "partition_data", [one])) for one in asked]
-    return any(places)
+    below = ("partitions", "partition_data", "partition_indexes")
+    return any(
+        next((getattr(one, name) for name in below if hasattr(one, name)), [one]) for one in asked
+    )

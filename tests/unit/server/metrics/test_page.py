@@ -1,0 +1,20 @@
+"""`docs/metrics.md` is what the table gives."""
+
+from __future__ import annotations
+
+from kavka.server.metrics.page import page
+from kavka.server.metrics.table import TABLE
+from support.paths import ROOT
+
+PAGE = ROOT / "docs" / "metrics.md"
+
+
+def test_the_page_is_current() -> None:
+    shown = PAGE.read_text("utf-8")
+    assert shown == page(), f"run: python -m kavka.server.metrics.page > {PAGE}"
+
+
+def test_it_has_a_line_for_each_metric() -> None:
+    lines = page().splitlines()
+    for row in TABLE:
+        assert sum(f"| `{row.prometheus}` | {row.kind.value} |" in line for line in lines) == 1
