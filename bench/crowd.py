@@ -38,11 +38,17 @@ class Crowd:
         begun = struct.pack(">i", ANNOUNCED_BYTES) + asked[4:12]
         with ExitStack() as undo:
             undo.push(self._stack)
-            self._idle = [self._stack.enter_context(Connection(port)) for _ in range(IDLE)]
-            for one in self._idle:
-                one.ask(frames.api_versions())
-            self._readers = [self._connect(port, asked) for _ in range(SLOW_READERS)]
-            self._writers = [self._connect(port, begun) for _ in range(BYTE_WRITERS)]
+            self._idle: list[Connection] = []
+            self._readers: list[socket.socket] = []
+            self._writers: list[socket.socket] = []
+            for number in range(IDLE):
+                # One after the other, or they find the broker's backlog full and try again later.
+                self._idle.append(self._stack.enter_context(Connection(port)))
+                self._idle[-1].ask(frames.api_versions())
+                if number < SLOW_READERS:
+                    self._readers.append(self._connect(port, asked))
+                if number < BYTE_WRITERS:
+                    self._writers.append(self._connect(port, begun))
             undo.pop_all()
         self._turn = 0
 

@@ -143,7 +143,8 @@ class _Broker:
 
     def _connect(self) -> None:
         self._transport = _Transport()
-        self._protocol: Any = self._network.factory("127.0.0.1")
+        protocol: Any = self._network.factory("127.0.0.1")
+        self._protocol = protocol
         self._protocol.connection_made(self._transport)
 
     def end(self) -> int:

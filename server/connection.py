@@ -37,6 +37,9 @@ Counted across turns: one that ends too early costs two system calls."""
 FRAMES_PER_TURN_MAX: Final = 64
 """Frames handled before other connections get their turn; at 20 us each, 1.3 ms."""
 
+TURN_S_MAX: Final = 0.002
+"""Or for how long; some requests cost a millisecond each."""
+
 
 PRODUCE: Final = 0
 """The API whose repeated requests are remembered."""
@@ -185,6 +188,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Handle the frames at hand, a bounded number of them."""
         framer = self._framer
+        ends_s = self._now_s() + TURN_S_MAX
         try:
             for _ in range(FRAMES_PER_TURN_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
@@ -202,9 +206,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(frame)
                 if self._lent:
                     self._flush()  # big answers leave one by one, or reading pauses
+                if self._now_s() >= ends_s:
+                    self._let_others()
+                    break
             else:
-                self._pause()
-                self._tasks.call_soon(self._resume)
+                self._let_others()
         except (BadRequest, FrameError) as failure:
             self._close(str(failure))
             return
@@ -264,8 +270,12 @@ class Connection(asyncio.BufferedProtocol):
         """Let others have the loop: a transport reads on as long as its buffer is filled."""
         self._bytes_this_turn = 0
         if self._reading:
-            self._pause()
-            self._tasks.call_soon(self._resume)
+            self._let_others()
+
+    def _let_others(self) -> None:
+        """Go on in the next turn of the loop."""
+        self._pause()
+        self._tasks.call_soon(self._resume)
 
     def _pause(self) -> None:
         if self._reading and self._transport is not None:

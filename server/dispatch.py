@@ -115,7 +115,7 @@ class Dispatcher:
             raise BadRequest(f"unknown API key {key}, version {version}")
         api, handler = row
         if not api.serves(version):
-            return self._unsupported(api, peer, version, correlation_id)
+            return self._unsupported(api, peer, frame)
         try:
             client_id, position = header.read_client_id(frame, id_length)
             if version >= api.first_flexible:
@@ -146,11 +146,18 @@ class Dispatcher:
                 context.timing.written(context, len(frame), 0, 0)
         return Call(api, context, request, answer)
 
-    def _unsupported(self, api: Api, peer: Peer, version: int, correlation_id: int) -> Call:
+    def _unsupported(self, api: Api, peer: Peer, frame: memoryview) -> Call:
         """Only ApiVersions answers a version that is not served: in version 0, with code 35, so
-        that a newer client learns what to ask instead (KIP-511)."""
+        that a newer client learns what to ask instead (KIP-511). Its header must be whole."""
+        _, version, correlation_id, id_length = header.read_fixed(frame)
         if api is not api_versions.API:
             raise BadRequest(f"{api.name} v{version} is not served")
+        try:
+            _, position = header.read_client_id(frame, id_length)
+            if version >= api.first_flexible:
+                header.skip_tags(frame, position)
+        except (IndexError, ValueError, struct.error) as failure:
+            raise _truncated(api, version, frame) from failure
         context = RequestContext(peer, api_versions.FALLBACK_VERSION, correlation_id, None)
         answer = api.error_response(None, ErrorCode.UNSUPPORTED_VERSION, context.version)
         return Call(api, context, None, answer)

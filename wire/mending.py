@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 VARINT_BYTES_MAX: Final = 5
+_INT_MAX: Final = 0x7FFFFFFF
 
 ITEMS_MAX: Final = 50_000
 """Array items and unknown tags in one request, all levels together; a number counts a tenth.
@@ -47,8 +48,12 @@ def mend(
 
 
 def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
-    """The library's loop had no end: 200 KB of 0xff cost 2 s, and four times that when doubled."""
+    """The library's loop had no end: 200 KB of 0xff cost 2 s, and four times that when doubled.
+
+    What does not fit into 31 bits is negative, as in Apache Kafka: null where a length is read.
+    """
     byte, shift = ctx.next_var("b"), ctx.next_var("sh")
+    ctx.globs["negative"] = _negative
     for line in (
         f"{var_name} = data[pos]",
         "pos += 1",
@@ -62,9 +67,15 @@ def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
         f"        if {byte} < 128: break",
         f"        {shift} += 7",
         f"        if {shift} > {7 * (VARINT_BYTES_MAX - 1)}: raise ValueError('varint too long')",
-        f"    if {var_name} > 0x7fffffff: raise ValueError('length out of range')",
+        f"    if {var_name} > {_INT_MAX}: {var_name} = negative({var_name})",
     ):
         ctx.emit(indent, line)
+
+
+def _negative(value: int) -> int:
+    """The last 32 bits, as a signed number."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value > _INT_MAX else value
 
 
 def _emit_length(
@@ -263,6 +274,8 @@ def read_tags(
     insists on rising tags, as little as Apache Kafka's reader does.
     """
     count, pos = _read_varint(data, pos)
+    if count > _INT_MAX:
+        count = max(0, _negative(count))
     if count > left:
         raise ValueError(f"more than {ITEMS_MAX} items")
     left -= count

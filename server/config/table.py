@@ -41,9 +41,10 @@ def broker_row(name: str) -> Config | None:
     return BROKER.get(name) or _known().get(name)
 
 
-def broker_rows() -> list[Config]:
+@cache
+def broker_rows() -> tuple[Config, ...]:
     """All rows of broker settings, by name."""
-    return sorted([*BROKER.values(), *_known().values()], key=lambda row: row.name)
+    return tuple(sorted([*BROKER.values(), *_known().values()], key=lambda row: row.name))
 
 
 def base_name(name: str) -> str:

@@ -8,7 +8,7 @@ subscriptions have no configs of their own so far; any of them is described by t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from kavka.server import slices
@@ -34,8 +34,10 @@ Keys: TypeAlias = Sequence[str] | None
 
 _KINDS: Final = frozenset(Kind)
 
-_RESOURCES_PER_TURN: Final = 8
-"""Resources described before others get their turn; at up to 0.5 ms each."""
+CONFIGS_A_SLICE: Final = 60
+"""Configs and resources told before the loop gets a turn, at about 40 us each."""
+
+_Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | ConfigResponse]]
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -48,46 +50,55 @@ def _describe(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[DescribeConfigsResponse]:
     results: list[ResourceResponse] = []
+    told = 0
     for asked in request.resources:
-        if results and len(results) % _RESOURCES_PER_TURN == 0:
+        kind, name = Kind(asked.resource_type), asked.resource_name
+        result = ResourceResponse(kind, name, ErrorCode.NONE, "")
+        configs: list[ConfigResponse] = []
+        results.append(result)
+        told += 1
+        try:
+            authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
+            for config in _FIND[kind](broker, name, asked.configuration_keys):
+                configs.append(_as_asked(config, context, request))
+                told += 1
+                if told >= CONFIGS_A_SLICE:
+                    yield
+                    told = 0
+            result.configs = configs
+        except ApiError as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message or ""
+        if told >= CONFIGS_A_SLICE:
             yield
-        results.append(_resource(broker, context, request, asked))
+            told = 0
     return DescribeConfigsResponse(results)
 
 
-def _resource(
-    broker: Broker, context: RequestContext, request: Any, asked: Any
-) -> ResourceResponse:
-    kind, name = Kind(asked.resource_type), asked.resource_name
-    try:
-        authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
-        if kind is Kind.BROKER_LOGGER:
-            configs = _loggers(broker, name, asked.configuration_keys)
-        else:
-            synonyms = context.version >= 1 and request.include_synonyms
-            documentation = context.version >= 3 and request.include_documentation
-            entries = _FIND[kind](broker, name, asked.configuration_keys)
-            configs = [_config(entry, synonyms, documentation) for entry in entries]
-    except ApiError as refusal:
-        return ResourceResponse(kind, name, refusal.code, refusal.message or "")
-    return ResourceResponse(kind, name, ErrorCode.NONE, "", configs)
+def _as_asked(
+    config: describe.Entry | ConfigResponse, context: RequestContext, request: Any
+) -> ConfigResponse:
+    if isinstance(config, ConfigResponse):
+        return config
+    synonyms = context.version >= 1 and request.include_synonyms
+    documentation = context.version >= 3 and request.include_documentation
+    return _config(config, synonyms, documentation)
 
 
-def _topic(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
+def _topic(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
     check_topic_name(name)
     if name not in broker.metadata.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return describe.topic_entries(broker.settings, broker.topic_configs.get(name), names=keys)
 
 
-def _broker(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
+def _broker(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
     if not name:
         return describe.broker_default_entries(broker.settings, names=keys)
     _check_broker(broker, name, " or empty string,")
     return describe.broker_entries(broker.settings, names=keys)
 
 
-def _loggers(broker: Broker, name: str, keys: Keys) -> list[ConfigResponse]:
+def _loggers(broker: Broker, name: str, keys: Keys) -> Iterable[ConfigResponse]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker(broker, name, "")
@@ -109,22 +120,23 @@ def _check_broker(broker: Broker, name: str, also: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{expected} but received {name}")
 
 
-def _group(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
+def _group(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return describe.default_entries(GROUP, broker.settings, names=keys)
 
 
-def _subscription(broker: Broker, name: str, keys: Keys) -> list[describe.Entry]:
+def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
     if not name:
         reason = "Client metrics subscription name must not be empty"
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
     return describe.default_entries(CLIENT_METRICS, broker.settings, names=keys)
 
 
-_FIND: Final = {
+_FIND: Final[Mapping[Kind, _Find]] = {
     Kind.TOPIC: _topic,
     Kind.BROKER: _broker,
+    Kind.BROKER_LOGGER: _loggers,
     Kind.GROUP: _group,
     Kind.CLIENT_METRICS: _subscription,
 }

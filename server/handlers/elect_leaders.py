@@ -30,6 +30,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controller.is_active:
         return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
+    asked = request.topic_partitions
+    if asked is not None and not asked:
+        return ElectLeadersResponse([])  # whatever else is wrong: as Kafka's
     if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     kind = PREFERRED if context.version == 0 else request.election_type

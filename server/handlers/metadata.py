@@ -62,6 +62,8 @@ def _check_names(context: RequestContext, request: Any) -> None:
         unusual = topic.name is None or topic.topic_id is not None
         if unusual and context.version < _IDS_ASKED_SINCE:
             raise ApiError(ErrorCode.INVALID_REQUEST)
+        if topic.name is None and topic.topic_id is None:  # Apache Kafka does not expect it
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name and id")
 
 
 def _answer(
@@ -123,7 +125,11 @@ def _by_name(
         elif known is not None:
             answers.append(_of(broker, context, known, request))
         else:
-            answers.append(TopicResponse(name, None, _why_missing(name, refused), _internal(name)))
+            code, operations = (
+                _why_missing(name, refused),
+                _operations(broker, context, name, request),
+            )
+            answers.append(TopicResponse(name, None, code, _internal(name), (), operations))
     return answers
 
 
@@ -152,17 +158,21 @@ def _internal(name: str) -> bool:
 
 
 def _of(broker: Broker, context: RequestContext, topic: TopicImage, request: Any) -> TopicResponse:
-    operations = OPERATIONS_NOT_ASKED
-    if request.include_topic_authorized_operations:
-        operations = allowed_bits(broker, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS)
     return TopicResponse(
         topic.name,
         topic.topic_id,
         0,
         _internal(topic.name),
         [_partition(broker, context, partition) for partition in topic.partitions],
-        operations,
+        _operations(broker, context, topic.name, request),
     )
+
+
+def _operations(broker: Broker, context: RequestContext, name: str, request: Any) -> int:
+    """What the client may do with a topic, be it there or not; only if it asks."""
+    if not request.include_topic_authorized_operations:
+        return OPERATIONS_NOT_ASKED
+    return allowed_bits(broker, context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
 
 
 def _partition(

@@ -1,30 +1,78 @@
-"""The example in the README does what it says."""
+"""The examples in the README and in docs/testing.md do what they say."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from support.broker import kavka_environment
 from support.paths import ROOT
 from support.process import BrokerProcess
 
 TIMEOUT_S = 60
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"# (\w+\.py)\n")
 PRINTED = re.compile(r"(\d) (\d+) key (\d) hello")
 
+OUTPUT_OF_PROGRAMS = ["1 0 b'apples'\n", "0 {0: 1}\n", "[b'before', b'during']\n"]
+"""What those on the page about tests print, in order."""
 
-def test_the_example_writes_and_reads(broker: BrokerProcess) -> None:
-    (example,) = FENCED.findall((ROOT / "README.md").read_text())
+
+def examples(page: str) -> list[str]:
+    """The Python of a page."""
+    found: list[str] = FENCED.findall((ROOT / page).read_text("utf-8"))
+    return found
+
+
+def run(command: list[str], environment: dict[str, str], directory: Path | None = None) -> str:
+    """Run a command that ends well; what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", example],
+        command,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env={**os.environ, "KAVKA_BOOTSTRAP": broker.bootstrap},
+        env={**kavka_environment(), **environment},
     )
-    assert done.returncode == 0, done.stderr
-    lines = [PRINTED.fullmatch(line) for line in done.stdout.splitlines()]
-    assert all(lines), done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_writes_and_reads(broker: BrokerProcess) -> None:
+    example, _ = examples("README.md")
+    said = run([sys.executable, "-c", example], {"KAVKA_BOOTSTRAP": broker.bootstrap})
+    lines = [PRINTED.fullmatch(line) for line in said.splitlines()]
+    assert all(lines), said
     assert sorted(line[3] for line in lines if line) == [str(number) for number in range(10)]
+
+
+def run_pytest(directory: Path) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "kavka.testing.plugin"]
+    return run(command, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, directory)
+
+
+def test_the_readmes_test_passes(tmp_path: Path) -> None:
+    _, example = examples("README.md")
+    (tmp_path / "test_readme.py").write_text(example)
+    assert "1 passed" in run_pytest(tmp_path)
+
+
+def test_the_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:
+    files = 0
+    for example in examples("docs/testing.md"):
+        if named := NAMED.match(example):
+            (tmp_path / named[1]).write_text(example)
+            files += 1
+    assert files == 3
+    assert "2 passed" in run_pytest(tmp_path)
+
+
+@pytest.mark.parametrize("number", range(len(OUTPUT_OF_PROGRAMS)))
+def test_the_programs_on_the_page_about_tests_do_what_they_say(number: int) -> None:
+    programs = [one for one in examples("docs/testing.md") if not NAMED.match(one)]
+    assert len(programs) == len(OUTPUT_OF_PROGRAMS)
+    assert run([sys.executable, "-c", programs[number]], {}) == OUTPUT_OF_PROGRAMS[number]

@@ -92,6 +92,13 @@ def _topic_id(value: Any, facts: Facts) -> Any:
     return f"<id of {names[value]}>" if value in names else value
 
 
+def _known_or_any_id(value: Any, facts: Facts) -> Any:
+    """Of a topic that a case has made, or the one that a case asks for in vain."""
+    if isinstance(value, UUID) and value.int < 1 << 64:
+        return value
+    return _any_id(_topic_id(value, facts), facts)
+
+
 def _any_id(value: Any, facts: Facts) -> Any:
     return "<an id>" if isinstance(value, UUID) else value
 
@@ -124,14 +131,22 @@ def _min_isr(value: Any, facts: Facts) -> Any:
     of_elr = {"name": "min.insync.replicas", "value": "1", "config_source": 3}
     if not isinstance(value, dict) or not of_elr.items() <= value.items():
         return value
-    synonyms = [one for one in value["synonyms"] if one["source"] != 3]
-    return {**value, "config_source": 5, "synonyms": synonyms}
+    alike = {**value, "config_source": 5}
+    if "synonyms" in value:
+        alike["synonyms"] = [one for one in value["synonyms"] if one["source"] != 3]
+    return alike
 
 
 def _own_topics(value: Any, facts: Facts) -> Any:
     """Other kinds, and the topics of ListConfigResources' own cases."""
     prefix = f"{facts.prefix}ListConfigResources"
     return [one for one in value if one["resource_type"] != 2 or prefix in one["resource_name"]]
+
+
+def _without_others(value: Any, facts: Facts) -> Any:
+    """What is told of elections, without topics of other APIs' cases of which nothing is."""
+    prefix = f"{facts.prefix}ElectLeaders"
+    return [one for one in value if one["partition_result"] or one["topic"].startswith(prefix)]
 
 
 def _last_part(value: Any, facts: Facts) -> Any:
@@ -164,6 +179,13 @@ NATURE: Final = (
     ),
     Nature("ports", "*port", _port, "each broker listens on a port of its own"),
     Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
+    Nature(
+        "ids of topics created by asking",
+        "topics.*.topic_id",
+        _known_or_any_id,
+        "a topic's id is drawn at random (KIP-516)",
+        api="Metadata",
+    ),
     Nature("topic ids", "*topic_id", _topic_id, "a topic's id is drawn at random (KIP-516)"),
     Nature(
         "ids of new topics",
@@ -204,6 +226,20 @@ NATURE: Final = (
     ),
     Nature(
         "topics that other APIs' cases made",
+        "replica_election_results",
+        _without_others,
+        "some are kept and some are not",
+        api="ElectLeaders",
+    ),
+    Nature(
+        "min.insync.replicas of new topics",
+        "topics.*.configs.*",
+        _min_isr,
+        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
+        api="CreateTopics",
+    ),
+    Nature(
+        "topics that other APIs' cases made",
         "config_resources",
         _own_topics,
         "some are kept and some are not",
@@ -234,6 +270,19 @@ NATURE: Final = (
 
 UNORDERED: Final = (
     Unordered(
+        "DeleteTopics",
+        "responses",
+        ("name", "error_code", "topic_id"),
+        "Apache Kafka shuffles them, so that places tell nothing about hidden topics",
+    ),
+    Unordered("CreatePartitions", "results", ("name",), "Apache Kafka keeps them in a hash map"),
+    Unordered(
+        "ElectLeaders",
+        "replica_election_results",
+        ("topic", "partition_result"),
+        "asked about all topics, Apache Kafka takes them from a hash map",
+    ),
+    Unordered(
         "Produce", "responses", ("name", "topic_id"), "Apache Kafka keeps them in a hash map"
     ),
     Unordered(
@@ -250,6 +299,12 @@ UNORDERED: Final = (
         "Apache Kafka answers what it can't find before the rest",
     ),
     Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
+    Unordered(
+        "Metadata",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka 3.9 keeps partitions in hash maps",
+    ),
     Unordered(
         "DescribeConfigs",
         "results.*.configs",
@@ -315,13 +370,60 @@ _NO_FEATURES: Final = (
     "Kavka, which keeps clients on what it serves"
 )
 
+_NO_CORDON: Final = "Kavka has no directories that take no new replicas, so it names no such cause"
+
+_PARTLY_DONE: Final = (
+    "Apache Kafka answers a server error, and keeps as many of the new partitions as it may make"
+)
+
+_CREATED_AT_ONCE: Final = (
+    "Kavka answers once the topic is there, which takes milliseconds, so that nobody has to ask "
+    "again; Apache Kafka says at first that there is none"
+)
+
 ALLOWED: Final[tuple[Allowed, ...]] = (
+    Allowed("Metadata", "creation*", (4, 13), "topics.?.error_code", 0, 3, _CREATED_AT_ONCE),
     Allowed(
-        "ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _NO_FEATURES
+        "Metadata",
+        "creation*",
+        (4, 13),
+        "topics.?.partitions.0",
+        ANYTHING,
+        "<absent>",
+        _CREATED_AT_ONCE,
     ),
     Allowed(
-        "ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _NO_FEATURES
+        "Metadata", "creation*", (10, 13), "topics.?.topic_id", "<an id>", None, _CREATED_AT_ONCE
     ),
+    Allowed(
+        "CreatePartitions",
+        "more than one request may make",
+        (0, 3),
+        "results.0.error_code",
+        44,
+        -1,
+        _PARTLY_DONE,
+    ),
+    Allowed(
+        "CreatePartitions",
+        "more than one request may make",
+        (0, 3),
+        "results.0.error_message",
+        ANYTHING,
+        None,
+        _PARTLY_DONE,
+    ),
+    Allowed(
+        "CreateTopics",
+        "too many replicas: *",
+        (2, 7),
+        "topics.0.error_message",
+        ANYTHING,
+        ANYTHING,
+        _NO_CORDON,
+    ),
+    Allowed("ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _NO_FEATURES),
+    Allowed("ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _NO_FEATURES),
     Allowed("ApiVersions", "*", (3, 4), "finalized_features_epoch", -1, ANYTHING, _NO_FEATURES),
     Allowed(
         "AlterConfigs", "a resource twice", (0, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER

@@ -131,19 +131,16 @@ def outdated(api: str, findings: Sequence[Finding]) -> list[str]:
 
 def report(findings: Sequence[Finding]) -> str:
     """The same difference in several versions as one paragraph."""
-
-    def what(one: Finding) -> tuple[str, ...]:
+    versions: dict[tuple[str, ...], list[int]] = {}
+    for one in findings:
         seen = one.difference
-        place = one.case.api, one.case.name, str(one.step), seen.path
-        return (*place, repr(seen.kavka), repr(seen.kafka), one.judge)
-
+        place = one.case.api, one.case.name, str(one.step), seen.path or "the whole"
+        key = (*place, repr(seen.kavka), repr(seen.kafka), one.judge)
+        versions.setdefault(key, []).append(one.version)
     lines = []
-    ordered = {what(one): None for one in findings}
-    for key in ordered:
-        versions = [one.version for one in findings if what(one) == key]
-        api, case, step, path, kavka, kafka, judge = key
+    for (api, case, step, path, kavka, kafka, judge), found in versions.items():
         lines.append(
-            f"{api} v{ranges(versions)} '{case}', step {step}, {path or 'the whole'}:\n"
+            f"{api} v{ranges(found)} '{case}', step {step}, {path}:\n"
             f"    Kavka              {kavka}\n    Apache Kafka {judge} {kafka}"
         )
     return "\n".join(lines)

@@ -15,19 +15,14 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
-
-from fuzz import prober
 from fuzz.client import CLOSED, OUTCOMES, Client
 from fuzz.frames import Frames
-from fuzz.requests import BOMB_TOPIC, PARTITIONS, TOPICS, World
+from fuzz.records import bombs
+from fuzz.world import BROKER_ID, CLIENT_TIMEOUT_MS, prepare, tidy, write_and_read
 from support.broker import Kavka, kavka_environment
 from support.paths import ROOT
 
-BROKER_ID = 1
 MIB = 1024 * 1024
 RSS_BYTES_MAX = 512 * MIB
 """What a broker may hold at its worst: itself (60 MiB), requests and answers on their way
@@ -37,8 +32,6 @@ RSS_BYTES_MAX = 512 * MIB
 NET_P99_MS_MAX = 50.0
 PROGRESS_EVERY_S = 10.0
 TIDY_EVERY_FRAMES = 20_000
-AFTERWARDS_RECORDS = 200
-CLIENT_TIMEOUT_MS = 30_000
 
 SETTINGS = {
     "node.id": str(BROKER_ID),
@@ -88,7 +81,8 @@ class Session:
         return self.report
 
     def _run(self, broker: Kavka) -> None:
-        frames = Frames(self.seed, self._world())
+        frames = Frames(self.seed, prepare(broker))
+        bombs()  # made before the clock runs
         client = self._client = Client(
             frames.kinds, frames.targets, broker.port, on_tick=self._tick
         )
@@ -103,7 +97,7 @@ class Session:
             probing.kill()
             probing.wait()
         self._check_log()
-        self._tidy()
+        tidy(self._broker)
         self._stock_client()
         self._rss_bytes()
         self.report = {
@@ -133,7 +127,7 @@ class Session:
         broker = self._broker
         try:
             broker.start()
-            frames = Frames(self.seed, self._world())
+            frames = Frames(self.seed, prepare(broker))
             for number in numbers:
                 frame = frames.one(number)
                 self._say(f"{number}: {frames.kinds[frame.kind]}, {frames.targets[frame.target]}")
@@ -145,71 +139,11 @@ class Session:
         finally:
             broker.close()
 
-    # -- the broker's world ---------------------------------------------------------------
-
-    def _admin(self) -> KafkaAdminClient:
-        return KafkaAdminClient(
-            bootstrap_servers=self._broker.bootstrap, request_timeout_ms=CLIENT_TIMEOUT_MS
-        )
-
-    def _world(self) -> World:
-        self._create_missing(())
-        admin = self._admin()
-        try:
-            found = admin.describe_topics(list(TOPICS))
-        finally:
-            admin.close()
-        return World(BROKER_ID, {one["name"]: _uuid(one["topic_id"]) for one in found})
-
-    def _create_missing(self, there: tuple[str, ...] | list[str]) -> None:
-        wanted = {**dict.fromkeys(TOPICS, PARTITIONS), BOMB_TOPIC: 1, prober.TOPIC: 1}
-        missing = [NewTopic(name, count, 1) for name, count in wanted.items() if name not in there]
-        if missing:
-            admin = self._admin()
-            try:
-                admin.create_topics(missing)
-            finally:
-                admin.close()
-
-    def _tidy(self) -> None:
-        """Topics that damaged requests made are taken away, those that they took are put back."""
-        admin = self._admin()
-        try:
-            there = admin.list_topics()
-            kept = {*TOPICS, BOMB_TOPIC, prober.TOPIC}
-            made = [name for name in there if name not in kept]
-            if made:
-                self._say(f"fuzz: {len(made)} topics were made, such as {made[0]!r}")
-                admin.delete_topics(made)
-        finally:
-            admin.close()
-        self._create_missing(there)
-
     def _stock_client(self) -> None:
         """A client that knows nothing of all this writes and reads."""
-        topic = "afterwards"
-        admin = self._admin()
-        try:
-            admin.create_topics([NewTopic(topic, 1, 1)])
-        finally:
-            admin.close()
-        values = [b"%d" % index for index in range(AFTERWARDS_RECORDS)]
-        producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap)
-        sent = [producer.send(topic, value) for value in values]
-        for one in sent:
-            one.get(CLIENT_TIMEOUT_MS / 1000)
-        producer.close()
-        consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=self._broker.bootstrap,
-            auto_offset_reset="earliest",
-            group_id=None,
-            consumer_timeout_ms=CLIENT_TIMEOUT_MS,
-        )
-        read = [next(consumer).value for _ in values]
-        consumer.close()
-        if read != values:
-            raise Failed(f"a stock client wrote {len(values)} records and read {len(read)} others")
+        written, read = write_and_read(self._broker, "afterwards")
+        if read != written:
+            raise Failed(f"a stock client wrote {len(written)} records and read {len(read)}")
 
     # -- while it runs --------------------------------------------------------------------
 
@@ -222,7 +156,7 @@ class Session:
         self._check_log()
         if done - self._tidied >= TIDY_EVERY_FRAMES:
             self._tidied = done
-            self._tidy()
+            tidy(self._broker)
         now_s = time.monotonic()
         if now_s - self._spoke_s >= PROGRESS_EVERY_S:
             self._spoke_s = now_s
@@ -281,10 +215,6 @@ class Session:
         if probing.returncode != 0:
             self._fail(f"the prober ended with {probing.returncode}")
         return json.loads(output)
-
-
-def _uuid(found: Any) -> UUID:
-    return found if isinstance(found, UUID) else UUID(str(found))
 
 
 def _table(names: list[str], counts: list[list[int]]) -> dict[str, Mapping[str, int]]:

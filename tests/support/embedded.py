@@ -12,16 +12,15 @@ used, and `read`, the values that a KafkaConsumer has read from the broker.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import importlib
 import json
-import random
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from types import FunctionType, ModuleType
+
+from kavka.testing import Broker
 
 # What a program with clients of all kinds has loaded.
 MODULES = (
@@ -34,8 +33,6 @@ MODULES = (
     "kafka.protocol.sasl",
     "kafka.record",
 )
-STARTS_WITHIN_S = 20
-HOST = "127.0.0.1"
 TOPIC = "embedded"
 VALUES = [b"%d" % number for number in range(100)]
 
@@ -73,64 +70,6 @@ def _functions(name: str, module: ModuleType) -> Iterator[tuple[str, str]]:
                     yield f"{name}.{kind.__qualname__}.{member}", digest
 
 
-@contextmanager
-def broker(directory: str) -> Iterator[str]:
-    """A broker on a loop and a thread of its own; its address."""
-    started: list[str] = []
-    ready, stop = threading.Event(), threading.Event()
-    thread = threading.Thread(
-        target=lambda: asyncio.run(_serve(directory, started, ready, stop)), name="broker"
-    )
-    thread.start()
-    try:
-        assert ready.wait(STARTS_WITHIN_S) and started, "the broker has not started"
-        yield started[0]
-    finally:
-        stop.set()
-        thread.join()
-
-
-async def _serve(
-    directory: str, started: list[str], ready: threading.Event, stop: threading.Event
-) -> None:
-    from kavka.log.fs import OsFs
-    from kavka.server.clock import SystemClock
-    from kavka.server.config import BrokerSettings
-    from kavka.server.instance import Instance
-    from kavka.server.jobs import ThreadJobs
-    from kavka.server.network import SocketNetwork
-    from kavka.server.tasks import LoopTasks
-
-    loop = asyncio.get_running_loop()
-    overrides = [f"listeners=PLAINTEXT://{HOST}:0", f"log.dirs={directory}"]
-    settings = BrokerSettings.load(b"", path="", environ={}, overrides=overrides)
-    jobs = ThreadJobs(loop)
-    instance = Instance(
-        settings,
-        clock=SystemClock(),
-        tasks=LoopTasks(loop),
-        jobs=jobs,
-        random=random.Random(1),
-        fs=OsFs(),
-        network=SocketNetwork(
-            loop,
-            backlog=settings.socket_listen_backlog_size,
-            receive_bytes=settings.socket_receive_buffer_bytes,
-            send_bytes=settings.socket_send_buffer_bytes,
-        ),
-        on_failure=lambda: None,
-    )
-    try:
-        await instance.start()
-        started += [f"{host}:{port}" for host, port in instance.addresses.values()]
-        ready.set()
-        await loop.run_in_executor(None, stop.wait)
-    finally:
-        ready.set()
-        await instance.stop()
-        await jobs.close()
-
-
 def round_trip(bootstrap: str) -> list[bytes]:
     """Write and read with kafka-python's own clients."""
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -157,10 +96,10 @@ def main(order: str, directory: str) -> None:
     if order == "no-broker":
         classes = fingerprint()
     else:
-        with broker(directory) as bootstrap:
+        with Broker(data_dir=directory) as broker:
             import_library()
             classes = fingerprint()
-            read = round_trip(bootstrap)
+            read = round_trip(broker.bootstrap_servers)
     print(json.dumps({"classes": classes, "read": [value.decode() for value in read]}))
 
 

@@ -13,6 +13,7 @@ from kavka.server.connection import (
     FRAMES_PER_TURN_MAX,
     OTHERS_UNANSWERED_MAX,
     PRODUCE,
+    TURN_S_MAX,
     UNANSWERED_MAX,
     Connection,
 )
@@ -78,6 +79,7 @@ class Script:
         self.calls: list[bytes] = []
         self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
         self.throttle = 0
+        self.time_s = 0.0
         self.arena: Any = None
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
@@ -94,6 +96,8 @@ class Script:
             return Call(api, context, name, self.waiting[name])
         if kind == b"c":
             return Call(api, context, name, self.coroutine(name))
+        if kind == b"s":
+            self.time_s += TURN_S_MAX / 2
         if kind == b"l":
             context.lend(self.arena)
         return Call(api, context, name, name)
@@ -103,10 +107,9 @@ class Script:
     def learn(self, *request: Any) -> None:
         """Nothing."""
 
-    @staticmethod
-    def now_s() -> float:
-        """No times are taken."""
-        return 0.0
+    def now_s(self) -> float:
+        """A time that passes only in slow requests."""
+        return self.time_s
 
     def shortcut(self) -> Any:
         """What remembers nothing."""
@@ -376,6 +379,16 @@ async def test_a_burst_is_handled_in_turns(s: Scene) -> None:
     assert not s.transport.reading
     await settle()
     assert len(s.script.calls) == FRAMES_PER_TURN_MAX + 1
+    assert s.transport.reading
+
+
+@scene
+async def test_slow_requests_are_handled_in_turns(s: Scene) -> None:
+    s.receive(*[b"s%d" % i for i in range(5)])
+    assert s.script.calls == [b"0", b"1"]
+    assert not s.transport.reading
+    await settle()
+    assert s.script.calls == [b"0", b"1", b"2", b"3", b"4"]
     assert s.transport.reading
 
 

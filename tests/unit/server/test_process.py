@@ -51,8 +51,9 @@ def test_no_limit_is_infinite() -> None:
         def read_bytes(self, path: str) -> bytes:
             if path != "/proc/self/limits":
                 return super().read_bytes(path)
-            return b"Limit                     Soft Limit           Hard Limit           Units\n" + (
-                b"Max open files            unlimited            unlimited            files\n"
+            return (
+                b"Limit                     Soft Limit           Hard Limit           Units\n"
+                + (b"Max open files            unlimited            unlimited            files\n")
             )
 
     told = usage(Unlimited())

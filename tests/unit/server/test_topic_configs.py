@@ -10,6 +10,7 @@ import pytest
 
 from kavka.server import topic_configs
 from kavka.server.coordination import paths
+from kavka.server.coordination.api import SessionExpired
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import Embedded
 from kavka.server.topic_configs import TopicConfigs
@@ -201,3 +202,33 @@ def test_the_end_of_the_session_is_quiet(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         run(body)
     assert caplog.records == []
+
+
+def test_waiting_for_a_note() -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        told: list[str] = []
+        configs.on_change(lambda kind, name: told.append(name))
+        await put(session, "topics", "t", n="1")
+        data = paths.encode_config_change("topics", "t")
+        made = await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+        note = made.path.rpartition("/")[2]
+        await configs.followed(note)
+        assert told == ["t"]
+        assert configs.get("t") == {"n": "1"}
+        await configs.followed(note)  # it has been already
+
+    run(body)
+
+
+def test_waiting_ends_with_the_session() -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        waiting = configs.followed("config_change_0000000099")
+        await settle()
+        await session.close()
+        for late in (waiting, configs.followed("config_change_0000000099")):
+            with pytest.raises(SessionExpired):
+                await late
+
+    run(body)

@@ -14,7 +14,7 @@ from kavka.wire.apis import api_versions, fetch, metadata, produce
 from kavka.wire.error_counts import error_counter, error_paths
 from kavka.wire.errors import ErrorCode
 
-PLACES = {  # of Apache Kafka 3.9's response classes
+PLACES: dict[str, list[tuple[str, ...]]] = {  # of Apache Kafka 3.9's response classes
     "ApiVersions": [()],
     "CreateTopics": [("topics",)],
     "DeleteTopics": [("responses",)],

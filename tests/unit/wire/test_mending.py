@@ -71,9 +71,16 @@ def test_a_varint_ends_after_five_bytes() -> None:
     assert looked_at.looks <= VARINT_BYTES_MAX
 
 
-def test_a_length_over_two_gigabytes_is_refused() -> None:
-    with pytest.raises(ValueError, match="length"):
-        mended(produce, 9, memoryview(b"\xff\xff\xff\xff\x7f" + bytes(50)))
+OVER_31_BITS = b"\xff\xff\xff\xff\x0f"
+
+
+def test_a_length_over_31_bits_is_null() -> None:
+    """As in Apache Kafka 4.3.1, which answers the second and the third."""
+    with pytest.raises(ValueError, match="topic_data is null"):
+        mended(produce, 9, memoryview(b"\0" + bytes(6) + OVER_31_BITS + bytes(50)))
+    assert mended(metadata, 9, memoryview(OVER_31_BITS + b"\0\0\0\0")).topics is None
+    tagged = mended(metadata, 9, memoryview(b"\0\0\0\0" + OVER_31_BITS))
+    assert tagged.topics is None
 
 
 def test_an_array_longer_than_the_frame_is_refused_before_it_is_made() -> None:
@@ -274,7 +281,7 @@ def test_unknown_tags_in_a_tagged_struct_are_skipped() -> None:
 
 def test_an_endless_tagged_section_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 50000 items"):
-        mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x0f" + b"\x09\x00" * 10))
+        mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x07" + b"\x09\x00" * 10))
 
 
 def test_known_tags_are_held_to_the_schema() -> None:

@@ -138,7 +138,7 @@ def test_internal_settings_are_told_once_set(plain: BrokerSettings) -> None:
 
 def test_throttles_are_told_without_a_default(plain: BrokerSettings) -> None:
     throttle = "leader.replication.throttled.rate"
-    assert broker_entries(plain, names=[throttle]) == []
+    assert list(broker_entries(plain, names=[throttle])) == []
     throttled = dataclasses.replace(plain, dynamic=Dynamic({throttle: "1000"}, {}))
     (entry,) = broker_entries(throttled, names=[throttle])
     assert (entry.value, entry.source) == ("1000", Source.DYNAMIC_BROKER)

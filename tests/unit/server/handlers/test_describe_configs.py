@@ -3,37 +3,21 @@ Apache Kafka in `config/test_describe.py`; here it is which resource gets which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
 
 import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.describe_configs import API
 from kavka.wire.errors import ErrorCode as Code
+from support.config_requests import BROKER, GROUP, LOGGER, SUBSCRIPTION, TOPIC, change, describe
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
 VERSIONS = range(API.lowest_served, API.highest + 1)
-TOPIC, BROKER = 2, 4
 OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 LONG = 5
 OVERRIDES = {"retention.ms": "1000"}
-
-
-async def describe(
-    broker: MemoryBroker,
-    *resources: tuple[int, str, Sequence[str] | None],
-    version: int = 4,
-    **values: Any,
-) -> Any:
-    """The results for (type, name, keys)."""
-    asked = [
-        {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-        for kind, name, keys in resources
-    ]
-    answer = await broker.ask("DescribeConfigs", version, resources=asked, **values)
-    return answer.results
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,7 +83,10 @@ async def test_resources_that_there_are_not(broker: MemoryBroker) -> None:
         (BROKER, " 1", Code.INVALID_REQUEST),
         (BROKER, "1_0", Code.INVALID_REQUEST),
         (BROKER, "-1", Code.INVALID_REQUEST),
-        *((kind, "x", Code.INVALID_REQUEST) for kind in (0, 1, 3, 5, 64, -1)),
+        (LOGGER, "7", Code.INVALID_REQUEST),
+        (LOGGER, "", Code.INVALID_REQUEST),
+        (GROUP, "", Code.INVALID_REQUEST),
+        (SUBSCRIPTION, "", Code.INVALID_REQUEST),
     ]
     asked = [(kind, name, None) for kind, name, _ in refused]
     *results, well = await describe(broker, *asked, (TOPIC, "t", ["retention.ms"]))
@@ -109,10 +96,55 @@ async def test_resources_that_there_are_not(broker: MemoryBroker) -> None:
     assert len(well.configs) == 1, "and the others are answered"
 
 
+@pytest.mark.parametrize("kind", [0, 1, 3, 5, 64, -1])
+@scenario(topics={"t": 1})
+async def test_a_kind_that_there_is_not_spoils_all(broker: MemoryBroker, kind: int) -> None:
+    results = await describe(broker, (TOPIC, "t", None), (kind, "x", None))
+    assert [(one.error_code, one.configs) for one in results] == [(Code.INVALID_REQUEST, [])] * 2
+    assert results[0].error_message.startswith("This most likely occurs because of a request")
+
+
 @scenario()
-async def test_defaults_of_all_brokers_are_empty_so_far(broker: MemoryBroker) -> None:
+async def test_loggers(broker: MemoryBroker) -> None:
+    (result,) = await describe(broker, (LOGGER, "1", None), include_synonyms=True)
+    found = {config.name: config for config in result.configs}
+    assert {"root", "kavka.server.instance"} <= set(found)
+    for config in found.values():
+        assert config.value in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+        assert (config.config_source, config.read_only, config.is_sensitive) == (6, False, False)
+        assert (config.config_type, config.synonyms, config.documentation) == (0, [], "")
+
+
+@scenario()
+async def test_groups_and_subscriptions_have_the_defaults(broker: MemoryBroker) -> None:
+    asked = [(GROUP, "any", ["consumer.session.timeout.ms"]), (SUBSCRIPTION, "any", None)]
+    group, subscription = await describe(broker, *asked)
+    assert [(one.value, one.config_source) for one in group.configs] == [("45000", DEFAULT)]
+    names = [one.name for one in subscription.configs]
+    assert names == ["interval.ms", "match", "metrics"]
+
+
+@scenario(topics={"t": 1})
+async def test_others_have_their_turn_meanwhile(broker: MemoryBroker) -> None:
+    other = broker.connect()
+    everything = [(BROKER, "1", None)] * 20
+    asked = asyncio.ensure_future(describe(broker, *everything))
+    await other.ask("ApiVersions", 3)
+    assert not asked.done()
+    results = await asked
+    names = [config.name for config in results[0].configs]
+    assert all([config.name for config in one.configs] == names for one in results)
+    assert len(set(names)) == len(names) > 300
+
+
+@scenario()
+async def test_defaults_of_all_brokers_are_empty_at_first(broker: MemoryBroker) -> None:
     (result,) = await describe(broker, (BROKER, "", None))
     assert (result.error_code, result.configs) == (Code.NONE, [])
+    await change(broker, (BROKER, "", [("log.retention.ms", 0, " 5")]))
+    (result,) = await describe(broker, (BROKER, "", None), include_synonyms=True)
+    (config,) = result.configs
+    assert (config.name, config.value, config.config_source) == ("log.retention.ms", " 5", 3)
 
 
 @scenario(topics={"t": 1})

@@ -76,7 +76,9 @@ async def test_of_all_partitions_those_with_the_right_leader_are_left_out(
     broker: MemoryBroker, version: int
 ) -> None:
     assert await elect(broker, None, version=version) == (Code.NONE, [("t", []), ("u", [])])
-    assert await elect(broker, [], version=version) == (Code.NONE, [])
+    for kind, timeout_ms in ((PREFERRED, 5000), (7, 0)):
+        nothing = await elect(broker, [], version=version, kind=kind, timeout_ms=timeout_ms)
+        assert nothing == (Code.NONE, [])
 
 
 @scenario(topics={"t": 2, "u": 1})

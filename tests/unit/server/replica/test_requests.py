@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.log.memfs import Fault
+from kavka.server.config.dynamic import Dynamic
 from kavka.server.controller.messages import TopicPartition
+from kavka.server.replica import requests
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
@@ -149,6 +151,43 @@ def test_settings_that_change_count_at_once() -> None:
         assert limits == {("t", 0): 300, ("t", 1): 300, ("u", 0): 1_048_588}
 
     run(story)
+
+
+@pytest.mark.parametrize("per_turn", [1, 2, 500])
+def test_the_broker_s_new_defaults_reach_all_logs(
+    monkeypatch: pytest.MonkeyPatch, per_turn: int
+) -> None:
+    monkeypatch.setattr(requests, "CONFIGURED_PER_TURN", per_turn)
+
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead("t", 0, 1, 2)
+        await hosting.lead("u")
+        hosting.overrides.change("u", {"max.message.bytes": "300"})
+        start = hosting.live.now
+        changed = Dynamic({"message.max.bytes": "200", "log.segment.bytes": "2000000"}, {})
+        hosting.live.change(start.with_dynamic(changed))
+        await settle()
+        found = [
+            (one.log.settings.max_message_bytes, one.log.settings.segment_bytes)
+            for one in hosting.manager
+        ]
+        assert found == [(200, 2_000_000)] * 3 + [(300, 2_000_000)]
+
+    run(story)
+
+
+def test_settings_that_a_topic_can_not_have_are_told_and_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead("t")
+        hosting.overrides.change("t", {"max.message.bytes": "many"})
+        (replica,) = hosting.manager
+        assert replica.log.settings.max_message_bytes == 1_048_588
+
+    run(story)
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert record.message.startswith("settings of topic t are not in force: Invalid value many")
 
 
 # -- UpdateMetadata -------------------------------------------------------------------------

@@ -89,9 +89,7 @@ async def test_reads(broker: MemoryBroker) -> None:
 async def test_the_sum_outlives_a_topic(broker: MemoryBroker) -> None:
     await broker.produce(records(5), topic="t", partition=1)
     await broker.produce(records(2), topic="u")
-    await broker.ask(
-        "DeleteTopics", 5, topic_names=["t"], timeout_ms=1000, topics=[]
-    )
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000, topics=[])
     traffic = broker.parts.replicas.traffic
     assert list(traffic.topics) == ["u"]
     assert traffic.total().messages_in == 7

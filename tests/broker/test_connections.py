@@ -1,0 +1,158 @@
+"""Limits on connections and bad peers, on real sockets; with KAFKA_TEST_BROKER=apache they show
+what Apache Kafka does."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from contextlib import ExitStack
+
+import pytest
+
+from support import wire_client
+from support.broker import Kavka, StartBroker, broker_kind
+from support.crowd import connect, is_served
+from support.process import HOST, BrokerProcess, free_port
+from support.wait import eventually
+
+WITHIN_S = 20.0
+ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle has more listeners")
+OTHER = "127.0.0.2"
+
+
+def told(one: socket.socket) -> tuple[str, int]:
+    """The address that Metadata tells of the only broker."""
+    one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=[])))
+    (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
+    _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
+    (known,) = answer.brokers
+    return known.host, known.port
+
+
+def is_closed(one: socket.socket) -> bool:
+    """Whether the broker hangs up, and says nothing."""
+    try:
+        return one.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_too_many_from_one_address_are_closed(start_broker: StartBroker) -> None:
+    broker = start_broker(
+        **{"max.connections.per.ip": "3", "max.connections.per.ip.overrides": f"{OTHER}:1"}
+    )
+    with ExitStack() as stack:
+        first = stack.enter_context(connect(broker.port, source=OTHER))
+        assert is_served(first)
+        assert not is_served(stack.enter_context(connect(broker.port, source=OTHER)))
+        own = [stack.enter_context(connect(broker.port, source="127.0.0.3")) for _ in range(4)]
+        served = [is_served(one) for one in own]
+        assert served == [True, True, True, False]
+        first.close()
+        eventually(
+            lambda: is_served(stack.enter_context(connect(broker.port, source=OTHER))),
+            within_s=WITHIN_S,
+            what="who has left makes room",
+        )
+
+
+def test_idle_connections_are_closed(start_broker: StartBroker) -> None:
+    broker = start_broker(**{"connections.max.idle.ms": "500"})
+    with connect(broker.port) as one:
+        assert is_served(one)
+        assert is_closed(one)
+
+
+def test_at_the_limit_a_connection_waits(start_broker: StartBroker) -> None:
+    broker = start_broker(**{"max.connections": "2"})
+    with ExitStack() as stack:
+        first, second, third = (stack.enter_context(connect(broker.port)) for _ in range(3))
+        assert is_served(first)
+        assert is_served(second)
+        third.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            is_served(third)
+        third.settimeout(WITHIN_S)
+        first.close()
+        assert third.recv(4, socket.MSG_WAITALL), "the answer to what was sent while it waited"
+
+
+@ONLY_KAVKA
+def test_each_listener_tells_its_address(start_broker: StartBroker) -> None:
+    outside = free_port()
+    inside = free_port()
+    broker = start_broker(
+        **{
+            "listeners": f"PLAINTEXT://{HOST}:{inside},OUTSIDE://{HOST}:{outside}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{inside},OUTSIDE://localhost:{outside}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        }
+    )
+    assert broker.port == inside
+    with connect(inside) as one, connect(outside) as other:
+        assert told(one) == (HOST, inside)
+        assert told(other) == ("localhost", outside)
+
+
+@ONLY_KAVKA
+def test_the_address_that_was_dialled_is_told(start_broker: StartBroker) -> None:
+    """127.0.0.1 and 127.0.0.5 are both this machine: each client is told the one it knows."""
+    port = free_port()
+    broker = start_broker(
+        **{
+            "listeners": f"PLAINTEXT://:{port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:19092",
+            "kavka.advertised.dialled.listeners": "PLAINTEXT",
+        }
+    )
+    assert broker.port
+    for host in (HOST, "127.0.0.5"):
+        with socket.create_connection((host, port)) as one:
+            assert told(one) == (host, 19092)
+
+
+LINES = {
+    bytes.fromhex("16030100c8010000c40303"): "a TLS handshake",
+    b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n": "an HTTP request",
+    struct.pack(">i", -5) + b"negative": "negative request size -5",
+    struct.pack(">i", 2_000_000_000): "request of 2000000000 bytes",
+    wire_client.framed(struct.pack(">hhih", 999, 0, 1, -1)): "unknown API key 999",
+    wire_client.framed(b""): "has no whole header",
+}
+
+
+def test_what_is_no_request_closes_with_one_line(broker: BrokerProcess) -> None:
+    for sent, line in LINES.items():
+        with connect(broker.port) as one:
+            host, port = one.getsockname()
+            one.sendall(sent)
+            assert is_closed(one)
+        if isinstance(broker, Kavka):
+            where = f"closing connection from {host}:{port} on PLAINTEXT: "
+            (found,) = [text for text in broker.output().splitlines() if where in text]
+            assert line in found
+    with connect(broker.port) as one:
+        assert is_served(one)
+
+
+def test_half_a_request_and_no_more(broker: BrokerProcess) -> None:
+    whole = wire_client.framed(wire_client.encode("ApiVersions", 0, 7))
+    with connect(broker.port) as half, connect(broker.port) as slow:
+        half.sendall(whole[:7])
+        half.shutdown(socket.SHUT_WR)
+        assert is_closed(half)
+        for byte in whole:
+            slow.sendall(bytes([byte]))
+        assert slow.recv(4, socket.MSG_WAITALL)
+
+
+def test_a_flood_of_bad_requests_does_not_flood_the_log(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    for _ in range(300):
+        with connect(broker.port) as one:
+            one.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert is_closed(one)
+    if isinstance(broker, Kavka):
+        assert sum("an HTTP request" in line for line in broker.output().splitlines()) <= 60
+    with connect(broker.port) as one:
+        assert is_served(one)

@@ -1,0 +1,89 @@
+"""Asking a broker in memory for configs and changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from support.memory_broker import MemoryBroker
+
+TOPIC, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+Change = tuple[str, int, str | None]
+"""A config's name, what to do with it, and a value."""
+
+Outcome = tuple[int, str | None]
+"""Code and message."""
+
+
+async def describe(
+    broker: MemoryBroker,
+    *resources: tuple[int, str, Sequence[str] | None],
+    version: int = 4,
+    **values: Any,
+) -> Any:
+    """The results for (type, name, keys)."""
+    asked = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+        for kind, name, keys in resources
+    ]
+    answer = await broker.ask("DescribeConfigs", version, resources=asked, **values)
+    return answer.results
+
+
+async def value_of(broker: MemoryBroker, kind: int, name: str, key: str) -> str | None:
+    """One config's value; "<none>" if it is not told."""
+    (result,) = await describe(broker, (kind, name, [key]))
+    assert not result.error_code, result
+    found: list[str | None] = [config.value for config in result.configs]
+    return found[0] if found else "<none>"
+
+
+async def change(
+    broker: MemoryBroker,
+    *resources: tuple[int, str, Sequence[Change]],
+    version: int = 1,
+    validate_only: bool = False,
+) -> list[Outcome]:
+    """IncrementalAlterConfigs; an outcome for each (type, name, changes)."""
+    asked = [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configs": [
+                {"name": key, "config_operation": op, "value": value} for key, op, value in changes
+            ],
+        }
+        for kind, name, changes in resources
+    ]
+    answer = await broker.ask(
+        "IncrementalAlterConfigs", version, resources=asked, validate_only=validate_only
+    )
+    return outcomes(answer, resources)
+
+
+async def replace(
+    broker: MemoryBroker,
+    *resources: tuple[int, str, Mapping[str, str | None]],
+    version: int = 2,
+    validate_only: bool = False,
+) -> list[Outcome]:
+    """AlterConfigs; an outcome for each (type, name, configs)."""
+    asked = [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configs": [{"name": key, "value": value} for key, value in configs.items()],
+        }
+        for kind, name, configs in resources
+    ]
+    answer = await broker.ask("AlterConfigs", version, resources=asked, validate_only=validate_only)
+    return outcomes(answer, resources)
+
+
+def outcomes(answer: Any, resources: Sequence[tuple[int, str, Any]]) -> list[Outcome]:
+    """Codes and messages of an answer, which must be about these in their order."""
+    about = [(one.resource_type, one.resource_name) for one in answer.responses]
+    assert about == [(kind, name) for kind, name, _ in resources]
+    return [(one.error_code, one.error_message) for one in answer.responses]

@@ -1,0 +1,59 @@
+"""A page of metrics as prometheus-client's own parser reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from support import batches
+from support.http import HttpClient
+from support.memory_broker import MemoryBroker
+
+PORT = 9404
+ON = f"kavka.http.listener=127.0.0.1:{PORT}"
+"""The setting that lets a broker serve the page."""
+
+
+class Scrape:
+    """One page."""
+
+    def __init__(self, text: str) -> None:
+        self.families: dict[str, Metric] = {}
+        self._values: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        for family in text_string_to_metric_families(text):
+            assert family.name not in self.families, f"{family.name} has two heads"
+            self.families[family.name] = family
+            for sample in family.samples:
+                key = (sample.name, tuple(sorted(sample.labels.items())))
+                assert key not in self._values, f"{key} stands there twice"
+                self._values[key] = sample.value
+
+    def __getitem__(self, name: str) -> float:
+        """The value without labels; KeyError if there is none."""
+        return self._values[name, ()]
+
+    def of(self, name: str, **labels: str) -> float:
+        """The value with these labels and no others; KeyError if there is none."""
+        return self._values[name, tuple(sorted(labels.items()))]
+
+    def all(self, name: str) -> Mapping[tuple[str, ...], float]:
+        """The values of a name, by those of its labels, the labels in the order of their names."""
+        return {
+            tuple(value for _, value in labels): number
+            for (found, labels), number in self._values.items()
+            if found == name
+        }
+
+
+async def look(broker: MemoryBroker) -> Scrape:
+    """Ask a broker on the network in memory that has the setting `ON`."""
+    answer = await broker.network.connect(PORT, kind=HttpClient).get("/metrics")
+    assert answer.status == 200, answer
+    return Scrape(answer.body.decode())
+
+
+def records(count: int) -> bytearray:
+    """A batch."""
+    return batches.build([batches.Written(None, b"x")] * count)
