@@ -2,8 +2,8 @@
 
 Requests reach their handlers in the order of arrival, whatever an earlier one still waits for.
 Reading pauses while too many requests are unanswered, while the peer does not read its answers,
-and while it is throttled; so one connection's memory is bounded by one full arena, the answers
-of `UNANSWERED_MAX` requests of which only the last written may be big, and nothing else.
+while it is throttled, and while a big request waits for memory. What that bounds is told in
+docs/limits.md.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def eof_received(self) -> bool:
-        self._framer.rest()  # room was made for bytes that did not come
+        self._framer.pause()  # room was made for bytes that did not come
         return False  # close: a client that will not read answers needs none
 
     def pause_writing(self) -> None:
@@ -192,6 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for _ in range(FRAMES_PER_TURN_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
+                    framer.pause()
                     self._pause()
                     break
                 frame = framer.next()

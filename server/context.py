@@ -22,9 +22,7 @@ class Peer:
 
     __slots__ = ("address", "arrived_s", "dialled", "listener", "principal")
 
-    def __init__(
-        self, listener: str, address: str, dialled: tuple[str, int] | None = None
-    ) -> None:
+    def __init__(self, listener: str, address: str, dialled: tuple[str, int] | None = None) -> None:
         self.principal = ANONYMOUS
         self.listener = listener
         self.address = address

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.server import handlers
+from kavka.server import handlers, request_log
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
 from kavka.server.shortcut import Shortcut
@@ -129,7 +129,8 @@ class Dispatcher:
             raise _truncated(api, version, frame)
         context = RequestContext(peer, version, correlation_id, client_id)
         tally = self._stats[key].tallies[version]
-        self._requests.follow_log()
+        if request_log.is_on() is not self._requests.logs:
+            self._requests.follow_log()
         if tally.left:
             tally.left -= 1
         else:

@@ -162,6 +162,7 @@ class Instance:
             fs=self._fs,
         )
         await self._monitor.open(bound)
+        logger.info("serving /metrics over HTTP on %s:%d", at.host or "*", bound.port)
 
     def health(self) -> Health:
         """How the broker is."""

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from kavka.server import request_log
 from kavka.server.context import RequestContext
-from kavka.server.histogram import Histogram
+from kavka.server.histogram import Histogram, PartHistogram
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.error_counts import Counter, error_counter
 from kavka.wire.errors import ErrorCode
 
-HOT_PERIOD: Final = 61
+HOT_PERIOD: Final = 127
 """A prime, so that a pattern of requests does not hide behind it."""
 
 _HOT: Final = (0, 1)  # Produce and Fetch
@@ -64,8 +64,8 @@ class ApiStats:
     """All requests of one API. Times in ms, sizes in bytes."""
 
     __slots__ = (
-        "_count_errors",
         "api",
+        "count_errors",
         "errors",
         "local_ms",
         "period",
@@ -88,15 +88,16 @@ class ApiStats:
         """Those that went the short way, each for one partition and without error."""
         self.errors: defaultdict[int, int] = defaultdict(int)
         """Codes in the answers to the others."""
-        self.queue_ms = Histogram()
-        self.local_ms = Histogram()
-        self.remote_ms = Histogram()
-        self.throttle_ms = Histogram()
-        self.response_queue_ms = Histogram()
-        self.send_ms = Histogram()
         self.total_ms = Histogram()
-        self.request_bytes = Histogram()
-        self._count_errors: Counter | None = None
+        self.queue_ms = PartHistogram(self.total_ms)
+        self.local_ms = PartHistogram(self.total_ms)
+        self.remote_ms = PartHistogram(self.total_ms)
+        self.throttle_ms = PartHistogram(self.total_ms)
+        self.response_queue_ms = PartHistogram(self.total_ms)
+        self.send_ms = PartHistogram(self.total_ms)
+        self.request_bytes = PartHistogram(self.total_ms)
+        self.count_errors: Counter = self._count_first_errors
+        """Adds the error codes of an answer, no error included."""
 
     @property
     def counts(self) -> list[int]:
@@ -114,11 +115,10 @@ class ApiStats:
             counts[ErrorCode.NONE] = counts.get(ErrorCode.NONE, 0) + short
         return counts
 
-    def count_errors(self, response: Any) -> None:
-        """Count the error codes of an answer, no error included."""
-        if self._count_errors is None:
-            self._count_errors = error_counter(self.api)
-        self._count_errors(response, self.errors)
+    def _count_first_errors(self, response: Any) -> None:
+        """Find out where they are: it takes a look at the API's schema."""
+        self.count_errors = error_counter(self.api, self.errors)
+        self.count_errors(response)
 
 
 class Timing:
@@ -148,15 +148,15 @@ class Timing:
         self._now_s = now_s
         self._arrived_s = arrived_s
         self._started_s = started_s
-        self._handled_s = self._answered_s = self._headed_s = -1.0
+        self._handled_s = self._answered_s = self._headed_s = started_s
 
     def handled(self) -> None:
         """The handler has returned, with an answer or something to wait for."""
-        self._handled_s = self._answered_s = self._now_s()
+        self._handled_s = self._answered_s = self._headed_s = self._now_s()
 
     def answered(self) -> None:
         """What the handler waited for has come."""
-        self._answered_s = self._now_s()
+        self._answered_s = self._headed_s = self._now_s()
 
     def headed(self) -> None:
         """It is this answer's turn to be sent."""
@@ -167,7 +167,7 @@ class Timing:
     ) -> None:
         """The answer is on its way, or there is none: add up."""
         end_s = self._now_s()
-        headed_s = end_s if self._headed_s < 0 else self._headed_s
+        headed_s = self._headed_s
         stats, weight = self._tally.api, self._weight
         queue_ms = (self._started_s - self._arrived_s) * 1000
         local_ms = (self._handled_s - self._started_s) * 1000
@@ -175,14 +175,18 @@ class Timing:
         response_queue_ms = (headed_s - self._answered_s) * 1000
         send_ms = (end_s - headed_s) * 1000
         total_ms = (end_s - self._arrived_s) * 1000
+        stats.total_ms.add(total_ms, end_s, weight)
         stats.queue_ms.add(queue_ms, end_s, weight)
         stats.local_ms.add(local_ms, end_s, weight)
-        stats.remote_ms.add(remote_ms, end_s, weight)
-        stats.throttle_ms.add(throttle_ms, end_s, weight)
-        stats.response_queue_ms.add(response_queue_ms, end_s, weight)
-        stats.send_ms.add(send_ms, end_s, weight)
-        stats.total_ms.add(total_ms, end_s, weight)
         stats.request_bytes.add(request_bytes, end_s, weight)
+        if remote_ms:
+            stats.remote_ms.add(remote_ms, end_s, weight)
+        if response_queue_ms:
+            stats.response_queue_ms.add(response_queue_ms, end_s, weight)
+        if send_ms:
+            stats.send_ms.add(send_ms, end_s, weight)
+        if throttle_ms:
+            stats.throttle_ms.add(throttle_ms, end_s, weight)
         if request_log.is_on():
             request_log.log(
                 stats.api,
@@ -205,7 +209,8 @@ class RequestStats:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.now_s = now_s
         self._apis: dict[int, ApiStats] = {}
-        self._logs = False
+        self.logs = False
+        """Whether the request log was on when it was looked at last."""
 
     def __iter__(self) -> Iterator[ApiStats]:
         return iter(list(self._apis.values()))
@@ -218,18 +223,16 @@ class RequestStats:
         return found
 
     def follow_log(self) -> None:
-        """See whether the request log was turned on or off."""
-        if request_log.is_on() is self._logs:
-            return
-        self._logs = not self._logs
-        if self._logs:
+        """The request log was turned on, or off."""
+        self.logs = not self.logs
+        if self.logs:
             for stats in self._apis.values():
                 for tally in (*stats.tallies, *stats.remembered):
                     tally.time_next()
 
     def begin(self, tally: Tally, arrived_s: float) -> Timing:
         """Count a request that is about to be handled, and time it; `tally.left` is 0."""
-        weight = tally.count_timed(1 if self._logs else tally.api.period)
+        weight = tally.count_timed(1 if self.logs else tally.api.period)
         return Timing(tally, weight, self.now_s, arrived_s, self.now_s())
 
     def timed_at_once(
@@ -243,8 +246,9 @@ class RequestStats:
         """Count and time a request that was handled and answered without anything in between;
         `tally.left` is 0. `context` is that of an earlier one with the same bytes but for its
         correlation id."""
-        self.follow_log()
-        weight = tally.count_timed(1 if self._logs else tally.api.period)
+        if request_log.is_on() is not self.logs:
+            self.follow_log()
+        weight = tally.count_timed(1 if self.logs else tally.api.period)
         timing = Timing(tally, weight, self.now_s, context.peer.arrived_s, started_s)
         timing.handled()
         correlation_id = header.read_fixed(frame)[2]

@@ -7,7 +7,6 @@ at the top of the answer and in its lists, no error included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from kavka.wire import library
@@ -16,23 +15,29 @@ from kavka.wire.api import Api
 Counts: TypeAlias = MutableMapping[int, int]
 """Error code -> how often; must give 0 for a code that it lacks (`Counter`, `defaultdict`)."""
 
-Counter: TypeAlias = Callable[[Any, Counts], None]
+Counter: TypeAlias = Callable[[Any], None]
 """Adds the codes of an answer of one API."""
 
 _FIELD: Final = "error_code"
 
 
-def error_counter(api: Api) -> Counter:
-    """The counter of one API's answers. Made once: it reads the schema."""
-    counters = [_at(path) for path in error_paths(api)]
-    if len(counters) == 1:
-        return counters[0]
+def error_counter(api: Api, counts: Counts) -> Counter:
+    """What adds the codes of an API's answers to `counts`. Made once: it reads the schema.
 
-    def count(response: Any, counts: Counts) -> None:
-        for counter in counters:
-            counter(response, counts)
-
-    return count
+    Written out as a function with a loop for each list, as the codec's readers and writers are:
+    it runs for every answer.
+    """
+    names: dict[str, Any] = {"counts": counts}
+    lines = ["def count(answer):"]
+    for path in error_paths(api):
+        item = "answer"
+        for depth, name in enumerate(path, start=1):
+            lines.append(f"{' ' * depth}for item{depth} in {item}.{name} or ():")
+            item = f"item{depth}"
+        lines.append(f"{' ' * (len(path) + 1)}counts[{item}.{_FIELD}] += 1")
+    exec("\n".join(lines), names)  # of names out of the library's schemas
+    made: Counter = names["count"]
+    return made
 
 
 def error_paths(api: Api) -> list[tuple[str, ...]]:
@@ -47,28 +52,3 @@ def _paths(fields: Any) -> Iterator[tuple[str, ...]]:
         elif field.is_struct_array():
             for path in _paths(field.fields):
                 yield (name, *path)
-
-
-def _at(path: tuple[str, ...]) -> Counter:
-    """A counter of the codes at one place; a loop for each list on the way is the quickest."""
-    if not path:
-        return _top
-    get = attrgetter(path[0])
-    if len(path) == 1:
-
-        def count(response: Any, counts: Counts) -> None:
-            for item in get(response) or ():
-                counts[item.error_code] += 1
-
-        return count
-    inner = _at(path[1:])
-
-    def count_within(response: Any, counts: Counts) -> None:
-        for item in get(response) or ():
-            inner(item, counts)
-
-    return count_within
-
-
-def _top(response: Any, counts: Counts) -> None:
-    counts[response.error_code] += 1

@@ -24,7 +24,7 @@ IN_USE_BYTES_MAX: Final = 128 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of records in one answer; to read more at once would hold the loop for over 5 ms."""
 
-STASH_BYTES_MAX: Final = 16 * 1024
+STASH_BYTES_MAX: Final = 64 * 1024
 """A begun frame that is smaller waits for its rest in a buffer of its own size, not in an arena;
 so peers that send slowly, or a little and no more, hold no more memory than they sent."""
 
@@ -192,20 +192,23 @@ class Framer:
         self._start = self._end
         self.rest()
 
+    def pause(self) -> None:
+        """No frame is taken for now: give the arena back unless something lies in it."""
+        if self._start == self._end and self._arena is not None:
+            self._pool.give(self._arena)
+            self._arena = None
+            self._start = self._end = 0
+
     def rest(self) -> None:
-        """Give the arena back unless much of a frame lies in it."""
-        arena = self._arena
-        if arena is None:
-            return
+        """All whole frames are taken: give the arena back unless much of one lies in it."""
         held = self._end - self._start
-        if held:
+        if held and self._arena is not None:
             if held > STASH_BYTES_MAX:
                 return
-            self._stash = bytes(arena.view[self._start : self._end])
+            self._stash = bytes(self._arena.view[self._start : self._end])
             self._usual = ARENA_BYTES
-        self._pool.give(arena)
-        self._arena = None
-        self._start = self._end = 0
+            self._start = self._end
+        self.pause()
 
     def _unstash(self, arena: Arena, stash: bytes) -> None:
         self._end = len(stash)

@@ -11,16 +11,20 @@ from types import ModuleType
 from typing import Any, Final
 
 VARINT_BYTES_MAX: Final = 5
+_NULLABLE: Final = ("string", "bytes")
 _INT_MAX: Final = 0x7FFFFFFF
 
-ITEMS_MAX: Final = 50_000
-"""Array items and unknown tags in one request, all levels together; a number counts a tenth.
+ITEMS_MAX: Final = 20_000
+"""Array items in one request, all levels together; a number counts a tenth.
 
 Apache Kafka has no such limit but the request's size. It is there because 100 MiB of empty names
-would hold the loop for a minute: an item takes 1.5 us to read and up to 5 us to answer. A stock
-client names topics and partitions, and has fewer of them.
+would hold the loop for a minute: an item takes 1.5 us to read and about 4 us to answer. A stock
+client names topics and partitions, of which one broker has fewer.
 """
 _NUMBERS_PER_ITEM: Final = 10
+
+TAGS_MAX: Final = 1_000
+"""Tagged fields in one section; stock clients send none or the few that are known."""
 
 
 def mend(
@@ -73,9 +77,10 @@ def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
 
 
 def _negative(value: int) -> int:
-    """The last 32 bits, as a signed number."""
+    """The last 32 bits, as a signed number; but the least of them, of which a length is one less,
+    is taken for the greatest."""
     value &= 0xFFFFFFFF
-    return value - (1 << 32) if value > _INT_MAX else value
+    return value - (1 << 32) if value > _INT_MAX + 1 else value
 
 
 def _emit_length(
@@ -152,19 +157,23 @@ def _null_checked(original: Any) -> Any:
     ) -> None:
         original(self, ctx, var_name, indent, version=version, compact=compact, tagged=tagged)
         nullable = self.nullable_for_version_q(version)
-        if self.type_str in ("string", "bytes") and not nullable:
+        if self.type_str in _NULLABLE and not nullable:
             ctx.emit(indent, f"if {var_name} is None: raise ValueError('{self.name} is null')")
 
     return emit
 
 
 def _counting(original: Any) -> Any:
-    """Each reader counts down what items it may still make (`_array_reader`)."""
+    """Each reader counts down what items it may still make (`_array_reader`). And a struct is
+    null by any negative byte in front, as in Apache Kafka; the library knew only -1.
+    """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         if var_name == "obj":  # the whole message
             ctx.emit(indent, f"left = {ITEMS_MAX}")
+        first = len(ctx.lines)
         original(self, ctx, var_name, indent, **how)
+        ctx.lines[first] = ctx.lines[first].replace("if data[pos] == 0xff:", "if data[pos] > 127:")
 
     return emit
 
@@ -198,12 +207,19 @@ def _array_reader(read_varint: Any) -> Any:
         ctx.emit(indent, f"    raise ValueError('more than {ITEMS_MAX} items')")
         ctx.emit(indent, "else:")
         ctx.emit(indent, f"    left -= {items}")
+        if self.array_of.is_batchable():
+            numbers = f"unpack_from(f'>{{{count}}}{self.array_of._type.fmt}', data, pos)"
+            ctx.emit(indent, f"    {var_name} = list({numbers})")
+            ctx.emit(indent, f"    pos += {count} * {least}")
+            return
         ctx.emit(indent, f"    {var_name} = []")
         ctx.emit(indent, f"    for _ in range({count}):")
         inner = indent + "        "
         self.array_of.emit_decode_from(
             ctx, item, inner, version=version, compact=compact, tagged=tagged
         )
+        if self.array_of.type_str in _NULLABLE:  # the array may be null; no item of it may
+            ctx.emit(inner, f"if {item} is None: raise ValueError('null in {self.name}')")
         ctx.emit(inner, f"{var_name}.append({item})")
 
     return emit
@@ -227,19 +243,30 @@ def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
 
 def _mend_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
     """The library copied the rest of the frame for each struct with tags: quadratic in a frame.
-    And it read known tags by other code than the rest, without the checks for null and number.
+    And it read known tags by other code than the rest, without the checks for null and number,
+    and skipped those of other versions, for which Apache Kafka closes the connection.
     """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
         known = ctx.next_var("tf")
         ctx.globs[known] = {
-            field.tag: (field.name, _tag_reader(codegen.CodegenContext(), field, version))
-            for field in self.tagged_fields(version)._fields
+            field.tag: (
+                field.name,
+                _tag_reader(codegen.CodegenContext(), field, version)
+                if field.for_version_q(version)
+                else _refuse_tag,
+            )
+            for field in self._fields
+            if field.tag is not None
         }
         ctx.globs["read_tags"] = read_tags
         ctx.emit(indent, f"pos, left = read_tags({var_name}, data, pos, {known}, left)")
 
     struct.StructField._emit_tagged_decode = emit
+
+
+def _refuse_tag(data: memoryview, pos: int, left: int) -> Any:
+    raise ValueError("a tag of another version")
 
 
 def _tag_reader(ctx: Any, field: Any, version: int) -> Any:
@@ -268,7 +295,7 @@ def read_tags(
     target: Any, data: memoryview, pos: int, known: dict[int, Any], left: int = ITEMS_MAX
 ) -> tuple[int, int]:
     """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. Gives the end
-    position, and what is left of the items that the message may have.
+    position, and what is left of the items that the message may have, tags among them.
 
     Unknown tags within a tagged struct, which the library refused, are skipped too. Nobody
     insists on rising tags, as little as Apache Kafka's reader does.
@@ -276,6 +303,8 @@ def read_tags(
     count, pos = _read_varint(data, pos)
     if count > _INT_MAX:
         count = max(0, _negative(count))
+    if count > TAGS_MAX:
+        raise ValueError(f"more than {TAGS_MAX} tags")
     if count > left:
         raise ValueError(f"more than {ITEMS_MAX} items")
     left -= count

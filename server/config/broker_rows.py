@@ -310,7 +310,8 @@ _BROKER_ROWS: Final = (
         AtLeast(1024),
         MEDIUM,
         "The most bytes of records in one answer to a fetch, whatever the client asks for. The "
-        "first batch is given whole even if it is bigger.",
+        "first batch is given whole even if it is bigger. Above 8 MiB it has no effect: Kavka "
+        "gives no more at once, and less while many answers wait to be read.",
     ),
     _row(
         "max.incremental.fetch.session.cache.slots",

@@ -30,8 +30,20 @@ A value that a setting does not allow stops the start, with the name, the value,
 and what is allowed. A setting that Kavka does not honour stops the start or gives a warning, as
 the last two sections say. A name that is not known gives a warning.
 
-"Changes" says whether a running broker takes a new value: not at all (read-only), for one broker,
-or for the whole cluster.
+## Changes while the broker runs
+
+`kafka-configs`, and any client that can alter configs, sets and unsets the configs of a topic, and
+those settings of brokers whose "Changes" below is not "read-only": for one broker, or as default
+of all brokers (cluster-wide). They stand above what the broker was started with, outlive it, and
+count at once: a change is in force when it is answered, in open logs and connections too. (With
+thousands of partitions the last logs follow a moment later.)
+
+What Kavka can't honour it refuses; what has no effect yet is kept and shown, with a warning in the
+log. Listeners, which Apache Kafka opens and closes while it runs, are read-only here. Names that
+nobody knows are kept for one's own use; their values are never shown.
+
+The levels of loggers (`--entity-type broker-loggers`) have Kafka's names, `TRACE` to `FATAL`, and
+last until the broker ends. `root` is the logger of all that have no level of their own.
 """
 _BROKER: Final = "\n## Broker\n"
 _TOPIC: Final = """

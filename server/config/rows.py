@@ -108,7 +108,7 @@ class Config(NamedTuple):
         """The value of `text`. Raises BadValue if type or range forbid it."""
         value = parse(self.name, self.type, text)
         if isinstance(value, tuple) and isinstance(self.check, Items):
-            value = value  # what comes again is dropped (KIP-1161)
+            value = tuple(dict.fromkeys(value))  # what comes again is dropped (KIP-1161)
         if self.check is not None:
             self.check.validate(self.name, value)
         return value

@@ -26,7 +26,6 @@ class DynamicSettings:
         self._live = live
         self._start = live.now
         self._configs = configs
-        self._entities = (str(live.now.broker_id), paths.DEFAULT_ENTITY)
         configs.on_change(self._changed)
 
     def apply(self) -> None:
@@ -47,8 +46,8 @@ class DynamicSettings:
         self._live.change(settings)
 
     def _changed(self, kind: str, name: str) -> None:
-        if kind == paths.BROKER_CONFIGS and name in self._entities:
-            self.apply()
+        if kind == paths.BROKER_CONFIGS:
+            self.apply()  # another broker's change is none here
 
     def _warn(self, now: Mapping[str, str], before: Mapping[str, str]) -> None:
         """Tell what of the new values has no effect."""

@@ -39,8 +39,8 @@ OWN_ROWS: Final = (
         "kavka_loop_lag_ms",
         Kind.SUMMARY,
         (),
-        "How late a timer of the event loop was, in milliseconds, asked ten times a second: for so "
-        "long nobody was served.",
+        "How late a timer of the event loop was, in milliseconds, asked four times a second: for "
+        "so long nobody was served.",
         lambda view: [((), Spread(view.sources.lag.histogram, view.sources.lag.histogram.count))],
     ),
     Metric(

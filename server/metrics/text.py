@@ -16,10 +16,11 @@ from kavka.server.metrics.view import Sources, View, look
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
-SAMPLES_PER_SLICE: Final = 250
-"""At 5 us each, about a millisecond. A summary counts as one, with its eight lines."""
+SAMPLES_PER_SLICE: Final = 128
+"""At 7 us each, a millisecond."""
 
-SUMMARIES_PER_SLICE: Final = 25
+SUMMARIES_PER_SLICE: Final = 16
+"""Eight lines each, and quantiles to find."""
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _QUANTILE_LABELS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import struct
+from contextlib import ExitStack
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -10,12 +12,14 @@ from kavka.wire.frame import ANSWER_BYTES_MAX, ARENA_BYTES, IN_USE_BYTES_MAX, PO
 from support.broker import StartBroker
 from support.clients.every import CONFLUENT
 from support.crowd import (
+    ANNOUNCED_BYTES,
     ASKED_BYTES,
     BYTE_WRITERS,
     IDLE,
     SLOW_READERS,
     Crowd,
     allow_open_files,
+    connect,
     is_served,
     resident_bytes,
 )
@@ -28,6 +32,7 @@ VALUE_BYTES = 1000
 FILL_VALUE_BYTES = 16_000
 WITHIN_S = 120.0
 IDLE_BYTES = 8 * 1024
+BEGUN_BYTES = 30 * 1024
 
 BOUND_BYTES = (
     IN_USE_BYTES_MAX
@@ -37,6 +42,26 @@ BOUND_BYTES = (
     + (IDLE + SLOW_READERS + BYTE_WRITERS) * IDLE_BYTES
 )
 """As docs/limits.md has it, for batches of less than 256 KiB."""
+
+
+def test_memory_grows_with_what_is_sent_not_with_what_is_announced(
+    start_broker: StartBroker,
+) -> None:
+    allow_open_files()
+    broker = start_broker(**{"socket.listen.backlog.size": "4096"})
+    assert broker.process is not None
+    before_bytes = resident_bytes(broker.process.pid)
+    begun = struct.pack(">i", ANNOUNCED_BYTES) + bytes(BEGUN_BYTES)
+    with ExitStack() as stack:
+        for _ in range(IDLE):
+            stack.enter_context(connect(broker.port)).sendall(begun)
+        one = stack.enter_context(connect(broker.port))
+        assert is_served(one)
+        grown_bytes = resident_bytes(broker.process.pid) - before_bytes
+        logger.info("grew by %d MiB for %d MiB", grown_bytes >> 20, IDLE * BEGUN_BYTES >> 20)
+        assert grown_bytes > IDLE * BEGUN_BYTES // 2, "it has come by then"
+        assert grown_bytes < 2 * IDLE * BEGUN_BYTES + POOL_BYTES_MAX
+    broker.stop()
 
 
 def test_producer_and_consumer_go_on(start_broker: StartBroker, topic: str) -> None:

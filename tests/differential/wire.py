@@ -47,7 +47,7 @@ class Link:
         except TimeoutError:
             self._drop()
             return Outcome.TIMED_OUT
-        except (ConnectionError, EOFError):
+        except (OSError, EOFError):
             self._drop()
             return Outcome.CLOSED
         if step.silent and answer[:4] == struct.pack(">i", PROBE_ID):

@@ -23,7 +23,7 @@ from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import HOST, BrokerProcess
 
-FRAMES = 700
+FRAMES = 500
 SEED = 1_234
 ANSWER_WITHIN_S = 0.5
 COMPARED_MIN = FRAMES / 3

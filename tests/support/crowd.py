@@ -59,6 +59,7 @@ def is_served(one: socket.socket) -> bool:
         head = one.recv(8, socket.MSG_WAITALL)
         if len(head) < 8:
             return False
+        size: int
         size, correlation_id = struct.unpack(">ii", head)
         assert correlation_id == 7
         return len(one.recv(size - 4, socket.MSG_WAITALL)) == size - 4

@@ -51,6 +51,7 @@ SHORT_RUN = (
 )
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"

@@ -329,10 +329,14 @@ class MemoryNetwork:
             raise OSError(errno.ENOENT, f"no host {host}")
         return address
 
-    def connect(
-        self, port: int, host: str = CLIENT_HOST, *, kind: Callable[[str], AnyClient] = Client
-    ) -> AnyClient:
+    def connect(self, port: int, host: str = CLIENT_HOST) -> Client:
         """A new connection from `host`; ConnectionRefusedError where nobody accepts one."""
+        return self.connect_as(Client, port, host)
+
+    def connect_as(
+        self, kind: Callable[[str], AnyClient], port: int, host: str = CLIENT_HOST
+    ) -> AnyClient:
+        """As `connect`, with a client of another kind."""
         listening = self._bound.get(port)
         if listening is None or listening.factory is None:
             raise ConnectionRefusedError(port)

@@ -49,7 +49,7 @@ class Scrape:
 
 async def look(broker: MemoryBroker) -> Scrape:
     """Ask a broker on the network in memory that has the setting `ON`."""
-    answer = await broker.network.connect(PORT, kind=HttpClient).get("/metrics")
+    answer = await broker.network.connect_as(HttpClient, PORT).get("/metrics")
     assert answer.status == 200, answer
     return Scrape(answer.body.decode())
 

@@ -66,6 +66,18 @@ class AsyncBroker:
         """Start it, on the data that it has, and return when clients can connect."""
         if self._machine is not None:
             raise RuntimeError("the broker runs already")
+        try:
+            machine = await self._start_machine()
+        except BaseException:
+            if not self._addresses:  # it never ran: there is nothing to keep
+                self.forget()
+            raise
+        self._learn(machine.instance)
+        if machine.instance.has_failed:
+            self._on_failure()
+        return self
+
+    async def _start_machine(self) -> Machine:
         machine = self._machine = Machine(await self._settings(), self._on_failure)
         try:
             await machine.start()
@@ -73,10 +85,7 @@ class AsyncBroker:
             self._machine = None
             await machine.stop()
             raise
-        self._learn(machine.instance)
-        if machine.instance.has_failed:
-            self._on_failure()
-        return self
+        return machine
 
     def _learn(self, instance: Instance) -> None:
         parts = instance.broker

@@ -35,7 +35,7 @@ def request(on: Ground, asked: Asked, **more: Any) -> Values:
     topics = [
         {
             "name": on.name(name) if name in known and name is not None else name,
-            "partitions": partitions and [partition(*one) for one in partitions],
+            "partitions": None if partitions is None else [partition(*one) for one in partitions],
         }
         for name, partitions in asked
     ]

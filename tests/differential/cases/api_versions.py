@@ -6,7 +6,8 @@ import struct
 
 from differential.case import Cases, Function, Ground, Script, Values
 from differential.frames import add_frames
-from support import wire_client
+from differential.judges import FIRST_IN_NEW
+from support import messages, wire_client
 
 CASES = Cases("ApiVersions")
 
@@ -63,3 +64,87 @@ for version in (5, 6, 99, 32_767, -1, -32_768):
     CASES.add(
         f"version {version} with more", in_version(version, b"\0\3a\3b\0"), until=0, topics=[]
     )
+
+
+# -- frames that are no request at all ------------------------------------------------------
+
+
+def bytes_of(data: bytes) -> Function:
+    """Sent as they are; then the connection is asked whether it still is one."""
+
+    def script(on: Ground) -> Script:
+        yield on.raw(data)
+        yield on.ask(**ordinary(on))
+
+    return script
+
+
+def ending_in(data: bytes) -> Function:
+    def script(on: Ground) -> Script:
+        yield on.ended(data)
+        yield on.ask(**ordinary(on))
+
+    return script
+
+
+def odd(name: str, function: Function) -> None:
+    CASES.add(name, function, until=0, topics=[])
+
+
+def header(key: int, version: int) -> bytes:
+    return wire_client.framed(wire_client.header(key, version, 7, flexible=False))
+
+
+def length(size: int) -> bytes:
+    return struct.pack(">i", size)
+
+
+for key in (-32_768, -1, 4, 5, 6, 7, 52, 53, 54, 59, 62, 63, 67, 99, 999, 32_767):
+    odd(f"API key {key}", bytes_of(header(key, 0)))
+for module in messages.api_modules().values():
+    api = module.API
+    if api.key != CASES.key:
+        odd(f"{api.name} above its versions", bytes_of(header(api.key, api.highest + 1)))
+        odd(f"{api.name} at version -1", bytes_of(header(api.key, -1)))
+    below = FIRST_IN_NEW.get(api.name, 0) - 1
+    if 0 <= below < api.lowest_served:
+        odd(f"{api.name} below its versions", bytes_of(header(api.key, below)))
+
+for size in (-(2**31), -2, -1, 104_857_601, 2**31 - 1):
+    odd(f"a length of {size}", bytes_of(length(size)))
+for size in range(10):
+    odd(f"a frame of {size} bytes", bytes_of(wire_client.framed(bytes([0, 18] * 5)[:size])))
+odd("a client id of minus two bytes", bytes_of(wire_client.framed(b"\0\x12\0\0\0\0\0\7\xff\xfe")))
+odd("HTTP", bytes_of(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"))
+odd("HTTP/2", bytes_of(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+odd("a TLS hello", bytes_of(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(506)))
+odd("SSH", bytes_of(b"SSH-2.0-OpenSSH_9.6\r\n"))
+odd("a mechanism of old SASL", bytes_of(b"\0\0\0\5PLAIN"))
+for byte in (0, 1, 0x7F, 0xFF):
+    odd(f"a thousand bytes of {byte}", ending_in(bytes([byte]) * 1000))
+odd("nothing at all", ending_in(b""))
+odd("half a length", ending_in(b"\0\0"))
+odd("a length and no more", ending_in(length(100)))
+odd("half a request, then the end", ending_in(length(100) + b"\0\x12\0\0"))
+odd("a whole request, then the end", ending_in(header(18, 0)))
+
+
+@CASES.case(topics=[])
+def two_requests_at_once(on: Ground) -> Script:
+    yield on.raw(on.frame(**ordinary(on)) + on.frame(**ordinary(on)))
+    yield on.raw(b"")
+
+
+@CASES.case(topics=[])
+def garbage_behind_a_request(on: Ground) -> Script:
+    yield on.raw(on.frame(**ordinary(on)) + header(999, 0))
+    yield on.raw(b"")
+
+
+@CASES.case(topics=[])
+def requests_of_several_apis_at_once(on: Ground) -> Script:
+    """Answered in the order of asking."""
+    metadata = on.other("Metadata", 1, topics=[])
+    yield on.raw(on.frame(**ordinary(on)) + metadata.frame + on.frame(**ordinary(on)))
+    yield on.raw(b"", ("Metadata", 1))
+    yield on.raw(b"")

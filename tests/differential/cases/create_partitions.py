@@ -177,7 +177,7 @@ def without_time(timeout_ms: int) -> Function:
 for timeout_ms in (0, -1, -(2**31)):
     CASES.add(f"timeout {timeout_ms}", without_time(timeout_ms), topics=[TWO])
 
-CASES.add("null topics", lambda on: request() | {"topics": None}, topics=[])
+CASES.add("null topics", lambda on: {**request(), "topics": None}, topics=[])
 
 
 @CASES.case(topics=[SHARED])

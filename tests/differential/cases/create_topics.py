@@ -289,10 +289,10 @@ for timeout_ms in (0, -1, -(2**31)):
 
 CASES.add("no topics", lambda on: request(), topics=[])
 CASES.add("no topics and no time", lambda on: request(timeout_ms=0), topics=[])
-CASES.add("null topics", lambda on: request() | {"topics": None}, topics=[])
+CASES.add("null topics", lambda on: {**request(), "topics": None}, topics=[])
 CASES.add("a null name", lambda on: request(named(None)(on)), topics=[])
-for key in ("assignments", "configs"):
-    CASES.add(f"null {key}", lambda on, key=key: request(new()(on) | {key: None}), topics=[])
+CASES.add("null assignments", lambda on: request(new()(on) | {"assignments": None}), topics=[])
+CASES.add("null configs", lambda on: request(new()(on) | {"configs": None}), topics=[])
 
 
 @CASES.case(topics=[])

@@ -27,7 +27,7 @@ SIX = Topic(
     ),
     shared=True,
 )
-ZSTD = Topic("zstd", batches=(build(codec="zstd"),), shared=True)
+ZSTD = Topic("zstd", batches=(build([Written(value=ZEROS)] * 3, codec="zstd"),), shared=True)
 MINE = Topic("mine", partitions=2, batches=(build(), build()))
 
 

@@ -10,20 +10,26 @@ from support.batches import BASE_TIMESTAMP_MS, Written, build, patch
 
 CASES = Cases("ListOffsets")
 
+ZEROS = bytes(500)
+
 EMPTY = Topic("empty", shared=True)
 FIVE = Topic(
     "five",
     partitions=2,
     batches=(
         build([Written(time_ms=0), Written(time_ms=20), Written(time_ms=10)]),
-        build([Written(time_ms=30), Written(time_ms=25)], codec="gzip"),
+        build([Written(value=ZEROS, time_ms=30), Written(time_ms=25)], codec="gzip"),
     ),
     shared=True,
 )
 TIMELESS = Topic(
     "timeless", batches=(patch(build(), base_timestamp=-1, max_timestamp=-1),), shared=True
 )
-EQUAL = Topic("equal", batches=(build(), build(codec="lz4"), build()), shared=True)
+EQUAL = Topic(
+    "equal",
+    batches=(build(), build([Written(value=ZEROS)], codec="lz4"), build()),
+    shared=True,
+)
 OLD = Topic(
     "old",
     batches=(patch(build([Written(), Written()]), base_timestamp=5, max_timestamp=5),),

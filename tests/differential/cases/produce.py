@@ -252,8 +252,8 @@ ODD = {
     "a producer epoch without an id": patch(PLAIN, producer_epoch=3),
     "a sequence without an id": patch(PLAIN, base_sequence=3),
     "a producer id without an epoch": patch(PLAIN, producer_id=PRODUCER, base_sequence=0),
-    "zstd with a base offset": patch(build(codec="zstd"), base_offset=5),
-    "zstd with a wrong CRC": patch(build(codec="zstd"), crc=5),
+    "zstd with a base offset": patch(build(MANY, codec="zstd"), base_offset=5),
+    "zstd with a wrong CRC": patch(build(MANY, codec="zstd"), crc=5),
 }
 for label, odd in ODD.items():
     CASES.add(f"records: {label}", kept(odd))
@@ -284,7 +284,9 @@ INSIDE = {
     "gzip that is none": around(b"\x1f\x8bnot gzip at all", count=1, attributes=1),
     "snappy that is none": around(b"not snappy at all", count=1, attributes=2),
     "lz4 that is none": around(b"not lz4 at all", count=1, attributes=3),
-    "gzip of the wrong count": patch(build(codec="gzip"), record_count=2, last_offset_delta=1),
+    "gzip of the wrong count": patch(
+        build(MANY, codec="gzip"), record_count=2, last_offset_delta=1
+    ),
 }
 for label, odd in INSIDE.items():
     CASES.add(f"inside: {label}", kept(odd))

@@ -14,6 +14,7 @@ def test_nothing_is_known_at_first() -> None:
     epochs = LeaderEpochs()
     assert epochs.latest == -1
     assert epochs.end_offset(0, 10) == UNDEFINED
+    assert epochs.end_offset(-2, 10) == UNDEFINED
     assert epochs.epoch_of(0) == -1
     assert len(epochs) == 0
 
@@ -27,6 +28,7 @@ def test_end_offsets() -> None:
     assert epochs.end_offset(1, 100) == (1, 10), "older than all: up to the first"
     assert epochs.end_offset(7, 100) == UNDEFINED
     assert epochs.end_offset(-1, 100) == UNDEFINED
+    assert epochs.end_offset(-2, 100) == (-2, 10), "Apache Kafka takes it for an old one"
 
 
 def test_epoch_of_an_offset() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kavka.server.histogram import WINDOW_S, Histogram
+from kavka.server.histogram import WINDOW_S, Histogram, PartHistogram
 
 PARTS = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 TOLERANCE = 0.07
@@ -66,3 +66,36 @@ def test_a_clock_s_rounding_below_zero_is_zero() -> None:
     histogram.add(-0.001, 0.0)
     assert histogram.quantiles((0.5,), 0.0) == [0.0]
     assert histogram.total == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_zeros_that_are_left_out_count(seed: int) -> None:
+    """A part of events, most of them 0, beside all of them in a histogram of its own."""
+    chance = random.Random(seed)
+    whole, every = Histogram(), Histogram()
+    part = PartHistogram(whole)
+    now_s = 0.0
+    for _ in range(2000):
+        now_s += chance.choice([0.1, 0.1, 1.0, 40.0])
+        value = chance.choice([0.0, 0.0, 0.0, chance.uniform(1, 100)])
+        weight = chance.choice([1, 1, 127])
+        whole.add(value + 1, now_s, weight)
+        if value:
+            part.add(value, now_s, weight)
+        every.add(value, now_s, weight)
+        if chance.random() < 0.05:
+            assert part.quantiles(PARTS, now_s) == every.quantiles(PARTS, now_s)
+    for later_s in (0, WINDOW_S, 2 * WINDOW_S, 9 * WINDOW_S):
+        at_s = now_s + later_s
+        assert part.quantiles(PARTS, at_s) == every.quantiles(PARTS, at_s)
+    assert part.total == pytest.approx(every.total)
+
+
+def test_an_old_part_of_new_events_is_forgotten() -> None:
+    whole = Histogram()
+    part = PartHistogram(whole)
+    whole.add(5.0, 0.0)
+    part.add(5.0, 0.0)
+    for window in range(1, 4):
+        whole.add(1.0, window * WINDOW_S)
+    assert part.quantiles((0.999,), 3 * WINDOW_S) == [0.0]

@@ -61,7 +61,7 @@ class Scene:
         raise ValueError("in the middle")
 
     def connect(self) -> HttpClient:
-        return self.network.connect(PORT, kind=HttpClient)
+        return self.network.connect_as(HttpClient, PORT)
 
 
 def scene(test: Callable[..., Awaitable[None]]) -> Callable[[], None]:

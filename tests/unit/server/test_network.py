@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+import struct
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
+import kavka.server.network
 from kavka.server.network import SYSTEM_SIZED, SocketNetwork
 
 HOST = "127.0.0.1"
@@ -34,6 +39,12 @@ def run(
         await story(network)
 
     asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until `condition` holds; the test's own timeout ends it."""
+    while not condition():
+        await asyncio.sleep(0.001)
 
 
 async def greeting(host: str, port: int) -> bytes:
@@ -92,6 +103,124 @@ def test_a_closed_port_is_free_whatever_a_forked_child_has_open() -> None:
         assert await greeting(HOST, bound.port) == b"hello"
         again.close()
         child.close()
+
+    run(story)
+
+
+def test_the_factory_is_told_who_comes_and_may_refuse() -> None:
+    async def story(network: SocketNetwork) -> None:
+        told: list[str] = []
+
+        def factory(address: str) -> Greeter | None:
+            told.append(address)
+            return None if len(told) == 2 else Greeter()
+
+        for host in (HOST, ""):  # the second for IPv6 as well, where there is any
+            told.clear()
+            bound = await network.bind(host, 0)
+            await bound.accept(factory)
+            greetings = [await greeting(HOST, bound.port) for _ in range(3)]
+            assert greetings == [b"hello", b"", b"hello"]
+            assert told == [HOST] * 3
+            bound.close()
+
+    run(story)
+
+
+def _are_done(tasks: list[asyncio.Task[bytes]], count: int) -> bool:
+    return sum(task.done() for task in tasks) == count
+
+
+def test_while_it_pauses_nobody_is_accepted_not_even_of_those_there() -> None:
+    async def story(network: SocketNetwork) -> None:
+        bound = await network.bind(HOST, 0)
+        accepted: list[str] = []
+
+        def factory(address: str) -> Greeter:
+            accepted.append(address)
+            if len(accepted) % 2 == 0:
+                bound.pause()
+            return Greeter()
+
+        bound.pause()
+        await bound.accept(factory)
+        clients = [asyncio.create_task(greeting(HOST, bound.port)) for _ in range(5)]
+        other = await network.bind(HOST, 0)
+        await other.accept(lambda _: Greeter())
+        assert await greeting(HOST, other.port) == b"hello", "others are not kept waiting"
+        assert accepted == []
+        for count in (2, 4, 5):
+            bound.resume()
+            await until(partial(_are_done, clients, count))
+            assert len(accepted) == count
+        bound.close()
+        other.close()
+
+    run(story)
+
+
+def test_a_connection_that_has_gone_by_then_is_told_to_its_protocol() -> None:
+    class Watched(asyncio.Protocol):
+        lost = 0
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            Watched.lost += 1
+
+    async def story(network: SocketNetwork) -> None:
+        bound = await network.bind(HOST, 0)
+        bound.pause()
+        await bound.accept(lambda _: Watched())
+        for _ in range(3):
+            with socket.create_connection((HOST, bound.port)) as client:
+                # Linger for no time: the close is a reset.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        bound.resume()
+        await until(lambda: Watched.lost == 3)
+        bound.close()
+
+    run(story)
+
+
+def test_without_room_it_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kavka.server.network, "NO_ROOM_WAIT_S", 0.01)
+
+    class NoRoom:
+        """A socket that has room at the third time."""
+
+        def __init__(self, real: socket.socket) -> None:
+            self._real = real
+            self._tries = 0
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            self._tries += 1
+            if self._tries < 3:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self._real.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    async def story(network: SocketNetwork) -> None:
+        bound = await network.bind(HOST, 0)
+        bound._socket = NoRoom(bound._socket)  # type: ignore[assignment]
+        await bound.accept(lambda _: Greeter())
+        assert await greeting(HOST, bound.port) == b"hello"
+        bound.close()
+
+    run(story)
+    assert [line.split(":")[0] for line in caplog.messages] == ["no connection can be accepted"] * 2
+
+
+def test_hosts_are_resolved_to_addresses() -> None:
+    async def story(network: SocketNetwork) -> None:
+        assert await network.resolve(HOST) == HOST
+        assert await network.resolve("::ffff:10.0.0.1") == "10.0.0.1"
+        assert await network.resolve("0:0:0:0:0:0:0:1") == "::1"
+        assert await network.resolve("localhost") in (HOST, "::1")
+        with pytest.raises(OSError):
+            await network.resolve("no-such-host.invalid")
 
     run(story)
 

@@ -36,7 +36,8 @@ def log_is_off() -> Iterator[None]:
 
 def handle(stats: RequestStats, tally: Tally) -> bool:
     """As `dispatch` does it; whether the request was timed."""
-    stats.follow_log()
+    if request_log.is_on() is not stats.logs:
+        stats.follow_log()
     if tally.left:
         tally.left -= 1
         return False

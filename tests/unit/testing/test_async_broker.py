@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -164,15 +164,17 @@ def test_the_environments_settings_are_not_this_brokers(monkeypatch: pytest.Monk
     run(story)
 
 
-def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_start_that_fails_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
     async def story() -> None:
         async with AsyncBroker() as first:
             taken = AsyncBroker(listeners=f"PLAINTEXT://{first.bootstrap_servers}")
             with pytest.raises(StartError, match="can't listen on 127.0.0.1"):
                 async with taken:
                     raise AssertionError("it can't be")
-            assert not taken.data_dir.exists() or not os.listdir(taken.data_dir)
-            await taken.close()
             same = AsyncBroker(data_dir=first.data_dir)
             with pytest.raises(StartError, match="is in use by another broker"):
                 await same.start()
@@ -185,6 +187,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
             await AsyncBroker(listeners="PLAINTEXT://192.0.2.1:0").start()
 
     run(story)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_needs_a_running_broker_says_so() -> None:

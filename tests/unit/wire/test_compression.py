@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 import subprocess
 import sys
@@ -18,7 +19,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire.compression import GZIP_MEMBERS_MAX, Codec, decompress
+from kavka.wire.compression import (
+    GZIP_MEMBERS_MAX,
+    IN_BYTES,
+    OUT_BYTES,
+    Codec,
+    decompress,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 from support.paths import SOURCE
 
@@ -197,6 +204,26 @@ def test_gzip_members_follow_each_other() -> None:
     assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 6) == b"onetwo"
     with pytest.raises(ApiError, match="more than 5 bytes"):
         decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 5)
+
+
+@EACH
+@pytest.mark.parametrize(
+    "size", [IN_BYTES - 1, IN_BYTES, OUT_BYTES - 1, OUT_BYTES, OUT_BYTES + 1, 3 * OUT_BYTES]
+)
+def test_much_is_read_in_pieces(name: str, size: int) -> None:
+    """What can be compressed gives many pieces of little, what can't takes many."""
+    for data in (bytes(size), random.Random(1).randbytes(size)):
+        codec, packed = encoded(name, data)
+        assert decompress(codec, packed, size) == data
+        with pytest.raises(ApiError):
+            decompress(codec, packed, size - 1)
+
+
+@pytest.mark.parametrize("before", [0, 1, IN_BYTES - 10, IN_BYTES, OUT_BYTES])
+def test_gzip_members_begin_anywhere(before: int) -> None:
+    first, second = random.Random(1).randbytes(before), b"second" * 50_000
+    packed = gzip.compress(first) + gzip.compress(second)
+    assert decompress(Codec.GZIP, packed, 2 * MIB) == first + second
 
 
 def test_gzip_members_have_a_limit() -> None:

@@ -36,7 +36,7 @@ def test_the_places_of_codes(name: str) -> None:
 
 def counted(api: Api, response: Any) -> dict[int, int]:
     counts: Counter[int] = Counter()
-    error_counter(api)(response, counts)
+    error_counter(api, counts)(response)
     return dict(counts)
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import struct
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire.apis import delete_topics, fetch, metadata, offset_for_leader_epoch, produce
+from kavka.wire.apis import (
+    delete_topics,
+    describe_configs,
+    describe_topic_partitions,
+    fetch,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
 from support import messages, stock_codec
 
 VARINT_BYTES_MAX = 5
@@ -81,6 +90,8 @@ def test_a_length_over_31_bits_is_null() -> None:
     assert mended(metadata, 9, memoryview(OVER_31_BITS + b"\0\0\0\0")).topics is None
     tagged = mended(metadata, 9, memoryview(b"\0\0\0\0" + OVER_31_BITS))
     assert tagged.topics is None
+    with pytest.raises(ValueError, match="longer than the request"):
+        mended(metadata, 9, memoryview(b"\x80\x80\x80\x80\x08" + bytes(4)))
 
 
 def test_an_array_longer_than_the_frame_is_refused_before_it_is_made() -> None:
@@ -173,6 +184,30 @@ def test_null_where_the_schema_has_none_is_refused() -> None:
     assert stock(produce, 3, memoryview(null_string)).topic_data[0].name is None
     with pytest.raises(ValueError, match="name is null"):
         mended(produce, 3, memoryview(null_string))
+
+
+def test_null_within_an_array_that_may_be_null_itself_is_refused() -> None:
+    resource = {"resource_type": 2, "resource_name": "t"}
+
+    def body(keys: list[str] | None) -> memoryview:
+        found = {"resources": [{**resource, "configuration_keys": keys}]}
+        return memoryview(request_body(describe_configs, 1, found))
+
+    assert mended(describe_configs, 1, body(None)).resources[0].configuration_keys is None
+    null = memoryview(bytes(body([""])).replace(b"\0\0\0\x01\0\0", b"\0\0\0\x01\xff\xff"))
+    assert stock(describe_configs, 1, null).resources[0].configuration_keys == [None]
+    with pytest.raises(ValueError, match="null in configuration_keys"):
+        mended(describe_configs, 1, null)
+
+
+def test_a_struct_is_null_by_any_negative_byte() -> None:
+    for marker in (b"\xff", b"\x81", b"\x80"):
+        body = memoryview(b"\x01" + bytes(4) + marker + b"\0")
+        assert mended(describe_topic_partitions, 0, body).cursor is None
+    there = mended(
+        describe_topic_partitions, 0, memoryview(b"\x01" + bytes(4) + b"\x7f" + b"\x02t" + bytes(6))
+    )
+    assert there.cursor.topic_name == "t"
 
 
 def test_null_where_the_schema_has_it_is_read() -> None:
@@ -279,8 +314,19 @@ def test_unknown_tags_in_a_tagged_struct_are_skipped() -> None:
     assert mended(fetch, 15, body).replica_state.replica_id == 5
 
 
+def test_a_tag_of_another_version_is_refused() -> None:
+    """As by Apache Kafka 4.3.1; tag 1 of a partition came with version 18 (KIP-1166)."""
+    partition = {"partition": 77, "high_watermark": 5}
+    topics = [{"topic_id": UUID(int=1), "partitions": [partition]}]
+    newer = memoryview(request_body(fetch, 18, {"topics": topics}))
+    assert mended(fetch, 18, newer).topics[0].partitions[0].high_watermark == 5
+    assert stock(fetch, 15, newer).topics[0].partitions[0].unknown_tags
+    with pytest.raises(ValueError, match="a tag of another version"):
+        mended(fetch, 15, newer)
+
+
 def test_an_endless_tagged_section_is_refused() -> None:
-    with pytest.raises(ValueError, match="more than 50000 items"):
+    with pytest.raises(ValueError, match="more than 1000 tags"):
         mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x07" + b"\x09\x00" * 10))
 
 
@@ -293,7 +339,7 @@ def test_known_tags_are_held_to_the_schema() -> None:
 
 # -- how many there may be ------------------------------------------------------------------
 
-ITEMS_MAX = 50_000
+ITEMS_MAX = 20_000
 
 
 def uvarint(value: int) -> bytes:
@@ -312,7 +358,7 @@ def deletion(names: int) -> memoryview:
 def test_a_request_of_the_most_items_is_read_and_one_more_is_refused() -> None:
     assert len(mended(delete_topics, 4, deletion(ITEMS_MAX)).topic_names) == ITEMS_MAX
     assert len(stock(delete_topics, 4, deletion(ITEMS_MAX + 1)).topic_names) == ITEMS_MAX + 1
-    with pytest.raises(ValueError, match="more than 50000 items"):
+    with pytest.raises(ValueError, match="more than 20000 items"):
         mended(delete_topics, 4, deletion(ITEMS_MAX + 1))
 
 
@@ -326,7 +372,7 @@ def test_items_of_all_levels_are_counted_together() -> None:
 
     half = ITEMS_MAX // 2 - 1  # and a topic
     assert [len(topic.partitions) for topic in offsets_for(half).topics] == [half, half]
-    with pytest.raises(ValueError, match="more than 50000 items"):
+    with pytest.raises(ValueError, match="more than 20000 items"):
         offsets_for(half + 1)
 
 
@@ -338,17 +384,31 @@ def test_numbers_count_a_tenth() -> None:
 
     most = 10 * (ITEMS_MAX - 1) + 9  # and a topic
     assert len(forgotten(most)) == most
-    with pytest.raises(ValueError, match="more than 50000 items"):
+    with pytest.raises(ValueError, match="more than 20000 items"):
         forgotten(most + 1)
 
 
-def test_unknown_tags_are_counted() -> None:
+TAGS_MAX = 1000
+
+
+def test_a_section_has_only_so_many_tags() -> None:
     def body(count: int) -> memoryview:
         return fetch_15(uvarint(count) + b"\x63\0" * count)
 
-    mended(fetch, 15, body(ITEMS_MAX))
-    with pytest.raises(ValueError, match="more than 50000 items"):
-        mended(fetch, 15, body(ITEMS_MAX + 1))
+    mended(fetch, 15, body(TAGS_MAX))
+    with pytest.raises(ValueError, match="more than 1000 tags"):
+        mended(fetch, 15, body(TAGS_MAX + 1))
+
+
+def test_tags_count_as_items() -> None:
+    def body(topics: int) -> memoryview:
+        topic = b"\x01" + uvarint(TAGS_MAX) + b"\x63\0" * TAGS_MAX
+        return memoryview(uvarint(topics + 1) + topic * topics + bytes(4))
+
+    most = ITEMS_MAX // (TAGS_MAX + 1)
+    assert len(mended(metadata, 9, body(most)).topics) == most
+    with pytest.raises(ValueError, match="more than 20000 items"):
+        mended(metadata, 9, body(most + 1))
 
 
 def test_an_array_needs_room_for_the_least_that_its_items_take() -> None:

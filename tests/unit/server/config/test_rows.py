@@ -180,3 +180,11 @@ def test_read_only_by_default() -> None:
     assert rows["log.dirs"].dynamic is Mode.READ_ONLY
     assert rows["log.retention.ms"].dynamic is Mode.CLUSTER_WIDE
     assert rows["ssl.keystore.location"].dynamic is Mode.PER_BROKER
+
+
+def test_items_count_once_where_kafka_says_so() -> None:
+    rows = {row.name: row for row in [*broker_rows(), *TOPIC.values()]}
+    for name in ("cleanup.policy", "log.cleanup.policy"):
+        assert rows[name].parse("delete,compact,delete") == ("delete", "compact")
+    throttled = rows["leader.replication.throttled.replicas"]
+    assert throttled.parse("0:1,0:1") == ("0:1", "0:1")

@@ -108,7 +108,8 @@ def test_too_few_brokers_are_left() -> None:
 
 @pytest.mark.parametrize("kind", ["adding", "removing"])
 def test_not_while_a_partition_is_moved(kind: str) -> None:
-    moved = {"adding": {}, "removing": {}} | {kind: {1: (2,)}}
-    current = TopicAssignment(TWO.topic_id, TWO.replicas, **moved)
+    moved = {1: (2,)}
+    adding, removing = (moved, {}) if kind == "adding" else ({}, moved)
+    current = TopicAssignment(TWO.topic_id, TWO.replicas, adding, removing)
     code, _ = refused(3, current=current)
     assert code is ErrorCode.REASSIGNMENT_IN_PROGRESS

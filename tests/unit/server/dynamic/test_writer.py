@@ -117,7 +117,7 @@ def test_a_topic_that_has_gone_gets_none() -> None:
 def test_changes_at_the_same_time_are_made_in_order() -> None:
     async def body(on: Writing) -> None:
         names = [str(number) for number in range(30)]
-        await asyncio.gather(*(on.change(TOPIC, a=name, **{name: ""}) for name in names))
+        await asyncio.gather(*(on.change(TOPIC, False, a=name, **{name: ""}) for name in names))
         assert await on.stored(TOPIC) == {"a": "29", **dict.fromkeys(names, "")}
 
     run(body)

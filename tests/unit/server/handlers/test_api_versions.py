@@ -16,8 +16,8 @@ SOFTWARE = {"client_software_name": "tester", "client_software_version": "1.0-x"
 KEY = 18
 HIGHEST = 4
 
-# Every API that issue 4 of the project names, by number.
-SERVED = {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 60}
+SERVED = {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 33, 35, 37, 43, 44, 45, 46, 60, 61, 74, 75}
+"""Every API that is to be served so far, by number."""
 
 UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
 """Correlation id 7, code 35, one entry: key 18, versions 0 to 4. What Apache Kafka 4.3.1 sends."""

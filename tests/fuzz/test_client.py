@@ -1,0 +1,92 @@
+"""What the client makes of a broker's behaviour: who was answered, who closed, who was not seen."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fuzz.client import OUTCOMES, SENTINEL, Client
+from fuzz.frames import Frame
+from support.process import HOST
+
+ANSWER, SILENT, CLOSE, HOLD = range(4)
+"""What the server below does with a frame, by its kind."""
+
+EXPECTED = {ANSWER: "answered", SILENT: "silent", CLOSE: "closed", HOLD: "held"}
+CONFUSED = {
+    ANSWER: ["held"],  # behind a frame that is held
+    SILENT: ["held", "closed"],  # and one in front of a frame that closes can't be told from it
+    CLOSE: ["held"],
+    HOLD: [],
+}
+BEYOND_ONE_READ_BYTES = 300_000
+
+
+def frame(number: int, kind: int, padding: bytes = b"") -> Frame:
+    """A request whose API key says what is to be done with it."""
+    data = struct.pack(">hhi", kind, 0, number) + padding
+    return Frame(number, struct.pack(">i", len(data)) + data, kind, 0, False)
+
+
+class Server:
+    """Does what the frames say, in order; remembers which of them it has looked at."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self._listening = socket.create_server((HOST, 0))
+        self.port: int = self._listening.getsockname()[1]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._accept, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._listening.shutdown(socket.SHUT_RDWR)
+            self._listening.close()
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            while head := connection.recv(4, socket.MSG_WAITALL):
+                (size,) = struct.unpack(">i", head)
+                data = connection.recv(size, socket.MSG_WAITALL)
+                kind, _, number = struct.unpack_from(">hhi", data)
+                if number != SENTINEL:
+                    self.seen.append(number)
+                if kind == CLOSE:
+                    return
+                if kind == HOLD:
+                    connection.recv(1 << 20, socket.MSG_WAITALL)
+                    return
+                if kind != SILENT:
+                    rest = bytes(BEYOND_ONE_READ_BYTES if number % 10 == 0 else 3)
+                    connection.sendall(struct.pack(">ii", 4 + len(rest), number) + rest)
+
+
+def test_each_frame_is_dealt_with_once_and_its_outcome_told() -> None:
+    kinds = [ANSWER, SILENT, CLOSE, ANSWER, ANSWER, CLOSE, CLOSE, SILENT]
+    frames = [frame(number, kinds[number % len(kinds)]) for number in range(200)]
+    frames += [frame(200, ANSWER, bytes(1_000_000)), frame(201, HOLD)]
+    server = Server()
+    client = Client(["kind"] * 4, ["target"], server.port, on_tick=lambda _: None)
+    with server.running():
+        client.run(frames)
+    assert client.done == len(frames)
+    assert set(server.seen) == set(range(len(frames))), "none was left out"
+    for kind, outcomes in enumerate(client.outcomes):
+        told = {OUTCOMES[at]: count for at, count in enumerate(outcomes) if count}
+        assert set(told) <= {EXPECTED[kind], *CONFUSED[kind]}
+        assert told[EXPECTED[kind]] > sum(told.values()) / 2

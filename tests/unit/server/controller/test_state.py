@@ -1,0 +1,64 @@
+"""Questions to what the controller knows."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kavka.server.controller.messages import TopicPartition
+from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
+from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
+
+TOPIC_ID = uuid.UUID(int=77)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def partition(leader: int = 1, *, announced: bool = True) -> Partition:
+    state = PartitionState(leader, 0, (1,), 1)
+    return Partition((1,), state=state, version=3, mzxid=9, announced=3 if announced else 2)
+
+
+def cluster(*partitions: Partition) -> ClusterState:
+    topic = Topic("t", TOPIC_ID, dict(enumerate(partitions)))
+    made = ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic})
+    made.check_invariants()
+    return made
+
+
+def test_a_topic_is_ready_when_clients_are_told_all_leaders() -> None:
+    assert cluster(partition(), partition()).is_ready("t")
+    assert not cluster(partition(), partition(announced=False)).is_ready("t")
+    assert not cluster(partition(), partition(leader=-1)).is_ready("t")
+    assert not cluster(partition(), Partition((1,))).is_ready("t"), "never led"
+    assert not cluster(partition()).is_ready("u")
+
+
+@pytest.mark.parametrize(("wanted", "is_ready"), [(1, True), (2, True), (3, False)])
+def test_it_is_ready_with_as_many_partitions_as_are_waited_for(wanted: int, is_ready: bool) -> None:
+    assert cluster(partition(), partition()).is_ready("t", wanted) is is_ready
+
+
+def test_leaders_that_clients_are_told() -> None:
+    made = cluster(partition(), partition(announced=False))
+    assert made.is_led_by({})
+    assert made.is_led_by({T0: 1})
+    assert not made.is_led_by({T0: 2})
+    assert not made.is_led_by({T0: 1, T1: 1}), "not yet"
+    assert not made.is_led_by({TopicPartition("t", 5): 1})
+    assert not cluster(Partition((1,))).is_led_by({T0: 1})
+
+
+def test_what_is_new_about_an_assignment() -> None:
+    made = cluster(partition(), partition())
+    same = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {})
+    assert made.changed("t", same).replicas == {}
+    for changed in (
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1, 2)}, {}, {}),
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {1: (2,)}, {}),
+        TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {1: (1,)}),
+    ):
+        assert list(made.changed("t", changed).replicas) == [1]
+    more = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,), 2: (1,)}, {}, {})
+    assert made.changed("t", more).replicas == {2: (1,)}
+    assert made.changed("unknown", same) == same

@@ -1,0 +1,172 @@
+"""What of an alteration is decided where: before anything is stored, or against what is stored.
+
+Over the wire; refusals and their order are compared with Apache Kafka's by the differential test.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kavka.server.coordination import paths
+from kavka.wire.errors import ErrorCode as Code
+from support.config_requests import (
+    APPEND,
+    BROKER,
+    GROUP,
+    LOGGER,
+    SET,
+    SUBSCRIPTION,
+    TOPIC,
+    change,
+    value_of,
+)
+from support.memory_broker import MemoryBroker, scenario
+
+DONE = (Code.NONE, None)
+NO_OP = 4
+
+
+async def store(broker: MemoryBroker, kind: str, name: str, **configs: str) -> None:
+    """Put configs into the tree by another hand, and leave a note."""
+    tree = broker.instance._coordination
+    assert tree is not None
+    named = {key.replace("_", "."): text for key, text in configs.items()}
+    await tree.create(paths.config(kind, name), paths.encode_config(named))
+    data = paths.encode_config_change(kind, name)
+    made = await tree.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+    await broker.parts.topic_configs.followed(made.path.rpartition("/")[2])
+
+
+@scenario(topics={"t": 1})
+async def test_what_was_stored_by_another_hand_is_in_force(broker: MemoryBroker) -> None:
+    await store(broker, paths.BROKER_CONFIGS, "1", message_max_bytes="100")
+    assert broker.replica().log.settings.max_message_bytes == 100
+
+
+@scenario(topics={"t": 1})
+async def test_bad_configs_of_a_broker_do_not_hold_good_ones(broker: MemoryBroker) -> None:
+    await store(broker, paths.BROKER_CONFIGS, "1", log_segment_bytes="x", num_partitions="7")
+    lower = (BROKER, "1", [("message.max.bytes", SET, "100")])
+    assert await change(broker, lower) == [DONE]
+    assert broker.replica().log.settings.max_message_bytes == 100
+
+
+@scenario(topics={"t": 1})
+async def test_bad_configs_of_a_topic_must_be_mended_first(broker: MemoryBroker) -> None:
+    await broker.create("u", configs={"segment.bytes": "2000000"})
+    tree = broker.instance._coordination
+    assert tree is not None
+    data = paths.encode_config({"segment.bytes": "x"})
+    await tree.set(paths.config(paths.TOPIC_CONFIGS, "u"), data)
+    other = (TOPIC, "u", [("index.interval.bytes", SET, "1")])
+    ((code, message),) = await change(broker, other)
+    assert code == Code.INVALID_CONFIG
+    assert message == ("Invalid value x for configuration segment.bytes: Not a number of type INT")
+    mended = (TOPIC, "u", [("segment.bytes", SET, "3000000")])
+    assert await change(broker, mended) == [DONE]
+    assert broker.replica("u").log.settings.segment_bytes == 3_000_000
+
+
+@scenario("log.cleaner.max.compaction.lag.ms=50", topics={"t": 1})
+async def test_a_topic_must_fit_the_broker_too(broker: MemoryBroker) -> None:
+    ((code, message),) = await change(broker, (TOPIC, "t", [("min.compaction.lag.ms", SET, "60")]))
+    assert code == Code.INVALID_CONFIG
+    assert message == (
+        "conflict topic config setting min.compaction.lag.ms (60) > max.compaction.lag.ms (50)"
+    )
+    await change(broker, (BROKER, "1", [("log.cleaner.max.compaction.lag.ms", SET, "70")]))
+    fits = (TOPIC, "t", [("min.compaction.lag.ms", SET, "60")])
+    assert await change(broker, fits) == [DONE]
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_an_operation_that_there_is_not(broker: MemoryBroker) -> None:
+    outcomes = await change(
+        broker,
+        (TOPIC, "t", [("index.interval.bytes", NO_OP, "1")]),
+        (TOPIC, "u", [("index.interval.bytes", SET, "1")]),
+        (BROKER, "1", [("message.max.bytes", NO_OP, "1")]),
+        (LOGGER, "1", [("root", NO_OP, "INFO")]),
+        (64, "x", []),
+    )
+    assert outcomes == [
+        (Code.UNKNOWN_SERVER_ERROR, None),
+        (Code.UNKNOWN_SERVER_ERROR, None),
+        (Code.INVALID_REQUEST, "Unknown operations type 4"),
+        (Code.UNKNOWN_SERVER_ERROR, None),
+        (Code.INVALID_REQUEST, "Unknown resource type 64"),
+    ]
+    assert await value_of(broker, TOPIC, "u", "index.interval.bytes") == "4096"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "configs", "code", "message"),
+    [
+        (GROUP, "", {}, Code.INVALID_REQUEST, "Default group resources are not allowed."),
+        (SUBSCRIPTION, "", {}, Code.INVALID_REQUEST, "Subscription name can't be empty"),
+        (GROUP, "g", {"no": "1"}, Code.INVALID_CONFIG, "Unknown group config name: no"),
+        (
+            SUBSCRIPTION,
+            "s",
+            {"no": "1"},
+            Code.INVALID_REQUEST,
+            "Unknown client metrics configuration: no",
+        ),
+        (
+            SUBSCRIPTION,
+            "s",
+            {"interval.ms": "x"},
+            Code.INVALID_CONFIG,
+            "Invalid value x for configuration interval.ms: Not a number of type INT",
+        ),
+        (
+            GROUP,
+            "g",
+            {"streams.num.standby.replicas": "1"},
+            Code.INVALID_CONFIG,
+            "streams.num.standby.replicas is not supported: this broker serves no consumer groups "
+            "yet.",
+        ),
+    ],
+)
+@scenario()
+async def test_what_there_is_none_of(
+    broker: MemoryBroker, kind: int, name: str, configs: dict[str, str], code: int, message: str
+) -> None:
+    changes = [(key, SET, value) for key, value in configs.items()]
+    assert await change(broker, (kind, name, changes)) == [(code, message)]
+
+
+@scenario()
+async def test_items_can_not_be_added_to_what_is_no_list(broker: MemoryBroker) -> None:
+    outcomes = await change(
+        broker,
+        (SUBSCRIPTION, "s", [("metrics", APPEND, "a")]),
+        (BROKER, "1", [("no.such", APPEND, "a")]),
+        (BROKER, "", [("message.max.bytes", APPEND, "1")]),
+    )
+    assert outcomes == [
+        (Code.INVALID_CONFIG, "Can't APPEND to key metrics because its type is not LIST."),
+        (Code.INVALID_CONFIG, "Unknown config name: no.such"),
+        (
+            Code.INVALID_CONFIG,
+            "Config value append is not allowed for config key: message.max.bytes",
+        ),
+    ]
+
+
+@scenario()
+async def test_loggers_are_set_before_the_rest_is_looked_at(broker: MemoryBroker) -> None:
+    name = "kavka.server.dynamic.alter"
+    try:
+        outcomes = await change(
+            broker,
+            (TOPIC, "missing", [("index.interval.bytes", SET, "1")]),
+            (LOGGER, "1", [(name, SET, "ERROR")]),
+        )
+        assert [code for code, _ in outcomes] == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NONE]
+        assert logging.getLogger(name).level == logging.ERROR
+    finally:
+        logging.getLogger(name).setLevel(logging.NOTSET)
