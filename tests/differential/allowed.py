@@ -1,24 +1,15 @@
-"""What may differ: the one reviewed list, with a reason each.
+"""Where Kavka's answer is another than Apache Kafka's on purpose: the one reviewed list.
 
-`NATURE` is what differs between any two brokers, and is made alike before answers are compared.
-`ALLOWED` is where Kavka's answer is another than Apache Kafka's on purpose. An entry that no
-longer occurs in the first or the last of its versions fails the test.
-
-Paths are dotted, with the index of an array's item as a part: `topics.0.partitions.1.offset`.
-Patterns are those of the shell: `*` is any text, dots included.
+Each entry has its reason. One that no longer occurs, in the first or the last of its versions,
+fails the test. What differs between any two brokers is in `nature.py`, where paths are described.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID
 
-from differential.case import Facts, Outcome
-from differential.judges import FIRST_IN_NEW
-from support import messages
+from differential.case import Outcome
 
 
 class Anything:
@@ -38,27 +29,6 @@ ANYTHING: Final = Anything()
 
 
 @dataclass(frozen=True)
-class Nature:
-    """Values at `path` that `made_alike` turns into something comparable."""
-
-    what: str
-    path: str
-    made_alike: Callable[[Any, Facts], Any]
-    why: str
-    api: str = "*"
-
-
-@dataclass(frozen=True)
-class Unordered:
-    """An array whose order means nothing: it is sorted by these fields before comparing."""
-
-    api: str
-    path: str
-    by: tuple[str, ...]
-    why: str
-
-
-@dataclass(frozen=True)
 class Allowed:
     """A difference on purpose, in these versions (first, last) of the cases that match."""
 
@@ -71,285 +41,12 @@ class Allowed:
     why: str
 
 
-# -- what differs by nature -----------------------------------------------------------------
-
-NOW_MS: Final = time.time() * 1000
-DAY_MS: Final = 24 * 3600 * 1000
-
-
-def _port(value: Any, facts: Facts) -> Any:
-    return "<the broker's port>" if value == facts.port else value
-
-
-def _cluster_id(value: Any, facts: Facts) -> Any:
-    return "<the cluster's id>" if value == facts.cluster_id else value
-
-
-def _topic_id(value: Any, facts: Facts) -> Any:
-    if not isinstance(value, UUID):
-        return value
-    names = {topic_id: name for name, topic_id in facts.ids.items()}
-    return f"<id of {names[value]}>" if value in names else value
-
-
-def _known_or_any_id(value: Any, facts: Facts) -> Any:
-    """Of a topic that a case has made, or the one that a case asks for in vain."""
-    if isinstance(value, UUID) and value.int < 1 << 64:
-        return value
-    return _any_id(_topic_id(value, facts), facts)
-
-
-def _any_id(value: Any, facts: Facts) -> Any:
-    return "<an id>" if isinstance(value, UUID) else value
-
-
-def _now(value: Any, facts: Facts) -> Any:
-    return "<now>" if isinstance(value, int) and abs(value - NOW_MS) < DAY_MS else value
-
-
-def _positive(value: Any, facts: Facts) -> Any:
-    return "<drawn at random>" if isinstance(value, int) and value > 0 else value
-
-
-def _handed_out(value: Any, facts: Facts) -> Any:
-    return "<handed out>" if isinstance(value, int) and value >= 0 else value
-
-
-def _of_this_api(value: Any, facts: Facts) -> Any:
-    """The topics of DescribeLogDirs' own cases."""
-    if not isinstance(value, list):
-        return value
-    return [topic for topic in value if topic["name"].startswith(f"{facts.prefix}DescribeLogDirs")]
-
-
-def _text(value: Any, facts: Facts) -> Any:
-    return "<a text>" if value else value
-
-
-def _min_isr(value: Any, facts: Facts) -> Any:
-    """A config of a broker or topic, as if nobody had set it for all brokers."""
-    of_elr = {"name": "min.insync.replicas", "value": "1", "config_source": 3}
-    if not isinstance(value, dict) or not of_elr.items() <= value.items():
-        return value
-    alike = {**value, "config_source": 5}
-    if "synonyms" in value:
-        alike["synonyms"] = [one for one in value["synonyms"] if one["source"] != 3]
-    return alike
-
-
-def _own_topics(value: Any, facts: Facts) -> Any:
-    """Other kinds, and the topics of ListConfigResources' own cases."""
-    prefix = f"{facts.prefix}ListConfigResources"
-    return [one for one in value if one["resource_type"] != 2 or prefix in one["resource_name"]]
-
-
-def _without_others(value: Any, facts: Facts) -> Any:
-    """What is told of elections, without topics of other APIs' cases of which nothing is."""
-    prefix = f"{facts.prefix}ElectLeaders"
-    return [one for one in value if one["partition_result"] or one["topic"].startswith(prefix)]
-
-
-def _last_part(value: Any, facts: Facts) -> Any:
-    return f"<directory>/{value.rpartition('/')[2]}" if value.startswith("/") else value
-
-
-def _served_by_both(value: Any, facts: Facts) -> Any:
-    """{API key: (lowest, highest)}, of the APIs that Kavka serves, from the first version that
-    the newer judge serves on."""
-    if not isinstance(value, list):
-        return value
-    served = {module.API.key: module.API.name for module in messages.api_modules().values()}
-    return {
-        str(one["api_key"]): (
-            max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),
-            one["max_version"],
-        )
-        for one in sorted(value, key=lambda one: one["api_key"])
-        if one["api_key"] in served
-    }
-
-
-NATURE: Final = (
-    Nature(
-        "APIs and versions that only one of them serves",
-        "api_keys",
-        _served_by_both,
-        "Kavka does not serve all APIs yet, and serves older versions than Kafka 4",
-        api="ApiVersions",
-    ),
-    Nature("ports", "*port", _port, "each broker listens on a port of its own"),
-    Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
-    Nature(
-        "ids of topics created by asking",
-        "topics.*.topic_id",
-        _known_or_any_id,
-        "a topic's id is drawn at random (KIP-516)",
-        api="Metadata",
-    ),
-    Nature("topic ids", "*topic_id", _topic_id, "a topic's id is drawn at random (KIP-516)"),
-    Nature(
-        "ids of new topics",
-        "topics.*.topic_id",
-        _any_id,
-        "a topic's id is drawn at random (KIP-516)",
-        api="CreateTopics",
-    ),
-    Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
-    Nature("times in batches", "*records.*timestamp", _now, "the broker's clock"),
-    Nature(
-        "session ids",
-        "session_id",
-        _positive,
-        "a fetch session's id is drawn at random (KIP-227)",
-        api="Fetch",
-    ),
-    Nature(
-        "producer ids",
-        "producer_id",
-        _handed_out,
-        "which id comes next depends on who asked before",
-        api="InitProducerId",
-    ),
-    Nature(
-        "documentation",
-        "results.*.documentation",
-        _text,
-        "each broker explains its settings in its own words",
-        api="DescribeConfigs",
-    ),
-    Nature(
-        "min.insync.replicas for all brokers",
-        "results.*.configs.*",
-        _min_isr,
-        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
-        api="DescribeConfigs",
-    ),
-    Nature(
-        "topics that other APIs' cases made",
-        "replica_election_results",
-        _without_others,
-        "some are kept and some are not",
-        api="ElectLeaders",
-    ),
-    Nature(
-        "min.insync.replicas of new topics",
-        "topics.*.configs.*",
-        _min_isr,
-        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
-        api="CreateTopics",
-    ),
-    Nature(
-        "topics that other APIs' cases made",
-        "config_resources",
-        _own_topics,
-        "some are kept and some are not",
-        api="ListConfigResources",
-    ),
-    Nature(
-        "log directories",
-        "results.*.log_dir",
-        _last_part,
-        "each broker has its own",
-        api="DescribeLogDirs",
-    ),
-    Nature(
-        "usable bytes",
-        "results.*.usable_bytes",
-        _positive,
-        "others write to the same disk meanwhile",
-        api="DescribeLogDirs",
-    ),
-    Nature(
-        "logs that other APIs' cases made",
-        "results.*.topics",
-        _of_this_api,
-        "sizes of what the broker compresses depend on the libraries that compress it",
-        api="DescribeLogDirs",
-    ),
-)
-
-UNORDERED: Final = (
-    Unordered(
-        "DeleteTopics",
-        "responses",
-        ("name", "error_code", "topic_id"),
-        "Apache Kafka shuffles them, so that places tell nothing about hidden topics",
-    ),
-    Unordered("CreatePartitions", "results", ("name",), "Apache Kafka keeps them in a hash map"),
-    Unordered(
-        "ElectLeaders",
-        "replica_election_results",
-        ("topic", "partition_result"),
-        "asked about all topics, Apache Kafka takes them from a hash map",
-    ),
-    Unordered(
-        "Produce", "responses", ("name", "topic_id"), "Apache Kafka keeps them in a hash map"
-    ),
-    Unordered(
-        "Produce",
-        "responses.*.partition_responses",
-        ("index",),
-        "Apache Kafka keeps them in a hash map",
-    ),
-    Unordered("ListOffsets", "topics", ("name",), "Apache Kafka keeps topics in hash maps"),
-    Unordered(
-        "ListOffsets",
-        "topics.*.partitions",
-        ("partition_index",),
-        "Apache Kafka answers what it can't find before the rest",
-    ),
-    Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
-    Unordered(
-        "Metadata",
-        "topics.*.partitions",
-        ("partition_index",),
-        "Apache Kafka 3.9 keeps partitions in hash maps",
-    ),
-    Unordered(
-        "DescribeConfigs",
-        "results.*.configs",
-        ("name",),
-        "Apache Kafka keeps configs in hash maps",
-    ),
-    Unordered(
-        "ListConfigResources",
-        "config_resources",
-        ("resource_type", "resource_name"),
-        "Apache Kafka keeps kinds and topics in hash sets",
-    ),
-    Unordered(
-        "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
-    ),
-    Unordered(
-        "DescribeLogDirs",
-        "results.?.topics.*.partitions",
-        ("partition_index",),
-        "Apache Kafka keeps logs in hash maps",
-    ),
-    Unordered(
-        "DescribeProducers",
-        "topics.*.active_producers",
-        ("producer_id",),
-        "Apache Kafka keeps producers in hash maps",
-    ),
-)
-
-# -- what differs on purpose ----------------------------------------------------------------
-
 _NO_NAME: Final = (
     "without a cursor the empty name is taken for the cursor's by Apache Kafka, which then fails"
 )
 _OVERFLOW: Final = (
     "the end of the page overflows in Apache Kafka, which answers with a cursor that it refuses"
 )
-
-_NOT_OPENED: Final = (
-    "Kavka checks a batch's header, its CRC and its count, and does not open what is inside; "
-    "clients check it when they read"
-)
-_NO_COMPACTION: Final = "compaction comes later; a warning at the start says so"
-_NO_TIME_CHECK: Final = "bounds of timestamps are checked later; a warning at the start says so"
-_NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
 
 _NOT_OPENED: Final = (
     "Kavka checks a batch's header, its CRC and its count, and does not open what is inside; "
@@ -474,28 +171,6 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         "/ by zero",
         _BY_ZERO,
     ),
-    Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
-    Allowed(
-        "Produce",
-        "records: a maximal timestamp*",
-        (3, 13),
-        "responses.*.max_timestamp",
-        ANYTHING,
-        ANYTHING,
-        _NOT_OPENED,
-    ),
-    Allowed(
-        "Produce",
-        "records: negative timestamps",
-        (3, 13),
-        "responses.*.max_timestamp",
-        -77,
-        -1,
-        _NOT_OPENED,
-    ),
-    Allowed("Produce", "no key on *", (3, 13), "*", ANYTHING, ANYTHING, _NO_COMPACTION),
-    Allowed("Produce", "timestamps too *", (3, 13), "*", ANYTHING, ANYTHING, _NO_TIME_CHECK),
-    Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),
     Allowed("Produce", "inside: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED),
     Allowed(
         "Produce",

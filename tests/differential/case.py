@@ -23,7 +23,9 @@ Which versions: `@CASES.case(since=4, until=9)`. What must be there before:
 `on.topic` is the full name of the first topic, `on.name("other")` that of another one, and
 `on.id("other")` its id; `on.unused("nobody")` is the name of a topic that is not there. A topic is
 made anew for each case and version, unless it is `shared`: then by all cases of the API, which
-must leave it as it is. `batches` are appended to its partition 0. `topics=[]`: none is needed.
+must leave it as it is; or `kept`: then each version of the case finds what the one before left,
+which is quicker where that does no harm. `batches` are appended to its partition 0.
+`topics=[]`: none is needed.
 
 Several requests: the function is a generator, which is sent the answer to each, as plain dicts
 (or one of the `Outcome`s: nothing answered, connection closed):
@@ -35,7 +37,8 @@ Several requests: the function is a generator, which is sent the answer to each,
 
 `on.ask(...)` is a request of the case's own API and version; `on.other("Metadata", 9, ...)` one of
 another API, for instance to see what a request has changed; its answer is compared too, unless
-`compared=False`. `on.ask(..., silent=True)` is one that is answered by nothing (acks=0).
+`compared=False`. `on.ask(..., silent=True)` is one that is answered by nothing (acks=0), and
+`on.ask(..., within_s=NEVER_ANSWERED_S)` one that Apache Kafka fails to answer.
 `on.raw(data)` sends bytes as they are (with the frame's length in front); `on.frame(...)` gives
 the frame of a request to spoil. `on.ended(data)` sends bytes and then ends the stream. All
 requests of a case go over one connection; after a closed one the next gets a new one.
@@ -53,6 +56,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -62,6 +66,10 @@ Values: TypeAlias = Mapping[str, Any]
 
 NAME_CHARS_MAX: Final = 160
 """Of a topic's name; Apache Kafka allows 249."""
+
+ANSWER_WITHIN_S: Final = 15.0
+NEVER_ANSWERED_S: Final = 1.0
+"""For a request that Apache Kafka never answers: how long to wait for that."""
 
 
 class Outcome(Enum):
@@ -82,6 +90,7 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)
     batches: Sequence[bytes | bytearray] = ()
     shared: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,8 @@ class Step:
     compared: bool = True
     silent: bool = False
     ended: bool = False
-    within_s: float = 15.0
-    """How long to wait for an answer."""
+    within_s: float = ANSWER_WITHIN_S
+    """How long to wait for the answer."""
 
 
 Script: TypeAlias = Generator[Step, Any, None]
@@ -180,6 +189,11 @@ class Facts:
     prefix: str = ""
     """Of every topic's name."""
 
+    @cached_property
+    def names(self) -> Mapping[UUID, str]:
+        """Full names by topic id."""
+        return {topic_id: name for name, topic_id in self.ids.items()}
+
 
 class Ground:
     """Where a script stands: one case in one version against one broker."""
@@ -217,10 +231,17 @@ class Ground:
         """The name of a topic that is not there, unless the case makes it."""
         return topic_name(self.facts.prefix, self.case, self.version, Topic(f"no-{label}"))
 
-    def ask(self, *, compared: bool = True, silent: bool = False, **fields: Any) -> Step:
+    def ask(
+        self,
+        *,
+        compared: bool = True,
+        silent: bool = False,
+        within_s: float = ANSWER_WITHIN_S,
+        **fields: Any,
+    ) -> Step:
         """A request of the case's own API and version."""
-        frame = self.frame(**fields)
-        return Step(frame, (self.case.api, self.version), compared, silent)
+        answer_as = (self.case.api, self.version)
+        return Step(self.frame(**fields), answer_as, compared, silent, within_s=within_s)
 
     def other(self, api: str, version: int, *, compared: bool = True, **fields: Any) -> Step:
         """A request of another API."""
@@ -248,4 +269,5 @@ def topic_name(prefix: str, case: Case, version: int, topic: Topic) -> str:
     if topic.shared:
         return f"{prefix}{case.api}-shared-{topic.label}"
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", case.name)
-    return f"{prefix}{case.api}-{slug}"[:NAME_CHARS_MAX] + f"-v{version}-{topic.label}"
+    scope = "" if topic.kept else f"-v{version}"
+    return f"{prefix}{case.api}-{slug}"[:NAME_CHARS_MAX] + f"{scope}-{topic.label}"

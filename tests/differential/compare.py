@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, Final
 
 from crc32c import crc32c
 
-from differential.allowed import NATURE, UNORDERED
 from differential.case import Facts
+from differential.nature import NATURE, UNORDERED, Nature, Unordered
 from support import batches
 
 ABSENT: Final = "<absent>"
@@ -38,13 +39,14 @@ class Difference:
 
 def differences(api: str, kavka: Side, kafka: Side, path: str = "") -> Iterator[Difference]:
     """Everything in which two answers to a request of `api` differ."""
-    left, right = _alike(api, kavka, path), _alike(api, kafka, path)
+    rules = _rules(api, _shape(path))
+    left, right = _alike(rules, kavka), _alike(rules, kafka)
     if isinstance(left, dict) and isinstance(right, dict):
         for name in {**left, **right}:
             pair = kavka.at(left.get(name, ABSENT)), kafka.at(right.get(name, ABSENT))
             yield from differences(api, *pair, _under(path, name))
     elif isinstance(left, list) and isinstance(right, list):
-        left, right = _sorted(api, left, path), _sorted(api, right, path)
+        left, right = _sorted(api, kavka.at(left), path), _sorted(api, kafka.at(right), path)
         for index in range(max(len(left), len(right))):
             pair = kavka.at(_item(left, index)), kafka.at(_item(right, index))
             yield from differences(api, *pair, _under(path, index))
@@ -62,19 +64,41 @@ def _item(values: list[Any], index: int) -> Any:
     return values[index] if index < len(values) else ABSENT
 
 
-def _alike(api: str, side: Side, path: str) -> Any:
+@cache
+def _shape(path: str) -> str:
+    """A path with 0 for every index, so that there are few of them."""
+    return ".".join("0" if part.isdigit() else part for part in path.split("."))
+
+
+@cache
+def _rules(api: str, shape: str) -> Sequence[Nature]:
+    return [rule for rule in NATURE if fnmatchcase(shape, rule.path) and fnmatchcase(api, rule.api)]
+
+
+@cache
+def _order(api: str, shape: str) -> Unordered | None:
+    found = (rule for rule in UNORDERED if rule.api == api and fnmatchcase(shape, rule.path))
+    return next(found, None)
+
+
+def _alike(rules: Sequence[Nature], side: Side) -> Any:
     value = side.value
-    for rule in NATURE:
-        if fnmatchcase(path, rule.path) and fnmatchcase(api, rule.api):
-            value = rule.made_alike(value, side.facts)
+    for rule in rules:
+        value = rule.made_alike(value, side.facts)
     return value
 
 
-def _sorted(api: str, values: list[Any], path: str) -> list[Any]:
-    for rule in UNORDERED:
-        if rule.api == api and fnmatchcase(path, rule.path):
-            return sorted(values, key=lambda one: [str(one[name]) for name in rule.by])
-    return values
+def _sorted(api: str, side: Side, path: str) -> list[Any]:
+    """By what is alike on both sides: an id, say, by what it is the id of."""
+    rule = _order(api, _shape(path))
+    values: list[Any] = side.value
+    if rule is None:
+        return values
+    rules = {name: _rules(api, _shape(f"{path}.0.{name}")) for name in rule.by}
+    return sorted(
+        values,
+        key=lambda one: [str(_alike(rules[name], side.at(one[name]))) for name in rule.by],
+    )
 
 
 def opened(records: bytes) -> dict[str, Any]:

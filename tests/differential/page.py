@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from differential.allowed import ALLOWED, NATURE, UNORDERED, Allowed
+from differential.allowed import ALLOWED, Allowed
 from differential.case import Cases
 from differential.cases import tables
 from differential.judges import NEW, OLD, judge_of
+from differential.nature import NATURE, UNORDERED
 from differential.run import ranges
 
 _HEAD: Final = """\

@@ -51,7 +51,17 @@ def test_ids_and_ports_are_known_by_what_they_stand_for() -> None:
 def test_topics_of_metadata_have_no_order_but_others_have() -> None:
     topics = [{"name": "a", "topic_id": None}, {"name": "b", "topic_id": None}]
     assert not seen({"topics": topics}, {"topics": topics[::-1]}, "Metadata")
-    assert seen({"topics": topics}, {"topics": topics[::-1]}, "ListOffsets")
+    assert seen({"topics": topics}, {"topics": topics[::-1]}, "OffsetForLeaderEpoch")
+
+
+def test_order_goes_by_what_an_id_stands_for() -> None:
+    one = Facts(1, 1, "one", {"t": UUID(int=10), "u": UUID(int=11)})
+    two = Facts(2, 1, "two", {"t": UUID(int=9), "u": UUID(int=8)})
+    kavka, kafka = (
+        Side({"responses": [{"name": "", "topic_id": found.ids[name]} for name in "tu"]}, found)
+        for found in (one, two)
+    )
+    assert not list(differences("Produce", kavka, kafka))
 
 
 def test_records_are_opened_to_tell_what_differs() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from differential.case import Cases, Ground, Script, Topic, Values
+from differential.case import NEVER_ANSWERED_S, Cases, Ground, Script, Topic, Values
 from differential.configs import (
     BROKER,
     GROUP,
@@ -218,9 +218,9 @@ def a_config_of_a_subscription(on: Ground) -> Values:
 
 
 @CASES.case(topics=[PLAIN])
-def a_resource_twice(on: Ground) -> Values:
+def a_resource_twice(on: Ground) -> Script:
     one = resource(TOPIC, on.topic, ("retention.ms", "1"))
-    return altering(one, one, validate_only=True)
+    yield on.ask(**altering(one, one, validate_only=True), within_s=NEVER_ANSWERED_S)
 
 
 @CASES.case(topics=[])

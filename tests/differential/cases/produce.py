@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from differential.case import Cases, Function, Ground, Script, Topic, Values
+from differential.case import NEVER_ANSWERED_S, Cases, Function, Ground, Script, Topic, Values
 from differential.frames import add_frames
 from support.batches import (
     BASE_TIMESTAMP_MS,
@@ -23,6 +22,9 @@ from support.batches import (
 )
 
 CASES = Cases("Produce")
+
+T = Topic(kept=True)
+TWO = Topic(partitions=2, kept=True)
 
 NOBODY = UUID(int=0x77777777)
 READ_BACK = ("Fetch", 11)
@@ -84,60 +86,71 @@ def kept(*records: Any) -> Function:
     return lambda on: then_read(on, *(producing(on, one) for one in records))
 
 
-add_frames(CASES, lambda on: producing(on, build()))
+def add(
+    name: str,
+    function: Function,
+    *,
+    topics: Sequence[Topic] = (T,),
+    since: int = 0,
+    until: int | None = None,
+) -> None:
+    CASES.add(name, function, topics=topics, since=since, until=until)
+
+
+add_frames(CASES, lambda on: producing(on, build()), topics=[T])
 
 # -- what is appended -----------------------------------------------------------------------
 
 MANY = [Written(key=b"%d" % n, value=b"v" * n, time_ms=n % 7) for n in range(40)]
 
 for codec in CODECS:
-    CASES.add(f"records in {codec}", kept(build(MANY, codec=codec), build(MANY, codec=codec)))
+    add(f"records in {codec}", kept(build(MANY, codec=codec), build(MANY, codec=codec)))
 
 HEADERS = [Written(None, None, (("h", b"1"), ("", None), ("h", b""))), Written(b"", b"")]
-CASES.add("headers, nulls and nothing", kept(build(HEADERS)))
+add("headers, nulls and nothing", kept(build(HEADERS)))
 
 for number in (-2, 1, 2, 7, 32767):
-    CASES.add(f"acks {number}", sending(build(), acks=number))
+    add(f"acks {number}", sending(build(), acks=number))
     if number not in (1, -1):
-        CASES.add(f"acks {number} to an unknown partition", sending(build(), build(), acks=number))
+        add(f"acks {number} to an unknown partition", sending(build(), build(), acks=number))
 
 for timeout in (0, -1, -(2**31)):
-    CASES.add(f"timeout {timeout}", sending(build(), timeout_ms=timeout))
+    add(f"timeout {timeout}", sending(build(), timeout_ms=timeout))
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def acks_0_is_answered_by_nothing(on: Ground) -> Script:
     yield on.ask(**producing(on, build(), acks=0), silent=True)
     yield reading(on)
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def acks_0_to_an_unknown_partition(on: Ground) -> Script:
     yield on.ask(**producing(on, build(), build(), acks=0), silent=True)
     yield reading(on)
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def acks_0_with_a_broken_batch(on: Ground) -> Script:
     yield on.ask(**producing(on, REFUSED["a wrong CRC"][0], acks=0), silent=True)
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def acks_0_with_nothing_in_it(on: Ground) -> Script:
     yield on.ask(acks=0, timeout_ms=TIMEOUT_MS, topic_data=[], silent=True)
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def no_topics(on: Ground) -> Values:
     return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": []}
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def a_topic_without_partitions(on: Ground) -> Values:
     return producing(on)
 
 
-@CASES.case(topics=[Topic(partitions=3), Topic("other")])
+@CASES.case(topics=[Topic(partitions=3, kept=True), Topic("other", kept=True)])
 def several_topics_and_partitions(on: Ground) -> Values:
     topics = [
         of(on.topic, on.topic_id, (2, build()), (0, build())),
@@ -146,24 +159,24 @@ def several_topics_and_partitions(on: Ground) -> Values:
     return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": topics}
 
 
-@CASES.case(topics=[Topic(partitions=2)])
+@CASES.case(topics=[TWO])
 def one_bad_partition_among_good_ones(on: Ground) -> Script:
     yield from then_read(on, producing(on, build(), REFUSED["a flipped bit"][0], build()))
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def a_partition_named_twice(on: Ground) -> Script:
     topics = [of(on.topic, on.topic_id, (0, build()), (0, build(MANY)))]
     yield from then_read(on, {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": topics})
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def a_topic_named_twice(on: Ground) -> Script:
     topics = [of(on.topic, on.topic_id, (0, one)) for one in (build(), build(MANY))]
     yield from then_read(on, {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": topics})
 
 
-@CASES.case()
+@CASES.case(topics=[T])
 def a_partition_named_twice_the_second_one_broken(on: Ground) -> Script:
     broken = REFUSED["a wrong CRC"][0]
     topics = [of(on.topic, on.topic_id, (0, build()), (0, broken))]
@@ -181,8 +194,8 @@ def elsewhere(name: str | None, index: int = 0, records: Any = None) -> Function
     return case
 
 
-CASES.add("an unknown topic", elsewhere(None), topics=[])
-CASES.add("an unknown topic with broken records", elsewhere(None, 0, b"x"), topics=[])
+add("an unknown topic", elsewhere(None), topics=[])
+add("an unknown topic with broken records", elsewhere(None, 0, b"x"), topics=[])
 for label, name in {
     "empty": "",
     "a dot": ".",
@@ -194,7 +207,7 @@ for label, name in {
     "internal": "__consumer_offsets",
     "internal, of transactions": "__transaction_state",
 }.items():
-    CASES.add(f"a topic's name: {label}", elsewhere(name), until=12, topics=[])
+    add(f"a topic's name: {label}", elsewhere(name), until=12, topics=[])
 
 
 def at_partition(index: int) -> Function:
@@ -206,10 +219,10 @@ def at_partition(index: int) -> Function:
 
 
 for index in (1, -1, 2**31 - 1):
-    CASES.add(f"partition {index}", at_partition(index))
+    add(f"partition {index}", at_partition(index))
 
 
-@CASES.case(since=13)
+@CASES.case(since=13, topics=[T])
 def no_topic_id(on: Ground) -> Values:
     topic = of("", None, (0, build()))
     return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": [topic]}
@@ -217,16 +230,16 @@ def no_topic_id(on: Ground) -> Values:
 
 # -- batches that are refused, or mended ----------------------------------------------------
 
-CASES.add("null records", lambda on: asking_briefly(on), since=13)
+add("null records", lambda on: asking_briefly(on), since=13)
 
 
 def asking_briefly(on: Ground) -> Script:
     """Apache Kafka fails in a way that leaves the request without an answer."""
-    yield replace(on.ask(**producing(on, None)), within_s=1.0)
+    yield on.ask(**producing(on, None), within_s=NEVER_ANSWERED_S)
 
 
 for fault, (broken, _) in REFUSED.items():
-    CASES.add(f"records: {fault}", kept(broken))
+    add(f"records: {fault}", kept(broken))
 
 PLAIN = build()
 ODD = {
@@ -256,7 +269,7 @@ ODD = {
     "zstd with a wrong CRC": patch(build(MANY, codec="zstd"), crc=5),
 }
 for label, odd in ODD.items():
-    CASES.add(f"records: {label}", kept(odd))
+    add(f"records: {label}", kept(odd))
 
 
 def record(body: bytes) -> bytes:
@@ -289,49 +302,48 @@ INSIDE = {
     ),
 }
 for label, odd in INSIDE.items():
-    CASES.add(f"inside: {label}", kept(odd))
+    add(f"inside: {label}", kept(odd))
 
 ZSTD_THAT_IS_NONE = around(b"not zstd at all", count=1, attributes=4)
-CASES.add("inside: zstd that is none", kept(ZSTD_THAT_IS_NONE))
+add("inside: zstd that is none", kept(ZSTD_THAT_IS_NONE))
 
 # -- limits of a topic ----------------------------------------------------------------------
 
-SMALL = Topic("small", configs={"max.message.bytes": "200"})
-COMPACTED = Topic("compacted", configs={"cleanup.policy": "compact"})
-BOTH = Topic("both", configs={"cleanup.policy": "compact,delete"})
+SMALL = Topic("small", kept=True, configs={"max.message.bytes": "200"})
+COMPACTED = Topic("compacted", kept=True, configs={"cleanup.policy": "compact"})
+BOTH = Topic("both", kept=True, configs={"cleanup.policy": "compact,delete"})
 BOUNDED = Topic(
     "bounded",
+    kept=True,
     configs={
         "message.timestamp.before.max.ms": "3600000",
         "message.timestamp.after.max.ms": "3600000",
     },
 )
 LARGE_SEGMENTS = Topic(
-    "tight", configs={"segment.bytes": "1048576", "max.message.bytes": "4194304"}
+    "tight", kept=True, configs={"segment.bytes": "1048576", "max.message.bytes": "4194304"}
 )
 
 BIG = build([Written(value=b"x" * 300)])
-CASES.add("a batch above max.message.bytes", kept(BIG), topics=[SMALL])
-CASES.add("two batches above max.message.bytes", kept(BIG + BIG), topics=[SMALL])
-CASES.add(
-    "a batch above max.message.bytes with a wrong CRC", kept(patch(BIG, crc=1)), topics=[SMALL]
-)
-CASES.add(
+add("a batch above max.message.bytes", kept(BIG), topics=[SMALL])
+add("two batches above max.message.bytes", kept(BIG + BIG), topics=[SMALL])
+add("a batch above max.message.bytes with a wrong CRC", kept(patch(BIG, crc=1)), topics=[SMALL])
+add(
     "a batch above max.message.bytes with a base offset",
     kept(patch(BIG, base_offset=3)),
     topics=[SMALL],
 )
-CASES.add(
+add(
     "a zstd batch above max.message.bytes",
     kept(build([Written(value=bytes(range(256)) * 2)], codec="zstd")),
     topics=[SMALL],
 )
-CASES.add(
+add(
     "a batch above max.message.bytes of a control batch",
     kept(patch(BIG, attributes=CONTROL)),
     topics=[SMALL],
 )
-CASES.add(
+add(
     "a batch above segment.bytes",
     kept(build([Written(value=b"x" * 1_100_000)])),
     topics=[LARGE_SEGMENTS],
@@ -339,32 +351,30 @@ CASES.add(
 
 KEYLESS = [Written(b"k"), Written(None), Written(b"k"), Written(None)]
 for codec in EVERY_CODEC:
-    CASES.add(
+    add(
         f"no key on a compacted topic, {codec}",
         kept(build(KEYLESS, codec=codec)),
         topics=[COMPACTED],
     )
-CASES.add("no key on a compacted and deleted topic", kept(build(KEYLESS)), topics=[BOTH])
-CASES.add(
-    "keys on a compacted topic", kept(build([Written(b"k"), Written(b"")])), topics=[COMPACTED]
-)
+add("no key on a compacted and deleted topic", kept(build(KEYLESS)), topics=[BOTH])
+add("keys on a compacted topic", kept(build([Written(b"k"), Written(b"")])), topics=[COMPACTED])
 
 OLD = [Written(time_ms=0), Written(time_ms=5)]
 for codec in EVERY_CODEC:
-    CASES.add(f"timestamps too old, {codec}", sending(build(OLD, codec=codec)), topics=[BOUNDED])
+    add(f"timestamps too old, {codec}", sending(build(OLD, codec=codec)), topics=[BOUNDED])
 FAR = 200 * 365 * 24 * 3600 * 1000
-CASES.add("timestamps too new", sending(build([Written(time_ms=FAR)])), topics=[BOUNDED])
-CASES.add("timestamps too new by default", sending(build([Written(time_ms=FAR)])))
-CASES.add("no timestamps where they are bounded", kept(ODD["no timestamps"]), topics=[BOUNDED])
+add("timestamps too new", sending(build([Written(time_ms=FAR)])), topics=[BOUNDED])
+add("timestamps too new by default", sending(build([Written(time_ms=FAR)])))
+add("no timestamps where they are bounded", kept(ODD["no timestamps"]), topics=[BOUNDED])
 
 # -- recompression by the broker ------------------------------------------------------------
 
 for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
-    GOAL = Topic(wanted, configs={"compression.type": wanted})
+    GOAL = Topic(wanted, kept=True, configs={"compression.type": wanted})
     for codec in ("none", "gzip"):
         if wanted not in ("uncompressed" if codec == "none" else codec,):
             continue
-        CASES.add(f"{codec} on a topic of {wanted}", kept(build(MANY, codec=codec)), topics=[GOAL])
+        add(f"{codec} on a topic of {wanted}", kept(build(MANY, codec=codec)), topics=[GOAL])
 
 # -- idempotent producers -------------------------------------------------------------------
 
@@ -397,10 +407,10 @@ IDEMPOTENT: dict[str, Sequence[bytearray]] = {
     "a negative producer id": [batch(0, producer=-5)],
 }
 for label, rows in IDEMPOTENT.items():
-    CASES.add(f"sequences: {label}", row(*rows))
+    add(f"sequences: {label}", row(*rows), topics=[Topic()])
 
 
-@CASES.case()
+@CASES.case(topics=[Topic()])
 def two_batches_of_a_producer_in_one_request(on: Ground) -> Script:
     topics = [of(on.topic, on.topic_id, (0, batch(0)), (0, batch(3)))]
     yield from then_read(on, {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": topics})
@@ -409,19 +419,19 @@ def two_batches_of_a_producer_in_one_request(on: Ground) -> Script:
 # -- transactions, as far as they are served ------------------------------------------------
 
 IN_TRANSACTION = build(producer=(PRODUCER, 0, 0), transactional=True)
-CASES.add("a plain batch with a transactional id", sending(build(), transactional_id="tx"))
-CASES.add("a transactional batch without an id", kept(IN_TRANSACTION))
-CASES.add(
+add("a plain batch with a transactional id", sending(build(), transactional_id="tx"))
+add("a transactional batch without an id", kept(IN_TRANSACTION))
+add(
     "a transactional batch beside a plain one",
     sending(build(), IN_TRANSACTION),
-    topics=[Topic(partitions=2)],
+    topics=[TWO],
 )
-CASES.add("a transactional batch, acks 0", lambda on: unanswered(on, IN_TRANSACTION))
-CASES.add("an unreadable batch, acks 0", lambda on: unanswered(on, REFUSED["magic 3"][0]))
-CASES.add(
+add("a transactional batch, acks 0", lambda on: unanswered(on, IN_TRANSACTION))
+add("an unreadable batch, acks 0", lambda on: unanswered(on, REFUSED["magic 3"][0]))
+add(
     "an unreadable batch beside good ones",
     sending(build(), REFUSED["magic 3"][0], build()),
-    topics=[Topic(partitions=3)],
+    topics=[Topic(partitions=3, kept=True)],
 )
 
 

@@ -28,6 +28,12 @@ SERVED = {
     "InitProducerId": (0, 5),
     "OffsetForLeaderEpoch": (0, 4),
     "DescribeConfigs": (0, 4),
+    "AlterConfigs": (0, 2),
+    "IncrementalAlterConfigs": (0, 1),
+    "ListConfigResources": (0, 1),
+    "DescribeLogDirs": (0, 5),
+    "DescribeProducers": (0, 0),
+    "DescribeTopicPartitions": (0, 0),
     "DescribeCluster": (0, 2),
 }
 """From the lowest of Apache Kafka 3.9.2 (but for old formats) to the highest of 4.3.1."""

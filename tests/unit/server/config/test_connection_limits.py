@@ -84,14 +84,15 @@ def test_a_listener_can_t_have_a_limit_of_none(setting: str) -> None:
 def test_no_connections_by_default_only_with_exceptions() -> None:
     with pytest.raises(ConfigError, match=r"overrides is set"):
         load("max.connections.per.ip=0")
-    assert load("max.connections.per.ip=0", "max.connections.per.ip.overrides=a:1")
+    settings = load("max.connections.per.ip=0", "max.connections.per.ip.overrides=a:1")
+    assert settings.max_connections_per_ip == 0
 
 
 def test_memory_for_requests_must_be_enough_for_one() -> None:
     with pytest.raises(ConfigError, match=r"socket\.request\.max\.bytes"):
         load("queued.max.request.bytes=1000")
     for text in ("-1", "0", str(200 << 20)):
-        assert load(f"queued.max.request.bytes={text}")
+        assert load(f"queued.max.request.bytes={text}").queued_max_request_bytes == int(text)
 
 
 def test_listeners_that_tell_what_was_dialled_must_exist() -> None:
