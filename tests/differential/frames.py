@@ -10,6 +10,7 @@ from differential.case import Cases, Ground, Script, Topic, Values
 from support import stock_codec, wire_client
 
 Ordinary: TypeAlias = Callable[[Ground], Values]
+NamedRequest: TypeAlias = Callable[[str], Values]
 Spoil: TypeAlias = Callable[[bytes], bytes]
 """A frame without its length to another one."""
 
@@ -30,6 +31,23 @@ def add_frames(cases: Cases, ordinary: Ordinary, topics: Sequence[Topic] = (Topi
     if first is not None:
         for name, spoil in FLEXIBLE.items():
             cases.add(name, _spoilt(ordinary, spoil), since=first, topics=topics)
+
+
+def add_odd_names(cases: Cases, named: NamedRequest, **versions: int | None) -> None:
+    """A topic's name that is no UTF-8; `named` gives a request that holds the name it is told."""
+    for name, odd in NOT_UTF8.items():
+        cases.add(f"a topic's name: {name}", _renamed(named, odd), topics=[], **versions)
+
+
+def _renamed(named: NamedRequest, odd: bytes) -> Callable[[Ground], Script]:
+    placeholder = "P" * len(odd)
+
+    def script(on: Ground) -> Script:
+        frame = on.frame(**named(placeholder))
+        assert frame.count(placeholder.encode()) == 1
+        yield on.raw(frame.replace(placeholder.encode(), odd))
+
+    return script
 
 
 def _is_flexible(api: str, version: int) -> bool:
@@ -69,4 +87,13 @@ FLEXIBLE: Final[Mapping[str, Spoil]] = {
     ),
     "an unknown tag at the end": lambda frame: frame[:-1] + UNKNOWN_TAG,
     "a tag past the end": lambda frame: frame[:-1] + b"\1\x63\x7fab",
+}
+
+NOT_UTF8: Final[Mapping[str, bytes]] = {
+    "bytes that begin no character": b"ab\xff\xfe\x80z-topic",
+    "a character cut off": b"topic-name-\xe2\x82",
+    "a character cut off inside": b"topic-\xf0\x9f\x98-name",
+    "an overlong slash": b"topic-name-\xc0\xaf",
+    "half of a surrogate pair": b"topic-name-\xed\xa0\x80",
+    "a zero byte": b"topic-name-\0-",
 }

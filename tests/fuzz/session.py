@@ -14,9 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from fuzz.client import CLOSED, OUTCOMES, Client
+from fuzz.client import OUTCOMES, Client
 from fuzz.frames import Frames
 from fuzz.records import bombs
 from fuzz.world import BROKER_ID, CLIENT_TIMEOUT_MS, prepare, tidy, write_and_read
@@ -93,6 +93,8 @@ class Session:
             client.run(frames.each(self.count))
             took_s = time.monotonic() - self._began_s
             waits = self._stop_prober(probing)
+        except OSError as failure:  # there is nobody to connect to
+            self._fail(f"the broker can't be reached: {failure}")
         finally:
             probing.kill()
             probing.wait()
@@ -166,7 +168,7 @@ class Session:
                 f"log {self._log_read // MIB} MiB"
             )
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str) -> NoReturn:
         numbers = self._client.in_flight() if self._client is not None else []
         raise Failed(
             f"{why}\nframes on their way: {numbers}\n{self._broker.tail()}\n"
@@ -181,9 +183,7 @@ class Session:
         return pages * 4096
 
     def _new_log(self) -> str:
-        with self._broker._output_path.open("rb") as output:
-            output.seek(self._log_read)
-            text = output.read()
+        text = self._broker.output_from(self._log_read)
         self._log_read += len(text)
         return text.decode(errors="replace")
 
@@ -222,9 +222,3 @@ def _table(names: list[str], counts: list[list[int]]) -> dict[str, Mapping[str, 
         name: {outcome: n for outcome, n in zip(OUTCOMES, row, strict=True) if n}
         for name, row in zip(names, counts, strict=True)
     }
-
-
-def closed_share(report: Mapping[str, Any]) -> float:
-    """The part of all frames that cost a connection."""
-    closed = sum(row.get(OUTCOMES[CLOSED], 0) for row in report["by_kind"].values())
-    return float(closed / report["frames"])

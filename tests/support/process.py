@@ -79,6 +79,12 @@ class BrokerProcess(ABC):
         """What it has printed since its last start."""
         return self._output_path.read_text(errors="replace") if self.starts else ""
 
+    def output_from(self, position: int) -> bytes:
+        """What it has printed behind the first `position` bytes since its last start."""
+        with self._output_path.open("rb") as output:
+            output.seek(position)
+            return output.read()
+
     @property
     def _output_path(self) -> Path:
         return self.home / f"output-{self.starts}.log"

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
-from differential.frames import add_frames
+from differential.frames import add_frames, add_odd_names
 from support.batches import Written, build
 
 CASES = Cases("Fetch")
@@ -369,3 +369,10 @@ def a_session_by_name_goes_on_by_id(on: Ground) -> Script:
     yield on.other(
         "Fetch", 13, **fetching([topic], session_id=first["session_id"], session_epoch=1)
     )
+
+
+add_odd_names(
+    CASES,
+    lambda name: fetching([{"topic": name, "topic_id": None, "partitions": [partition()]}]),
+    until=12,
+)

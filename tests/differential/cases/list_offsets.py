@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Topic, Values
-from differential.frames import add_frames
+from differential.frames import add_frames, add_odd_names
 from support.batches import BASE_TIMESTAMP_MS, Written, build, patch
 
 CASES = Cases("ListOffsets")
@@ -192,3 +192,6 @@ def an_unknown_partition_twice(on: Ground) -> Values:
 @CASES.case(topics=[])
 def an_unknown_topic_twice(on: Ground) -> Values:
     return asking(asked(on.unused("body"), -1), asked(on.unused("body"), -2))
+
+
+add_odd_names(CASES, lambda name: asking(asked(name, -1)))

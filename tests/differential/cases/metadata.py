@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
-from differential.frames import add_frames
+from differential.frames import add_frames, add_odd_names
 from support.batches import build
 
 CASES = Cases("Metadata")
@@ -221,3 +221,6 @@ def creation_by_an_old_version(on: Ground) -> Script:
         if not topic["error_code"] and topic["partitions"][0]["leader_id"] >= 0:
             break
     yield on.ask(**asking(on.unused("body")))
+
+
+add_odd_names(CASES, lambda name: asking(name), since=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Topic, Values
-from differential.frames import add_frames
+from differential.frames import add_frames, add_odd_names
 from support.batches import build
 
 CASES = Cases("OffsetForLeaderEpoch")
@@ -85,3 +85,6 @@ def a_partition_twice(on: Ground) -> Values:
 @CASES.case(topics=[SIX])
 def a_topic_twice(on: Ground) -> Values:
     return asking(of(on.topic, partition(0)), of(on.topic, partition(1)))
+
+
+add_odd_names(CASES, lambda name: asking(of(name, partition())))

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from differential.case import NEVER_ANSWERED_S, Cases, Function, Ground, Script, Topic, Values
-from differential.frames import add_frames
+from differential.frames import add_frames, add_odd_names
 from support.batches import (
     BASE_TIMESTAMP_MS,
     CODECS,
@@ -438,3 +438,14 @@ add(
 def unanswered(on: Ground, records: bytearray) -> Script:
     yield on.ask(**producing(on, records, acks=0), silent=True)
     yield reading(on)
+
+
+add_odd_names(
+    CASES,
+    lambda name: {
+        "acks": -1,
+        "timeout_ms": TIMEOUT_MS,
+        "topic_data": [of(name, None, (0, build()))],
+    },
+    until=12,
+)
