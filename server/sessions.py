@@ -20,6 +20,10 @@ FINAL_EPOCH: Final = -1
 EVICTION_MS_MIN: Final = 120_000
 """A session used within this time is not taken away for another one's sake."""
 
+PARTITIONS_MAX: Final = 100_000
+"""Partitions in all sessions together, about 400 bytes each. Who would go beyond fetches without
+a session, as where there is no slot; Apache Kafka limits the sessions only."""
+
 _ID_MAX: Final = 2**31 - 1
 
 TopicKey: TypeAlias = str | UUID
@@ -146,6 +150,7 @@ class FetchSessions:
         self._random = random
         self._slots = slots
         self._sessions: dict[int, Session] = {}
+        self._held = 0  # partitions in all of them
         self.evictions = 0
         """Sessions that had to make room for others so far."""
 
@@ -167,29 +172,43 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        before = len(session.partitions)
         session.update(request)
+        self._held += len(session.partitions) - before
         self._touch(session)
         if not session.partitions:
-            del self._sessions[session.id]
+            self._end(session)
             return Fetching([])
+        if self._held > PARTITIONS_MAX and len(session.partitions) > before:
+            self._end(session)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
         return Fetching(list(session.partitions.values()), session, True, session.epoch)
 
     def _full(self, request: Any, by_id: bool) -> Fetching:
         """A request that names everything; it ends the session it names, and may begin one."""
-        self._sessions.pop(request.session_id, None)
+        ended = self._sessions.get(request.session_id)
+        if ended is not None:
+            self._end(ended)
         partitions: dict[PartitionKey, Wanted] = {}
         for topic in request.topics:
             key = _topic_key(topic)
             for asked in topic.partitions:
                 partitions[key, asked.partition] = _wanted(key, asked)
         wanted = list(partitions.values())
-        if request.session_epoch == FINAL_EPOCH or not wanted or not self._make_room():
+        if request.session_epoch == FINAL_EPOCH or not wanted:
+            return Fetching(wanted)
+        if not self._make_room(len(wanted)):
             return Fetching(wanted)
         session = Session(self._new_id(), by_id, self._now_ms())
         session.partitions = partitions
         self._sessions[session.id] = session
+        self._held += len(wanted)
         return Fetching(wanted, session, False, session.epoch)
+
+    def _end(self, session: Session) -> None:
+        del self._sessions[session.id]
+        self._held -= len(session.partitions)
 
     def _now_ms(self) -> float:
         return self._clock.monotonic_s() * 1000
@@ -200,15 +219,14 @@ class FetchSessions:
         del self._sessions[session.id]
         self._sessions[session.id] = session
 
-    def _make_room(self) -> bool:
-        """Whether one more session fits, after taking away one that nobody uses any more."""
-        if len(self._sessions) < self._slots:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:
-            return False
-        del self._sessions[oldest.id]
-        self.evictions += 1
+    def _make_room(self, partitions: int) -> bool:
+        """Whether one more session fits, after taking away those that nobody uses any more."""
+        while len(self._sessions) >= self._slots or self._held + partitions > PARTITIONS_MAX:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:
+                return False
+            self._end(oldest)
+            self.evictions += 1
         return True
 
     def _new_id(self) -> int:

@@ -78,7 +78,30 @@ _CREATED_AT_ONCE: Final = (
     "again; Apache Kafka says at first that there is none"
 )
 
+_SURROGATE: Final = (
+    "half of a surrogate pair is three unreadable bytes to Python and one unreadable character to "
+    "Java; the name is that of no topic either way"
+)
+
 ALLOWED: Final[tuple[Allowed, ...]] = (
+    *(
+        Allowed(
+            api,
+            "a topic's name: half of a surrogate pair",
+            versions,
+            path,
+            "topic-name-\ufffd\ufffd\ufffd",
+            "topic-name-\ufffd",
+            _SURROGATE,
+        )
+        for api, versions, path in (
+            ("Produce", (3, 12), "responses.0.name"),
+            ("Fetch", (4, 12), "responses.0.topic"),
+            ("ListOffsets", (1, 11), "topics.0.name"),
+            ("Metadata", (4, 13), "topics.0.name"),
+            ("OffsetForLeaderEpoch", (0, 4), "topics.0.topic"),
+        )
+    ),
     Allowed("Metadata", "creation*", (4, 13), "topics.?.error_code", 0, 3, _CREATED_AT_ONCE),
     Allowed(
         "Metadata",

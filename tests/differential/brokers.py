@@ -17,6 +17,9 @@ from support import java
 from support.broker import Kavka
 from support.process import BrokerProcess
 
+PROJECTS: Final = ("kafka4", "kafka39")
+"""The jars of both judges."""
+
 SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1"}
 """Of Kavka, so that both of a pair have the same id."""
 
@@ -24,7 +27,8 @@ SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1"}
 @contextmanager
 def judges(home: Path, names: Iterable[str]) -> Iterator[dict[str, BrokerProcess]]:
     """Apache Kafkas, by version; they are started at the same time."""
-    java.kafka_libs()  # without Java the test is skipped here and not in a thread
+    for project in PROJECTS:  # without Java the test is skipped here and not in a thread
+        java.libs(project)
     brokers = {name: JUDGES[name](home / f"kafka-{name}") for name in names}
     try:
         with ThreadPoolExecutor(len(brokers) or 1) as pool:

@@ -33,10 +33,13 @@ def add_frames(cases: Cases, ordinary: Ordinary, topics: Sequence[Topic] = (Topi
             cases.add(name, _spoilt(ordinary, spoil), since=first, topics=topics)
 
 
-def add_odd_names(cases: Cases, named: NamedRequest, **versions: int | None) -> None:
+def add_odd_names(
+    cases: Cases, named: NamedRequest, *, since: int = 0, until: int | None = None
+) -> None:
     """A topic's name that is no UTF-8; `named` gives a request that holds the name it is told."""
     for name, odd in NOT_UTF8.items():
-        cases.add(f"a topic's name: {name}", _renamed(named, odd), topics=[], **versions)
+        script = _renamed(named, odd)
+        cases.add(f"a topic's name: {name}", script, topics=[], since=since, until=until)
 
 
 def _renamed(named: NamedRequest, odd: bytes) -> Callable[[Ground], Script]:

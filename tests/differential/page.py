@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from differential.allowed import ALLOWED, Allowed
-from differential.case import Cases
+from differential.case import Cases, Outcome
 from differential.cases import tables
 from differential.judges import NEW, OLD, judge_of
 from differential.nature import NATURE, UNORDERED
@@ -32,6 +32,7 @@ runs the cases of one API and prints what differs.
 ## What is compared
 
 {runs} requests or short scripts of requests ({cases} cases, each in every version that it is for).
+A star marks what Apache Kafka {old} judges.
 
 | key | API | cases | runs | in each version |
 |--:|---|--:|--:|---|
@@ -101,7 +102,10 @@ def _difference(entry: Allowed) -> str:
 
 
 def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|")
+    text = value.value if isinstance(value, Outcome) else str(value)
+    for mark, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*")):
+        text = text.replace(mark, escaped)
+    return text
 
 
 def _nature() -> Iterator[str]:

@@ -148,6 +148,41 @@ def test_slots_are_bounded_and_only_unused_ones_are_taken_away(
     sessions.begin(request(first.session_id, 2), False)
 
 
+def test_partitions_of_all_sessions_are_bounded(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.server.sessions.PARTITIONS_MAX", 10)
+    sessions = FetchSessions(clock, random.Random(1), slots=5)
+
+    def begin(count: int, session_id: int = 0) -> int:
+        wanted = [asked(index) for index in range(count)]
+        return sessions.begin(request(session_id, partitions=wanted), False).session_id
+
+    first, second = begin(6), begin(4)
+    assert first and second
+    assert begin(1) == 0, "it fetches without one"
+    assert begin(3, second) and begin(1), "what one ends with is free for others"
+
+    more = request(first, 1, partitions=[asked(6)])
+    assert refusal(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert begin(6), "a session that grew too big is gone"
+    clock.elapsed_ms += EVICTION_MS_MIN
+    assert begin(10), "sessions that nobody uses make room"
+    assert len(sessions) == 1
+
+
+def test_forgotten_partitions_make_room(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.server.sessions.PARTITIONS_MAX", 10)
+    sessions = FetchSessions(clock, random.Random(1), slots=5)
+    full = request(partitions=[asked(index) for index in range(10)])
+    first = sessions.begin(full, False).session_id
+    sessions.begin(request(first, 1, forgotten=[0, 1, 2]), False)
+    assert sessions.begin(request(partitions=[asked(0), asked(1), asked(2)]), False).session_id
+    sessions.begin(request(first, 2, partitions=[asked(5, 77)]), False)  # no new one
+
+
 def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     full = sessions.begin(request(partitions=[asked(0)]), False)
     (session,) = sessions
