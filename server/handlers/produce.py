@@ -3,14 +3,14 @@
 Promises: a batch is checked (size, magic, CRC, count) and appended whole or refused with its
 partition's code; a repeated batch of an idempotent producer is acknowledged with its first
 offset; with acks=all the answer waits for the high watermark. With acks=0 there is no answer,
-and an error closes the connection, as in Apache Kafka.
+and an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
+counts, and an unreadable first batch spoils the whole request, as there.
 Left out until transactions are served: transactional batches are refused (INVALID_TXN_STATE).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
@@ -37,8 +37,6 @@ from kavka.wire.records import (
     attributes_of_first,
     check_batch,
 )
-
-logger = logging.getLogger(__name__)
 
 ALL: Final = -1
 NO_ANSWER: Final = 0
@@ -181,12 +179,11 @@ def _endpoints(
     broker: Broker, context: RequestContext, topics: list[TopicResponse]
 ) -> list[NodeEndpoint]:
     """Where the leaders are that the answer names (KIP-951)."""
-    leaders = {
-        partition.current_leader.leader_id: None
-        for topic in topics
-        for partition in topic.partition_responses
-        if partition.current_leader is not None
-    }
+    leaders: dict[int, None] = {}
+    for topic in topics:
+        for partition in topic.partition_responses:
+            if partition.current_leader is not None:
+                leaders[partition.current_leader.leader_id] = None
     if not leaders:
         return []
     brokers = broker.metadata.image.brokers
@@ -301,7 +298,9 @@ def _refused(
     """The reason is for the log: Apache Kafka has a text only for records refused one by one."""
     response = PartitionResponse(index, refusal.code)
     if replica is not None:
-        logger.info("refused a batch for %s-%d: %s", name, index, refusal)
+        broker.replicas.refusals.line(
+            "refused a batch of %s for %s-%d: %s", context.peer.address, name, index, refusal
+        )
         if refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
             response.log_start_offset = replica.log.start_offset
     if (

@@ -17,6 +17,7 @@ from kavka.log.partition_log import Appended, PartitionLog
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.delayed import Purgatory
 from kavka.server.histogram import Histogram
+from kavka.server.log_limit import LogLimit
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.partition import Partition
 from kavka.server.replica.traffic import TopicTraffic, Traffic
@@ -137,6 +138,7 @@ class ReplicaManager:
         self.traffic = Traffic()
         self.flush_ms = Histogram()
         """How long flushes took, in milliseconds."""
+        self.refusals = LogLimit(logger, logging.INFO, "batches refused", tasks)
         self._metadata = metadata
         self._tasks = tasks
         self._jobs = jobs

@@ -6,12 +6,14 @@ Codes and the order of checks were taken from Apache Kafka 4.3.1's answers to th
 from __future__ import annotations
 
 import errno
+import logging
 from uuid import UUID
 
 import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import Operation
+from kavka.server.log_limit import LINES_MAX
 from kavka.server.replica.partition import Leadership
 from kavka.wire.apis.produce import API
 from kavka.wire.errors import ErrorCode as Code
@@ -173,6 +175,18 @@ async def test_batches_that_are_refused(broker: MemoryBroker, fault: str) -> Non
     assert answer.error_code == Code[code]
     assert answer.base_offset == -1
     assert (await broker.list_offset(-1)).offset == 0, "nothing is appended"
+
+
+@scenario(topics={"t": 1})
+async def test_refusals_do_not_fill_the_log(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kavka.server.replica.manager")
+    batch, _ = REFUSED["a control batch"]
+    for _ in range(LINES_MAX + 5):
+        await broker.produce(batch)
+    assert len(caplog.messages) == LINES_MAX
+    assert "refused a batch of " in caplog.text and " for t-0: INVALID_RECORD" in caplog.text
 
 
 @scenario(topics={"t": 1})
@@ -388,9 +402,11 @@ async def test_who_waits_hears_of_a_lost_leadership(broker: MemoryBroker) -> Non
     await settle()
     answer = waiting.result().responses[0].partition_responses[0]
     assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
-    answer = await broker.produce(build(), version=10)
+    whole = await broker.ask("Produce", 10, **producing({("t", 0): build()}))
+    answer = whole.responses[0].partition_responses[0]
     assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
     assert answer.current_leader.leader_id == 1, "as the metadata still say"
+    assert [one.node_id for one in whole.node_endpoints] == [1], "and where to find it (KIP-951)"
 
 
 @scenario(topics={"t": 2})
