@@ -42,11 +42,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def serve(home: Path, file: Path) -> int:
-    """Keep the judges running."""
+    """Keep the judges running until SIGINT or SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # so that they are stopped on the way out
     with brokers.judges(home, JUDGES) as running:
         file.write_text(json.dumps({name: broker.port for name, broker in running.items()}))
         print(f"the judges run, see {file}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            print("stopping the judges", flush=True)
     return 0
 
 
