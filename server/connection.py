@@ -14,6 +14,7 @@ from types import CoroutineType
 from typing import Any, Final
 
 from kavka.seams import Tasks
+from kavka.server.config.values import one_line
 from kavka.server.connections import Connections, Gate
 from kavka.server.context import BadRequest, Peer, RequestContext
 from kavka.server.dispatch import Call, Dispatcher
@@ -40,6 +41,8 @@ FRAMES_PER_TURN_MAX: Final = 64
 TURN_S_MAX: Final = 0.002
 """Or for how long; some requests cost a millisecond each."""
 
+REASON_CHARS_MAX: Final = 500
+"""Of what the log tells of a bad request, which may quote a name out of it."""
 
 PRODUCE: Final = 0
 """The API whose repeated requests are remembered."""
@@ -143,19 +146,14 @@ class Connection(asyncio.BufferedProtocol):
             self._peer.address = f"{self.host}:{peername[1]}"
         if self.gate.dialled_port is not None:
             self._peer.dialled = _dialled(transport, self.gate.dialled_port)
-        if self._connections.has_ended:
+        if not self._connections.keeps(self):
             self.shut()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Also called for a connection that was accepted and then could not be set up."""
         self._transport = None
         self._connections.forget(self)
-        for slot in self._slots:
-            if slot.waiting is not None:
-                slot.waiting.cancel()
-        self._slots.clear()
-        self._framer.drop()
-        self._give_memory()
+        self._drop_requests()
         self._lent.clear()  # the transport may still hold them: left to the garbage collector
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -243,9 +241,22 @@ class Connection(asyncio.BufferedProtocol):
         self._weight += slot.weight
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
-        """A handler that waited has its answer: send what is now at the head of the order."""
-        if self._transport is None or waiting.cancelled():
+        """A handler that waited has its answer. Where that can't be sent, nor can any behind it:
+        the connection ends."""
+        if self._transport is None or self._transport.is_closing() or waiting.cancelled():
             return
+        try:
+            self._send_in_turn(slot, waiting)
+        except BadRequest as failure:
+            self._close(str(failure))
+        except Exception:
+            self.abort()
+            raise
+        else:
+            self._resume()
+
+    def _send_in_turn(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+        """Send what is now at the head of the order."""
         failure = waiting.exception()
         slot.waiting = None
         if slot.context.timing is not None:
@@ -263,7 +274,6 @@ class Connection(asyncio.BufferedProtocol):
             self._write(head.api, head.context, head.response, head.request_bytes)
         if self._out:
             self._flush()
-        self._resume()
 
     # -- back-pressure --------------------------------------------------------------------
 
@@ -384,15 +394,30 @@ class Connection(asyncio.BufferedProtocol):
         return before == self._unsent_bytes
 
     def _close(self, reason: str) -> None:
-        """Close because of what the peer sent, with one line in the log."""
+        """Close because of what the peer sent, with one line in the log, whatever names it sent."""
         self._connections.bad.line(
-            "closing connection from %s on %s: %s", self._peer.address, self.gate.name, reason
+            "closing connection from %s on %s: %s",
+            self._peer.address,
+            self.gate.name,
+            one_line(reason[:REASON_CHARS_MAX]),
         )
         if self._out:
             self._flush()
         self._pause()
         if self._transport is not None:
             self._transport.close()
+        self._drop_requests()  # the peer may take its time to read what it was sent
+
+    def _drop_requests(self) -> None:
+        """Nothing is answered any more: let go of what was, or was being, asked for."""
+        for slot in self._slots:
+            if slot.waiting is not None:
+                slot.waiting.cancel()
+        self._slots.clear()
+        self._framer.drop()
+        self._give_memory()
+        if self._waits_for_memory:
+            self._connections.request_memory.withdraw(self._memory_given)
 
     def shut(self) -> None:
         """Close without a reason to log: the broker stops. Written answers still go out."""

@@ -56,6 +56,7 @@ class Connections:
         self._open: dict[Connection, None] = {}
         self.has_ended = False
         self.limits = ConnectionLimits(live.now)
+        self._overrides: Mapping[str, int] = {}
         self.request_memory = RequestMemory()
         self.activity = 0
         """Rises with each sign of life of any connection, and is what orders them by age."""
@@ -85,9 +86,8 @@ class Connections:
 
     async def set_limits(self, settings: BrokerSettings, network: Network) -> None:
         """Go by these limits. OSError for a host name in the overrides that there is not."""
-        hosts = settings.max_connections_per_ip_overrides
-        overrides = {await network.resolve(host): count for host, count in hosts}
-        self._apply(settings, overrides)
+        self._overrides = await _by_address(settings, network)
+        self._apply(settings)
 
     def follow_settings(self, network: Network) -> None:
         """Go by changed limits from now on."""
@@ -98,13 +98,18 @@ class Connections:
         self._live.on_change(changed)
 
     async def _change(self, network: Network) -> None:
+        settings = self._live.now
         try:
-            await self.set_limits(self._live.now, network)
+            overrides = await _by_address(settings, network)
         except OSError as failure:
             logger.error("max.connections.per.ip.overrides are left as they were: %s", failure)
+            overrides = self._overrides
+        if settings is self._live.now:  # else a later change goes on from here, or has
+            self._overrides = overrides
+            self._apply(settings)
 
-    def _apply(self, settings: BrokerSettings, overrides: Mapping[str, int]) -> None:
-        self.limits.set_limits(settings, overrides)
+    def _apply(self, settings: BrokerSettings) -> None:
+        self.limits.set_limits(settings, self._overrides)
         self._close_excess()
         for gate in self._gates:
             self._adjust(gate)
@@ -177,6 +182,11 @@ class Connections:
 
     # -- out ------------------------------------------------------------------------------
 
+    def keeps(self, connection: Connection) -> bool:
+        """Whether one whose socket has just been set up may stay: it was let in some turns ago,
+        and could not be closed yet when it was to be."""
+        return connection in self._open and not self.has_ended
+
     def forget(self, connection: Connection) -> None:
         """A connection has ended, or is about to."""
         if connection not in self._open:
@@ -240,6 +250,12 @@ class Connections:
         )
         self.forget(connection)
         connection.abort()
+
+
+async def _by_address(settings: BrokerSettings, network: Network) -> Mapping[str, int]:
+    """`max.connections.per.ip.overrides`, their host names looked up."""
+    hosts = settings.max_connections_per_ip_overrides
+    return {await network.resolve(host): count for host, count in hosts}
 
 
 def _last_active(connection: Connection) -> int:

@@ -170,7 +170,7 @@ class Dispatcher:
         if isinstance(failure, ApiError):
             return api.error_response(request, failure.code, context.version)
         logger.error(
-            "%s v%d from %s (client id %s, correlation id %d) failed",
+            "%s v%d from %s (client id %r, correlation id %d) failed",
             api.name,
             context.version,
             context.peer.address,
@@ -183,9 +183,18 @@ class Dispatcher:
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
-        """The answer's frame as buffers to be sent in order; its error codes are counted."""
+        """The answer's frame as buffers to be sent in order; its error codes are counted.
+
+        BadRequest when there is no such frame: a name that is not UTF-8 grows by what replaces
+        its bytes, and what came as a string of 32,767 bytes does not go back as one.
+        """
         self._stats[api.key].count_errors(response)
-        return encode_response(api, context.version, context.correlation_id, response)
+        try:
+            return encode_response(api, context.version, context.correlation_id, response)
+        except struct.error as failure:
+            raise BadRequest(
+                f"the answer to {api.name} v{context.version} can't be written: {failure}"
+            ) from failure
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
         """Tell the client how long to be quiet; the connection mutes itself for as long."""

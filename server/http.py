@@ -87,14 +87,17 @@ def _parse(head: bytes) -> _Request:
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
         raise _Refusal(505, "HTTP/1.1 is spoken here")
     headers = {}
+    has_body = False
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
             raise _Refusal(400, "a header is not of the form name: value")
-        headers[name.lower()] = value.strip().lower()
+        name, value = name.lower(), value.strip().lower()
+        has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        headers[name] = value
     if method not in (b"GET", b"HEAD"):
         raise _Refusal(405, "only GET and HEAD")
-    if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
+    if has_body:
         raise _Refusal(400, "a request to read has no body")
     path, _, query = target.decode("ascii", "replace").partition("?")
     is_new = version == b"HTTP/1.1"

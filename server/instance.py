@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from kavka.log.directory import Meta
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
+from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings, log_settings, validate_topic_configs
 from kavka.server.config.listeners import Listener
+from kavka.server.config.values import BadValue
 from kavka.server.connection import Connection
 from kavka.server.connections import Connections, Gate
 from kavka.server.controller.new_topics import random_uuid
@@ -124,7 +126,7 @@ class Instance:
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
         settings = self.settings
-        logs.load_all(lambda topic: log_settings(settings, topic_configs.get(topic)))
+        logs.load_all(lambda topic: _of_topic(settings, topic, topic_configs.get(topic)))
         self._logs_loaded = True
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
@@ -379,3 +381,11 @@ class Instance:
             self._coordination.abandon()
         if self._logs is not None:
             self._logs.abandon()
+
+
+def _of_topic(settings: BrokerSettings, name: str, configs: Mapping[str, str]) -> LogSettings:
+    """As Apache Kafka, no guesses: who leaves out a bad `retention.ms` may delete what was kept."""
+    try:
+        return log_settings(settings, configs)
+    except BadValue as failure:
+        raise StartError(f"the configs of topic {name} are not valid: {failure}") from failure

@@ -67,7 +67,7 @@ class RequestMemory:
 
     def __init__(self) -> None:
         self.held_bytes = 0
-        self._waiting: deque[Callable[[], object]] = deque()
+        self._waiting: dict[Callable[[], object], None] = {}
 
     def take(self, size: int, limit: int, when_released: Callable[[], object]) -> bool:
         """Hold `size` bytes, if not `limit` are held already; a limit below 1 is none.
@@ -75,7 +75,7 @@ class RequestMemory:
         If they are, `when_released` is called when it is worth asking again.
         """
         if 0 < limit <= self.held_bytes:
-            self._waiting.append(when_released)
+            self._waiting[when_released] = None
             return False
         self.held_bytes += size
         return True
@@ -83,9 +83,13 @@ class RequestMemory:
     def give(self, size: int) -> None:
         """Hold `size` bytes less."""
         self.held_bytes -= size
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = self._waiting, {}
         for ask_again in waiting:
             ask_again()
+
+    def withdraw(self, when_released: Callable[[], object]) -> None:
+        """Whoever waited asks no more."""
+        self._waiting.pop(when_released, None)
 
 
 class _ListenerCount:

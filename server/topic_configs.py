@@ -19,6 +19,8 @@ from kavka.server.config.values import one_line
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
     Coordination,
+    Delete,
+    MultiFailed,
     NoNode,
     SessionExpired,
     WatchEvent,
@@ -31,6 +33,12 @@ logger = logging.getLogger(__name__)
 
 NOTE_EXPIRY_MS: Final = 15 * 60 * 1000
 """Age, next to the newest note, at which a broker that sees a note removes it."""
+
+NOTES_MAX: Final = 5000
+"""Notes that are kept however young: all are listed, on the loop, whenever one is followed."""
+
+REMOVED_AT_ONCE: Final = 100
+"""Notes removed by one write, which sets off the next look. New notes are followed in between."""
 
 READS_MAX: Final = 500
 """Entities read at once when all are loaded, before the loop gets a turn."""
@@ -108,7 +116,7 @@ class TopicConfigs:
             try:
                 self._settings[entity] = paths.decode_config((await answer).data)
             except NoNode:
-                self._settings[entity] = _NONE
+                self._settings.pop(entity, None)
             except ValueError:
                 logger.exception("settings of %s %s can't be read", *entity)
                 self._settings.setdefault(entity, _NONE)
@@ -165,7 +173,7 @@ class TopicConfigs:
         if kind not in _KINDS:
             return
         await self._read([(kind, name)])
-        keys = ", ".join(map(one_line, self._settings[kind, name]))
+        keys = ", ".join(map(one_line, self._settings.get((kind, name), _NONE)))
         logger.info("settings of %s %s changed, now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:
             listener(kind, name)
@@ -177,12 +185,16 @@ class TopicConfigs:
         newest = await self._coordination.exists(f"{paths.CONFIG_CHANGES}/{notes[-1]}")
         if newest is None:
             return  # another broker was quicker
-        for name in notes[:-1]:
+        surplus = len(notes) - NOTES_MAX
+        old: list[Delete] = []
+        for index, name in enumerate(notes[:-1][:REMOVED_AT_ONCE]):
             path = f"{paths.CONFIG_CHANGES}/{name}"
             stat = await self._coordination.exists(path)
             if stat is None:
                 continue
-            if newest.ctime - stat.ctime <= NOTE_EXPIRY_MS:
-                return
-            with suppress(NoNode):
-                await self._coordination.delete(path)
+            if index >= surplus and newest.ctime - stat.ctime <= NOTE_EXPIRY_MS:
+                break
+            old.append(Delete(path))
+        if old:
+            with suppress(MultiFailed):  # another broker was quicker; and sets off the next look
+                await self._coordination.multi(old)

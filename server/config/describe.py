@@ -104,7 +104,7 @@ def broker_default_entries(
 
 def _chosen(shown: Iterable[str], names: Collection[str] | None) -> list[str]:
     # No names at all means every name, as an older client's null does.
-    return sorted(name for name in shown if not names or name in names)
+    return sorted(set(names).intersection(shown) if names else shown)
 
 
 def _effective(settings: BrokerSettings) -> dict[str, str]:

@@ -149,10 +149,10 @@ def _assign(
 
 
 def too_few_brokers(factor: int, brokers: int) -> str:
-    """Why `factor` replicas can't be had."""
+    """Why `factor` replicas can't be had, in Apache Kafka's words; nothing is cordoned here."""
     return (
         f"The target replication factor of {factor} cannot be reached because only {brokers} "
-        "broker(s) are registered."
+        "broker(s) are registered or some brokers have all their log directories cordoned."
     )
 
 

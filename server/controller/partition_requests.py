@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from kavka.seams import Random, Tasks
 from kavka.server.controller.messages import TopicPartition
@@ -16,6 +17,9 @@ from kavka.server.controller.reign import Reign
 from kavka.server.coordination.api import BadVersion, NoNode
 from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
+
+TOPICS_A_SLICE: Final = 20
+"""Topics looked at before the loop gets a turn, which may have to begin the writes for them."""
 
 
 class PartitionRequests:
@@ -35,7 +39,9 @@ class PartitionRequests:
         results: dict[str, ApiError | None] = {}
         added = 0
         with Outcomes(self._reign.ready, self._tasks) as made:
-            for topic in topics:
+            for number, topic in enumerate(topics):
+                if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
+                    await self._tasks.sleep(0)
                 try:
                     before, version = await self._current(topic.name)
                     if topic.count - len(before.replicas) > PARTITIONS_PER_REQUEST_MAX - added:

@@ -19,10 +19,11 @@ from kavka.server.config.change_rules import check_change
 from kavka.server.config.dynamic import Unsupported, check_layer, effective_given, usable, value_of
 from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.table import TOPIC, broker_row
-from kavka.server.config.values import BadValue, Type
+from kavka.server.config.values import BadValue, Type, one_line
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import check_topic_name
 from kavka.server.coordination import paths
+from kavka.server.coordination.api import CoordinationError
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.access import authorize, node_id
 from kavka.server.dynamic.changes import OPS, Alteration, Kind, Op
@@ -34,6 +35,10 @@ _ROWS: Final = {Kind.CLIENT_METRICS: CLIENT_METRICS, Kind.GROUP: GROUP}
 """Kinds of which this broker has none."""
 
 _NO_SUBSCRIPTION_NAME: Final = "Subscription name can't be empty"
+
+RESOURCES_A_SLICE: Final = 100
+"""Resources checked before the loop gets a turn, and stored at once, so that their writes share
+syncs of the disk; one takes up to 25 us."""
 
 
 class Outcome(NamedTuple):
@@ -54,6 +59,8 @@ async def alter(
     times = Counter((one.kind, one.name) for one in alterations)
     outcomes: dict[int, Outcome] = {}
     for index, one in enumerate(alterations):
+        if index % RESOURCES_A_SLICE == RESOURCES_A_SLICE - 1:
+            await broker.tasks.sleep(0)
         try:
             if times[one.kind, one.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -66,13 +73,35 @@ async def alter(
     if any(alterations[index].has_unknown_op for index in rest):
         outcomes.update(dict.fromkeys(rest, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)))
         rest = []
-    for index in rest:
-        try:
-            await _store(broker, context, alterations[index], validate_only)
-            outcomes[index] = Outcome()
-        except ApiError as refusal:
-            outcomes[index] = Outcome(refusal.code, refusal.message)
+    for start in range(0, len(rest), RESOURCES_A_SLICE):
+        stored = {
+            index: broker.tasks.spawn(
+                _outcome(broker, context, alterations[index], validate_only),
+                name="change of configs",
+            )
+            for index in rest[start : start + RESOURCES_A_SLICE]
+        }
+        for index, task in stored.items():
+            outcomes[index] = await task
     return [outcomes[index] for index in range(len(alterations))]
+
+
+async def _outcome(
+    broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
+) -> Outcome:
+    """What became of one resource, whose failure is no other's."""
+    try:
+        await _store(broker, context, one, validate_only)
+    except ApiError as refusal:
+        return Outcome(refusal.code, refusal.message)
+    except CoordinationError as failure:
+        reason = f"The coordination service failed: {type(failure).__name__}"
+        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+    except Exception:
+        name = one_line(one.name)
+        logger.exception("configs of %s %s can't be changed", Kind(one.kind).name, name)
+        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return Outcome()
 
 
 def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_only: bool) -> bool:

@@ -7,12 +7,14 @@ no difference, since a number of replicas that one broker can't have is refused 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from kavka.server import slices
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.controller.messages import TopicPartition
+from kavka.server.slices import Slices
 from kavka.wire.apis.alter_partition_reassignments import (
     API,
     AlterPartitionReassignmentsResponse,
@@ -20,6 +22,9 @@ from kavka.wire.apis.alter_partition_reassignments import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+
+PARTITIONS_A_SLICE: Final = 200
+"""Partitions looked at in one go; a refusal takes 15 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -29,20 +34,25 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return AlterPartitionReassignmentsResponse([], error_message="")  # not null: as Kafka's
     if request.timeout_ms <= 0:  # over before the controller has looked at it
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    errors = iter(
-        broker.controller.reassign(
-            [
-                (TopicPartition(topic.name, partition.partition_index), partition.replicas)
-                for topic in request.topics
-                for partition in topic.partitions
-            ]
-        )
-    )
+    return slices.run(broker.tasks, _reassign(broker, request))
+
+
+def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignmentsResponse]:
+    targets = [
+        (TopicPartition(topic.name, one.partition_index), one.replicas)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    errors = list(broker.controller.reassign(targets[:PARTITIONS_A_SLICE]))
+    for start in range(PARTITIONS_A_SLICE, len(targets), PARTITIONS_A_SLICE):
+        yield
+        errors += broker.controller.reassign(targets[start : start + PARTITIONS_A_SLICE])
+    told = iter(errors)
     answer = AlterPartitionReassignmentsResponse(
         [
             TopicResponse(
                 topic.name,
-                [_partition(one.partition_index, next(errors)) for one in topic.partitions],
+                [_partition(one.partition_index, next(told)) for one in topic.partitions],
             )
             for topic in request.topics
         ]

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 _SETTINGS_SINCE: Final = 5
 
+ANSWERS_A_SLICE: Final = 10
+"""Topics that are told before the loop gets a turn, at 250 us each with their settings."""
+
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.controller.is_active:
@@ -82,7 +85,11 @@ async def _create(
         timeout_ms=request.timeout_ms,
         validate_only=context.version >= 1 and request.validate_only,
     )
-    answers = [_answer(broker, context, topic, results[topic.name]) for topic in wanted]
+    answers: list[TopicResponse] = []
+    for topic in wanted:
+        if len(answers) % ANSWERS_A_SLICE == ANSWERS_A_SLICE - 1:
+            await broker.tasks.sleep(0)
+        answers.append(_answer(broker, context, topic, results[topic.name]))
     return CreateTopicsResponse([*answers, *refused.values()])
 
 

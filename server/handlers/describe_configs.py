@@ -34,8 +34,14 @@ Keys: TypeAlias = Sequence[str] | None
 
 _KINDS: Final = frozenset(Kind)
 
+_TOO_MANY: Final = "Excessively large number of configs per request."
+
 CONFIGS_A_SLICE: Final = 60
 """Configs and resources told before the loop gets a turn, at about 40 us each."""
+
+CONFIGS_PER_REQUEST_MAX: Final = 400_000
+"""When so many have been told, further resources are refused: a small request can name a broker
+over and over, and one config takes up to a kilobyte until the answer is sent."""
 
 _Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | ConfigResponse]]
 
@@ -50,7 +56,7 @@ def _describe(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[DescribeConfigsResponse]:
     results: list[ResourceResponse] = []
-    told = 0
+    told = total = 0
     for asked in request.resources:
         kind, name = Kind(asked.resource_type), asked.resource_name
         result = ResourceResponse(kind, name, ErrorCode.NONE, "")
@@ -59,6 +65,8 @@ def _describe(
         told += 1
         try:
             authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
+            if total >= CONFIGS_PER_REQUEST_MAX:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             for config in _FIND[kind](broker, name, asked.configuration_keys):
                 configs.append(_as_asked(config, context, request))
                 told += 1
@@ -66,6 +74,7 @@ def _describe(
                     yield
                     told = 0
             result.configs = configs
+            total += len(configs)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or ""
         if told >= CONFIGS_A_SLICE:
@@ -99,13 +108,14 @@ def _broker(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
 
 
 def _loggers(broker: Broker, name: str, keys: Keys) -> Iterable[ConfigResponse]:
+    wanted = frozenset(keys or ())
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker(broker, name, "")
     return [
         ConfigResponse(one, level, config_source=describe.Source.LOGGER, documentation="")
         for one, level in loggers.levels().items()
-        if not keys or one in keys
+        if not wanted or one in wanted
     ]
 
 

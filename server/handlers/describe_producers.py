@@ -27,6 +27,12 @@ from kavka.wire.errors import ApiError, ErrorCode
 PRODUCERS_A_SLICE: Final = 250
 """Producers and partitions that are described in one go."""
 
+PRODUCERS_PER_REQUEST_MAX: Final = 400_000
+"""When so many have been told, further partitions are refused: a small request can name one over
+and over."""
+
+_TOO_MANY: Final = "Excessively large number of producers per request."
+
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return slices.run(broker.tasks, _describe(broker, context, request))
@@ -36,7 +42,7 @@ def _describe(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[DescribeProducersResponse]:
     topics: list[TopicResponse] = []
-    done = 0
+    done = told = 0
     for asked in request.topics:
         partitions: list[PartitionResponse] = []
         topics.append(TopicResponse(asked.name, partitions))
@@ -44,8 +50,11 @@ def _describe(
         for index in asked.partition_indexes:
             if refusal is not None:
                 answer = PartitionResponse(index, refusal.code, refusal.message)
+            elif told >= PRODUCERS_PER_REQUEST_MAX:
+                answer = PartitionResponse(index, ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             else:
                 answer = yield from _partition(broker, asked.name, index)
+                told += len(answer.active_producers)
             partitions.append(answer)
             done += 1
             if done % PRODUCERS_A_SLICE == 0:

@@ -67,8 +67,6 @@ _NO_FEATURES: Final = (
     "Kavka, which keeps clients on what it serves"
 )
 
-_NO_CORDON: Final = "Kavka has no directories that take no new replicas, so it names no such cause"
-
 _PARTLY_DONE: Final = (
     "Apache Kafka answers a server error, and keeps as many of the new partitions as it may make"
 )
@@ -132,15 +130,6 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         ANYTHING,
         None,
         _PARTLY_DONE,
-    ),
-    Allowed(
-        "CreateTopics",
-        "too many replicas: *",
-        (2, 7),
-        "topics.0.error_message",
-        ANYTHING,
-        ANYTHING,
-        _NO_CORDON,
     ),
     Allowed("ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _NO_FEATURES),
     Allowed("ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _NO_FEATURES),

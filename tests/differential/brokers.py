@@ -23,13 +23,16 @@ PROJECTS: Final = ("kafka4", "kafka39")
 SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1"}
 """Of Kavka, so that both of a pair have the same id."""
 
+JUDGES_SETTINGS: Final[Mapping[str, str]] = {"log.initial.task.delay.ms": "3600000"}
+"""Records have old timestamps: retention, which begins after half a minute, would take them."""
+
 
 @contextmanager
 def judges(home: Path, names: Iterable[str]) -> Iterator[dict[str, BrokerProcess]]:
     """Apache Kafkas, by version; they are started at the same time."""
     for project in PROJECTS:  # without Java the test is skipped here and not in a thread
         java.libs(project)
-    brokers = {name: JUDGES[name](home / f"kafka-{name}") for name in names}
+    brokers = {name: JUDGES[name](home / f"kafka-{name}", JUDGES_SETTINGS) for name in names}
     try:
         with ThreadPoolExecutor(len(brokers) or 1) as pool:
             list(pool.map(BrokerProcess.start, brokers.values()))

@@ -98,7 +98,10 @@ class AsyncBroker:
         }
 
     async def _settings(self) -> BrokerSettings:
-        directory = str(self._directory.path) if self._sets_directory else None
+        try:
+            directory = str(self._directory.path) if self._sets_directory else None
+        except OSError as failure:
+            raise StartError(f"no temporary directory can be had: {failure}") from failure
         settings = broker_settings(self._given, directory)
         for warning in settings.warnings:
             logger.warning("%s", warning)

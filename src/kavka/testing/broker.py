@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kavka.testing.async_broker import NOTHING, AsyncBroker, BrokerFailed
 from kavka.testing.client import READ_WITHIN_S, Record
 from kavka.testing.places import DataPath
-from kavka.testing.thread import LoopThread
+from kavka.testing.thread import Lock, LoopThread
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +43,7 @@ class Broker:
     ) -> None:
         self._broker = AsyncBroker(data_dir=data_dir, settings=settings, **keywords)
         self._thread: LoopThread | None = None
+        self._life = Lock()  # who starts or ends it waits for another thread that does
 
     # -- life and death -------------------------------------------------------------------
 
@@ -51,27 +52,30 @@ class Broker:
 
         StartError says why that can't be.
         """
-        if self._thread is not None:
-            raise RuntimeError("the broker runs already")
-        thread = LoopThread("kavka-broker")
-        try:
-            thread.call(self._broker.start())
-        except BaseException:
-            thread.end()
-            raise
-        self._thread = thread
+        with self._life:
+            if self._thread is not None:
+                raise RuntimeError("the broker runs already")
+            thread = LoopThread("kavka-broker")
+            try:
+                thread.call(self._broker.start())
+            except BaseException:
+                thread.end()
+                raise
+            self._thread = thread
         atexit.unregister(self._leave)
         atexit.register(self._leave)
         return self
 
     def stop(self) -> None:
         """End it in order, as SIGTERM does. `start` goes on with the same address and data."""
-        self._end(self._broker.stop())
+        with self._life:
+            self._end(self._broker.stop())
 
     def kill(self) -> None:
         """End it as SIGKILL does: connections are cut, nothing is flushed or closed in order,
         the files are what had been written. `start` recovers them, on the same address."""
-        self._end(self._broker.kill())
+        with self._life:
+            self._end(self._broker.kill())
 
     def restart(self) -> None:
         """`stop` and `start`: the same address, the same data."""
@@ -84,10 +88,11 @@ class Broker:
         BrokerFailed when it had ended by itself. In a forked child nothing happens: the broker
         is the parent's.
         """
-        if self._thread is None:
-            self._broker.forget()
-        elif self._thread.is_alive:
-            self._end(self._broker.close())
+        with self._life:
+            if self._thread is None:
+                self._broker.forget()
+            elif self._thread.is_alive:
+                self._end(self._broker.close())
         atexit.unregister(self._leave)
 
     def __enter__(self) -> Self:

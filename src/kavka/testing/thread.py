@@ -11,12 +11,16 @@ from kavka.server.machine import new_event_loop
 
 T = TypeVar("T")
 
+Lock = threading.Lock
+
 
 class LoopThread:
     """A running loop (uvloop's where there is one); coroutines are run on it from elsewhere."""
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()
+        self._ends = False
+        self._lock = threading.Lock()
         # A daemon: a test that forgets to stop its broker must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -27,12 +31,19 @@ class LoopThread:
         return self._thread.is_alive()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there; its result, or what it raises."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        """Run a coroutine there; its result, or what it raises. RuntimeError after the end."""
+        with self._lock:  # what is begun before the end is at least cancelled by it
+            if self._ends:
+                coroutine.close()
+                raise RuntimeError("the loop has ended")
+            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return running.result()
 
     def end(self) -> None:
         """Stop the loop, and return when the thread is gone."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._lock:
+            self._ends = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:

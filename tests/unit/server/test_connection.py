@@ -2,204 +2,27 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from kavka.server.config import BrokerSettings
 from kavka.server.connection import (
     FETCHES_UNANSWERED_MAX,
     FRAMES_PER_TURN_MAX,
     OTHERS_UNANSWERED_MAX,
-    PRODUCE,
-    TURN_S_MAX,
+    REASON_CHARS_MAX,
     UNANSWERED_MAX,
-    Connection,
 )
-from kavka.server.connections import Connections, Gate
-from kavka.server.context import BadRequest, Peer, RequestContext
-from kavka.server.dispatch import Call
-from kavka.server.live_settings import LiveSettings
-from kavka.wire.frame import ARENA_BYTES, ArenaPool
-from support.virtual import VirtualClock, VirtualTasks, settle
-
-
-class Transport(asyncio.Transport):
-    """Takes everything until it is told to be full."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[bytes] = []
-        self.reading = True
-        self.closed = False
-        self.full = False
-        self.unread_bytes = 0
-        self.protocol: Any = None
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("10.0.0.1", 5555) if name == "peername" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert high == 0
-
-    def write(self, data: Any) -> None:
-        self.sent.append(bytes(data))
-        if self.full:
-            self.protocol.pause_writing()
-
-    def pause_reading(self) -> None:
-        assert self.reading
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.reading
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def get_write_buffer_size(self) -> int:
-        return self.unread_bytes
-
-    def drained(self) -> None:
-        self.full = False
-        self.protocol.resume_writing()
-
-
-class Script:
-    """A dispatcher: a frame's first byte says what becomes of it, the rest is its name."""
-
-    name = "Script"
-
-    def __init__(self) -> None:
-        self.calls: list[bytes] = []
-        self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
-        self.throttle = 0
-        self.time_s = 0.0
-        self.arena: Any = None
-
-    def call(self, peer: Peer, frame: memoryview) -> Call:
-        kind, name = bytes(frame[:1]), bytes(frame[1:])
-        api: Any = self
-        self.calls.append(name)
-        context = RequestContext(peer, 0, 0, None)
-        if kind == b"!":
-            raise BadRequest("garbage")
-        if kind == b"0":
-            return Call(api, context, name, None)
-        if kind == b"w":
-            self.waiting[name] = asyncio.get_running_loop().create_future()
-            return Call(api, context, name, self.waiting[name])
-        if kind == b"c":
-            return Call(api, context, name, self.coroutine(name))
-        if kind == b"s":
-            self.time_s += TURN_S_MAX / 2
-        if kind == b"l":
-            context.lend(self.arena)
-        return Call(api, context, name, name)
-
-    key = PRODUCE
-
-    def learn(self, *request: Any) -> None:
-        """Nothing."""
-
-    def now_s(self) -> float:
-        """A time that passes only in slow requests."""
-        return self.time_s
-
-    def shortcut(self) -> Any:
-        """What remembers nothing."""
-        return self
-
-    def answer(self, frame: memoryview) -> None:
-        return None
-
-    async def coroutine(self, name: bytes) -> bytes:
-        await asyncio.sleep(0)
-        return name
-
-    def failed(self, api: Any, context: Any, request: bytes, failure: Exception) -> bytes:
-        return b"failed " + request
-
-    def encode(self, api: Any, context: Any, response: bytes) -> list[bytes]:
-        return [response]
-
-    def throttle_ms(self, context: Any, response: bytes, request_bytes: int) -> int:
-        return self.throttle
-
-
-REQUEST_MAX = 1_000_000
-
-
-class Listening:
-    """Where the one connection comes from."""
-
-    def __init__(self) -> None:
-        self.factory: Any = None
-
-    async def accept(self, factory: Any) -> None:
-        self.factory = factory
-
-
-class Scene:
-    def __init__(self, *overrides: str) -> None:
-        self.clock = VirtualClock()
-        self.tasks = VirtualTasks(self.clock)
-        self.script = Script()
-        dispatcher: Any = self.script
-        self.arenas = ArenaPool()
-        live = LiveSettings(BrokerSettings.load(environ={}, overrides=overrides))
-        self.connections = Connections(live, clock=self.clock, tasks=self.tasks)
-        self._dispatcher = dispatcher
-
-    async def connect(self) -> None:
-        """Open the one connection."""
-        listening: Any = Listening()
-        await self.connections.open(Gate("PLAINTEXT", listening), self._make)
-        self.connection: Connection = listening.factory("10.0.0.1")
-        self.transport = Transport()
-        self.transport.protocol = self.connection
-        self.connection.connection_made(self.transport)
-
-    def _make(self, gate: Gate, host: str) -> Connection:
-        return Connection(
-            gate, host, self._dispatcher, self.tasks, self.arenas, self.connections, REQUEST_MAX
-        )
-
-    def receive(self, *frames: bytes) -> None:
-        self.receive_bytes(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
-
-    def receive_bytes(self, data: bytes) -> None:
-        while data:
-            assert self.transport.reading, "the kernel's buffer keeps what is not read"
-            room = self.connection.get_buffer(-1)
-            size = min(len(room), len(data))
-            room[:size] = data[:size]
-            data = data[size:]
-            del room
-            self.connection.buffer_updated(size)
-
-    @property
-    def sent(self) -> bytes:
-        return b"".join(self.transport.sent)
-
-
-def scene(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        async def main() -> None:
-            opened = Scene()
-            await opened.connect()
-            await test(opened)
-
-        asyncio.run(main())
-
-    run.__name__ = test.__name__
-    run.__doc__ = test.__doc__
-    return run
+from kavka.wire.frame import ARENA_BYTES
+from support.played_connection import (
+    FAILS,
+    REQUEST_MAX,
+    UNSENDABLE,
+    Scene,
+    Transport,
+    scene,
+)
+from support.virtual import settle
 
 
 @scene
@@ -247,10 +70,51 @@ async def test_a_bad_request_closes_after_what_was_answered(s: Scene) -> None:
 async def test_nothing_is_handled_after_a_bad_request(s: Scene) -> None:
     s.receive(b"wone", b"!", b"atwo")
     assert s.transport.closed
-    s.script.waiting[b"one"].set_result(b"one")
+    assert s.script.waiting[b"one"].cancelled(), "nobody gets its answer"
     await settle()
     assert s.script.calls == [b"one", b""]
+    assert s.sent == b""
     assert not s.transport.reading
+
+
+def test_an_answer_that_comes_late_and_can_t_be_sent_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @scene
+    async def story(s: Scene) -> None:
+        s.receive(b"wone", b"wtwo", b"wthree")
+        s.script.waiting[b"two"].set_result(UNSENDABLE)
+        s.script.waiting[b"one"].set_result(b"one")
+        s.script.waiting[b"three"].set_result(b"three")
+        await settle()
+        assert s.sent == b"one", "what stands before it is sent, and nothing behind it"
+        assert s.transport.closed
+
+    story()
+    (line,) = caplog.messages
+    assert line.endswith("on PLAINTEXT: can't be sent")
+
+
+@scene
+async def test_an_answer_that_fails_us_ends_the_connection(s: Scene) -> None:
+    failures: list[Any] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+    s.receive(b"wone")
+    s.script.waiting[b"one"].set_result(FAILS)
+    await settle()
+    assert s.transport.closed
+    assert [str(one) for one in failures] == ["our mistake"]
+
+
+@scene
+async def test_who_was_to_leave_before_its_socket_was_set_up_is_closed(s: Scene) -> None:
+    late = s.listening.factory("10.0.0.2")
+    s.connections.forget(late)
+    late.abort()
+    transport = Transport()
+    late.connection_made(transport)
+    assert transport.closed
 
 
 @scene
@@ -321,6 +185,38 @@ def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
     assert line == "closing connection from 10.0.0.1:5555 on PLAINTEXT: garbage"
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("no topic a\nERROR b\x1b[31m", repr("no topic a\nERROR b\x1b[31m")),
+        ("x" * 100_000, "x" * REASON_CHARS_MAX),
+    ],
+)
+def test_names_of_a_peer_can_t_forge_or_fill_the_log(
+    reason: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @scene
+    async def story(s: Scene) -> None:
+        s.receive(b"!" + reason.encode())
+
+    story()
+    (line,) = caplog.messages
+    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {told}"
+
+
+@scene
+async def test_who_is_closed_for_a_bad_request_holds_nothing_while_it_does_not_read(
+    s: Scene,
+) -> None:
+    size = 2 * ARENA_BYTES
+    s.receive_bytes(struct.pack(">i", size) + b"!" + bytes(1000))
+    assert s.connections.request_memory.held_bytes == size + 4
+    s.receive_bytes(bytes(size - 1001))
+    assert s.transport.closed
+    assert s.connections.request_memory.held_bytes == 0
+    assert s.arenas.in_use_bytes == 0
+
+
 @scene
 async def test_at_rest_is_who_is_owed_nothing(s: Scene) -> None:
     assert s.connection.is_at_rest()
@@ -366,6 +262,12 @@ def test_big_requests_wait_for_memory() -> None:
         assert second.transport.reading
         second.receive_bytes(whole[1000:50_000])
         assert memory.held_bytes == size + 4
+        third = Scene()
+        third.connections = first.connections
+        await third.connect()
+        third.receive_bytes(whole[:1000])
+        third.connection.connection_lost(None)
+        assert not memory._waiting, "who is gone is not remembered"
         second.connection.connection_lost(None)
         assert memory.held_bytes == 0
 

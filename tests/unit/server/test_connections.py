@@ -199,6 +199,28 @@ async def test_limits_of_addresses_change(broker: MemoryBroker) -> None:
     assert broker.connect().is_closed, "nothing has changed"
 
 
+@scenario()
+async def test_other_limits_change_where_a_host_is_not_found(broker: MemoryBroker) -> None:
+    change(broker, "max.connections=1", "max.connections.per.ip.overrides=nowhere:2")
+    await settle()
+    assert not broker.connect().is_accepted
+
+
+@scenario()
+async def test_of_two_changes_the_last_counts_however_long_hosts_are_looked_up(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(broker.network, "resolve", lambda host: found)
+    change(broker, "max.connections=1", "max.connections.per.ip.overrides=office:2")
+    await settle()
+    change(broker, "max.connections=2")
+    await settle()
+    found.set_result("10.0.0.1")
+    await settle()
+    assert await served(broker.connect())
+
+
 # -- idle connections -----------------------------------------------------------------------
 
 

@@ -66,6 +66,9 @@ LIST_OFFSETS_7 = encode(
     topics=[{"name": "a", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
 )
 
+GROWING_NAME = struct.pack(">h", 20_000) + b"\xff" * 20_000
+"""Each of its bytes is read as a replacement character, of three bytes."""
+
 CLOSED = {
     "an unknown key": body(999, 0, b"", flexible=False),
     "a negative key": body(-1, 0, b"", flexible=False),
@@ -82,6 +85,13 @@ CLOSED = {
     "a huge array": body(METADATA, 1, struct.pack(">i", 2**31 - 1), flexible=False),
     "an endless varint": body(METADATA, 9, b"\xff" * 30, flexible=True),
     "a null name": body(METADATA, 1, struct.pack(">ih", 1, -1), flexible=False),
+    "a name that grows": body(METADATA, 1, struct.pack(">i", 1) + GROWING_NAME, flexible=False),
+    "a name that grows, answered later": body(
+        CREATE_TOPICS,
+        2,
+        struct.pack(">i", 1) + GROWING_NAME + struct.pack(">ihiii?", 1, 1, 0, 0, 1000, False),
+        flexible=False,
+    ),
     "null topics": body(LIST_OFFSETS, 1, struct.pack(">ii", -1, -1), flexible=False),
     "null new topics": body(CREATE_TOPICS, 2, struct.pack(">ii", -1, -1), flexible=False),
     "null topic data": body(PRODUCE, 3, struct.pack(">hhii", -1, -1, 1000, -1), flexible=False),
@@ -114,6 +124,8 @@ REASONS = {
     "a version to come": "Produce v14 is not served",
     "half a header": "request of 8 bytes has no whole header",
     "a client id past the end": "malformed Metadata v1: client id past the end of the request",
+    "a name that grows, answered later": "the answer to CreateTopics v2 can't be written: 'h' "
+    "format requires -32768 <= number <= 32767",
     "a huge array": "malformed Metadata v1: topics is longer than the request",
     "an endless varint": "malformed Metadata v9: varint too long",
     "a null name": "malformed Metadata v1: name is null",

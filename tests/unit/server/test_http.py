@@ -162,6 +162,7 @@ async def test_a_page_can_have_another_status(s: Scene) -> None:
         (b"GET /plain HTTP/1.1\r\nHost : x\r\n\r\n", 400),
         (b"GET /plain HTTP/1.1\r\n folded: x\r\n\r\n", 400),
         (b"GET /plain HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"GET /plain HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 0\r\n\r\nabc", 400),
         (b"GET /plain HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"\r\n\r\n", 400),

@@ -9,13 +9,15 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
+from kavka.server.coordination import paths
 from kavka.server.coordination.api import CoordinationError
+from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import StartError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until
-from support.virtual import settle
+from support.virtual import InlineJobs, VirtualClock, VirtualTasks, settle
 
 CLEAN = f"{DATA}/.kafka_cleanshutdown"
 
@@ -445,3 +447,26 @@ async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
         number += 1
     answer = await broker.ask("Metadata", 12, topics=None)
     assert {topic.name: topic.topic_id for topic in answer.topics} == ids
+
+
+@scenario(topics={"t": 1})
+async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None:
+    await broker.produce(one(b"1"))
+    tree = broker.instance._coordination
+    assert tree is not None
+    path = paths.config(paths.TOPIC_CONFIGS, "t")
+    await tree.set(path, paths.encode_config({"segment.bytes": "x"}))
+    await broker.die()
+    with pytest.raises(StartError, match="topic t .*x for configuration segment.bytes"):
+        await broker.revive()
+    await broker.instance.stop()
+    await broker.tasks.die()
+    broker.fs.kill()
+    clock, jobs = VirtualClock(), InlineJobs()
+    mending = await open_embedded(
+        broker.fs, DATA, clock=clock, tasks=VirtualTasks(clock), jobs=jobs
+    )
+    await mending.set(path, paths.encode_config({}))
+    await mending.close()
+    await broker.revive()
+    assert await values(broker) == [b"1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -204,3 +205,15 @@ def test_memory_is_given_while_there_is_any() -> None:
     memory.give(60)
     assert asked == ["c", "d"], "once"
     assert memory.held_bytes == 0
+
+
+def test_who_waits_for_memory_can_withdraw() -> None:
+    memory = RequestMemory()
+    asked: list[str] = []
+    gone, waiting = partial(asked.append, "gone"), partial(asked.append, "waiting")
+    assert memory.take(60, 60, pytest.fail)
+    assert not memory.take(1, 60, gone) and not memory.take(1, 60, waiting)
+    memory.withdraw(gone)
+    memory.withdraw(gone)
+    memory.give(60)
+    assert asked == ["waiting"]

@@ -232,3 +232,46 @@ def test_waiting_ends_with_the_session() -> None:
                 await late
 
     run(body)
+
+
+def test_notes_are_few_however_young(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_configs, "NOTES_MAX", 10)
+
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        for number in range(25):
+            await change(session, "topics", "t", n=str(number))
+        notes = await session.children(paths.CONFIG_CHANGES)
+        assert notes == [f"config_change_{number:010d}" for number in range(15, 25)]
+        assert configs.get("t") == {"n": "24"}
+
+    run(body)
+
+
+def test_many_old_notes_are_removed_with_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a sync of the disk for every note."""
+    monkeypatch.setattr(topic_configs, "REMOVED_AT_ONCE", 10)
+
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        for _ in range(25):
+            await change(session, "topics", "t")
+        await configs.load()
+        clock.elapsed_ms += topic_configs.NOTE_EXPIRY_MS + 1
+        before = session._tree.zxid
+        await change(session, "topics", "t")
+        await settle()
+        assert len(await session.children(paths.CONFIG_CHANGES)) == 1
+        assert session._tree.zxid - before == 5, "the configs, the note, and three removals"
+
+    run(body)
+
+
+def test_what_is_gone_takes_no_room() -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        for number in range(5):
+            await note(session, paths.encode_config_change("topics", f"gone{number}"))
+        await configs.refresh(["missing"])
+        assert not configs._settings
+
+    run(body)

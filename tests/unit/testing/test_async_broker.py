@@ -188,6 +188,13 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
 
     run(story)
     assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+
+    async def nowhere() -> None:
+        with pytest.raises(StartError, match="no temporary directory can be had"):
+            await AsyncBroker().start()
+
+    run(nowhere)
 
 
 def test_what_needs_a_running_broker_says_so() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,35 @@ def test_several_at_once_used_by_several_threads() -> None:
         assert len(first.topics()) == len(second.topics()) == 20
         values = [one.value for one in first.read("a-3")]
         assert values == [b"a%d" % number for number in range(3, 100, 10)]
+
+
+def test_threads_that_start_and_end_it_do_so_one_after_another() -> None:
+    broker = Broker()
+    refusals: list[str] = []
+
+    def all_at_once(action: Callable[[], object]) -> None:
+        def act() -> None:
+            begin.wait()
+            try:
+                action()
+            except Exception as refusal:
+                refusals.append(str(refusal))
+
+        begin = threading.Barrier(3)
+        users = [threading.Thread(target=act) for _ in range(3)]
+        for user in users:
+            user.start()
+        for user in users:
+            user.join()
+
+    for _ in range(5):
+        all_at_once(broker.start)
+        assert refusals == ["the broker runs already"] * 2
+        refusals.clear()
+        broker.create_topic("t")
+        all_at_once(broker.close)
+        assert not refusals
+    assert not threads()
 
 
 def test_it_runs_beside_the_callers_own_loop() -> None:

@@ -54,6 +54,13 @@ def test_what_is_left_is_ended() -> None:
     assert ended == ["cancelled"]
 
 
+def test_after_the_end_nothing_is_begun() -> None:
+    thread = LoopThread("that has ended")
+    thread.end()
+    with pytest.raises(RuntimeError, match="the loop has ended"):
+        thread.call(ident())
+
+
 def test_it_works_from_a_thread_with_a_loop_too() -> None:
     async def main() -> None:
         thread = LoopThread("beside")

@@ -5,11 +5,17 @@ Over the wire; refusals and their order are compared with Apache Kafka's by the 
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Sequence
 
 import pytest
 
+from kavka.server.context import Peer, RequestContext
 from kavka.server.coordination import paths
+from kavka.server.coordination.api import Op, OpResult, Overloaded
+from kavka.server.dynamic import alter as altering
+from kavka.server.dynamic.changes import Alteration, Kind
 from kavka.wire.errors import ErrorCode as Code
 from support.config_requests import (
     APPEND,
@@ -23,6 +29,7 @@ from support.config_requests import (
     value_of,
 )
 from support.memory_broker import MemoryBroker, scenario
+from support.virtual import settle
 
 DONE = (Code.NONE, None)
 NO_OP = 4
@@ -170,3 +177,68 @@ async def test_loggers_are_set_before_the_rest_is_looked_at(broker: MemoryBroker
         assert logging.getLogger(name).level == logging.ERROR
     finally:
         logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@scenario(topics={f"t{number}": 1 for number in range(20)})
+async def test_changes_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
+    broker.jobs.done.clear()
+    asked = [(TOPIC, f"t{number}", [("index.interval.bytes", SET, "1")]) for number in range(20)]
+    assert await change(broker, *asked) == [DONE] * 20
+    assert broker.replica("t19").log.settings.index_interval_bytes == 1
+    assert broker.jobs.done.count("Storage.append") < 5
+
+
+@pytest.mark.parametrize("name", ["no.such", "t"])
+@scenario(topics={"t": 1})
+async def test_others_have_their_turn_meanwhile(
+    broker: MemoryBroker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both where names differ, and where what is named over and over is refused at a glance."""
+    monkeypatch.setattr(altering, "RESOURCES_A_SLICE", 3)
+    asked = [
+        Alteration(Kind.TOPIC, name if name == "t" else f"{name}.{number}", [])
+        for number in range(60)
+    ]
+    context = RequestContext(Peer("PLAINTEXT", "somewhere"), 1, 1, None)
+    waiting = asyncio.ensure_future(
+        altering.alter(broker.parts, context, asked, validate_only=True)
+    )
+    await settle(15)
+    assert not waiting.done()
+    await settle(200)
+    wrong = Code.INVALID_REQUEST if name == "t" else Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert [one.code for one in waiting.result()] == [wrong] * 60
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_one_that_fails_leaves_the_others_alone(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = broker.instance._coordination
+    assert tree is not None
+    await tree.set(paths.config(paths.TOPIC_CONFIGS, "t"), b"no JSON")
+    asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
+    with caplog.at_level(logging.ERROR):
+        outcomes = await change(broker, *asked)
+    assert outcomes == [(Code.UNKNOWN_SERVER_ERROR, None), DONE]
+    assert [one.message for one in caplog.records] == ["configs of TOPIC t can't be changed"]
+    assert broker.replica("u").log.settings.index_interval_bytes == 1
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_a_tree_that_takes_no_more_fails_what_it_did_not_take(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = broker.instance._coordination
+    assert tree is not None
+    whole = tree.multi
+
+    def multi(ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
+        if any(op.path.endswith("/t") for op in ops):
+            raise Overloaded
+        return whole(ops)
+
+    monkeypatch.setattr(tree, "multi", multi)
+    asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
+    refused = (Code.UNKNOWN_SERVER_ERROR, "The coordination service failed: Overloaded")
+    assert await change(broker, *asked) == [refused, DONE]

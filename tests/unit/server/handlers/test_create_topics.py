@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers import create_topics
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
@@ -253,3 +255,29 @@ async def test_only_the_controller_creates(broker: MemoryBroker) -> None:
     broker.parts.controller.close()
     answers = await create(broker, new_topic("t"), new_topic("a b"))
     assert [one.error_code for one in answers] == [Code.NOT_CONTROLLER] * 2
+
+
+@scenario()
+async def test_others_have_their_turn_while_many_are_told(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+    told = create_topics.describe.topic_entries
+
+    def counted(*args: Any, **more: Any) -> Any:
+        turns[-1] += 1
+        return told(*args, **more)
+
+    async def beside() -> None:
+        while True:
+            turns.append(0)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(create_topics.describe, "topic_entries", counted)
+    watching = asyncio.ensure_future(beside())
+    await settle(1)
+    answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])
+    watching.cancel()
+    assert {one.error_code for one in answers} == {Code.NONE}
+    assert sum(turns) == 40
+    assert max(turns) <= create_topics.ANSWERS_A_SLICE

@@ -3,6 +3,7 @@ Apache Kafka in `config/test_describe.py`; here it is which resource gets which 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -174,3 +175,42 @@ async def test_overrides_outlive_the_broker(broker: MemoryBroker) -> None:
     await broker.create("t")
     (result,) = await describe(broker, (TOPIC, "t", ["retention.ms"]))
     assert [config.value for config in result.configs] == ["604800000"], "not the old topic's"
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_one_request_is_not_told_without_end(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "CONFIGS_PER_REQUEST_MAX", 50)
+    whole, *rest = await describe(broker, *[(BROKER, "1", None)] * 2, (TOPIC, "t", None))
+    assert not whole.error_code
+    assert len(whole.configs) > 50, "what was begun is told to its end"
+    assert [(one.error_code, one.configs) for one in rest] == [(Code.POLICY_VIOLATION, [])] * 2
+
+
+class CountedKeys(list[str]):
+    """Keys that are to be gone through few times, however many configs there are."""
+
+    times = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.times += 1
+        return super().__contains__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("kind", [BROKER, LOGGER])
+@scenario()
+async def test_keys_are_not_searched_once_for_each_config(broker: MemoryBroker, kind: int) -> None:
+    keys = CountedKeys(["message.max.bytes", "kavka.server.instance"])
+    resource = SimpleNamespace(resource_type=kind, resource_name="1", configuration_keys=keys)
+    asked = SimpleNamespace(
+        resources=[resource], include_synonyms=False, include_documentation=False
+    )
+    context = RequestContext(Peer("PLAINTEXT", "somewhere"), 4, 1, None)
+    answer = describe_configs.handle(broker.parts, context, asked)
+    assert [len(one.configs) for one in answer.results] == [1]
+    assert keys.times < 5

@@ -166,3 +166,15 @@ async def test_many_producers_are_told_in_slices(
     first, *others = waiting.result().topics[0].partitions
     assert [one.producer_id for one in first.active_producers] == list(range(9))
     assert [one.active_producers for one in others] == [[], []]
+
+
+@scenario(topics={"t": 2})
+async def test_one_request_is_not_told_without_end(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for producer in range(3):
+        await write(broker, (producer, 0, 0), 0)
+    monkeypatch.setattr(describe_producers, "PRODUCERS_PER_REQUEST_MAX", 4)
+    answer = await ask(broker, {"t": [0, 0, 0, 1]})
+    told = [(one.error_code, len(one.active_producers)) for one in answer.topics[0].partitions]
+    assert told == [(0, 3), (0, 3), (Code.POLICY_VIOLATION, 0), (Code.POLICY_VIOLATION, 0)]
