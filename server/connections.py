@@ -61,7 +61,7 @@ class Connections:
         self.activity = 0
         """Rises with each sign of life of any connection, and is what orders them by age."""
         self._marks: deque[int] = deque()  # the activity at each turn of the idle timer
-        self._turning = False
+        self._idle_timer: Timer | None = None
         self.accepted = 0
         self.closed = 0
         self.expired = 0
@@ -142,7 +142,7 @@ class Connections:
         self.activity = connection.last_active = self.activity + 1
         self._close_excess()
         self._adjust(gate)
-        if not self._turning:
+        if self._idle_timer is None:
             self._begin_turns()
         return connection
 
@@ -209,9 +209,13 @@ class Connections:
         self._end()
         for connection in list(self._open):
             connection.abort()
+        self.bad.close()
+        self.refused.close()
 
     def _end(self) -> None:
         self.has_ended = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for gate in self._gates:
             if gate.timer is not None:
                 gate.timer.cancel()
@@ -222,23 +226,22 @@ class Connections:
         idle_ms = self._live.now.connections_max_idle_ms
         if idle_ms < 0:
             return
-        self._turning = True
         self._marks.clear()
         self._turn_s = max(idle_ms / IDLE_TURNS, TURN_MS_MIN) / 1000
         self._turns = max(1, round(idle_ms / 1000 / self._turn_s))
-        self._tasks.call_later(self._turn_s, self._turn)
+        self._idle_timer = self._tasks.call_later(self._turn_s, self._turn)
 
     def _turn(self) -> None:
         """The timer: who has done nothing for so many turns is idle."""
-        if self.has_ended or not self._open:
-            self._turning = False  # the next connection starts it again
+        if not self._open:
+            self._idle_timer = None  # the next connection starts it again
             return
         self._marks.append(self.activity)
         if len(self._marks) > self._turns:
             oldest = self._marks.popleft()
             for connection in [one for one in self._open if one.last_active <= oldest]:
                 self._expire(connection)
-        self._tasks.call_later(self._turn_s, self._turn)
+        self._idle_timer = self._tasks.call_later(self._turn_s, self._turn)
 
     def _expire(self, connection: Connection) -> None:
         if not connection.is_at_rest():

@@ -90,7 +90,7 @@ def _parse(head: bytes) -> _Request:
     has_body = False
     for line in lines:
         name, colon, value = line.partition(b":")
-        if not colon or not name or name != name.strip():
+        if not colon or not name or name != name.strip() or b"\r" in line or b"\n" in line:
             raise _Refusal(400, "a header is not of the form name: value")
         name, value = name.lower(), value.strip().lower()
         has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")

@@ -358,11 +358,17 @@ class Instance:
 
     async def _hang_up(self) -> None:
         """Cut off who has not read the last answers by now, and see all sockets closed."""
-        self._connections.abort_all()
+        self._cut_off()
         for _ in range(HANG_UP_TURNS_MAX):
             if not len(self._connections):
                 break
             await self._tasks.sleep(0)
+
+    def _cut_off(self) -> None:
+        """Close all connections at once; there is nobody left to make lines for the log."""
+        self._connections.abort_all()
+        if self._replicas is not None:
+            self._replicas.refusals.close()
 
     def kill(self) -> None:
         """End as by SIGKILL: from now on nobody is answered and nothing is written.
@@ -371,7 +377,7 @@ class Instance:
         any more, `release` is to be called.
         """
         self._stop_listening()
-        self._connections.abort_all()
+        self._cut_off()
         if self._monitor is not None:
             self._monitor.close()
 

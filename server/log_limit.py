@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from kavka.seams import Tasks
+from kavka.seams import Tasks, Timer
 
 LINES_MAX: Final = 20
 """Lines of one kind in one period; further ones are counted."""
@@ -24,7 +24,7 @@ class LogLimit:
         self._level = level
         self._what = what
         self._tasks = tasks
-        self._in_period = False
+        self._period: Timer | None = None
         self._lines = 0
         self.count = 0
         """Events since the start, whether written or not."""
@@ -32,16 +32,21 @@ class LogLimit:
     def line(self, text: str, *values: object) -> None:
         """One event, in one line."""
         self.count += 1
-        if not self._in_period:
-            self._in_period = True
-            self._tasks.call_later(PERIOD_S, self._end)
+        if self._period is None:
+            self._period = self._tasks.call_later(PERIOD_S, self._end)
         self._lines += 1
         if self._lines <= LINES_MAX:
             self._logger.log(self._level, text, *values)
 
+    def close(self) -> None:
+        """End the period now, if there is one."""
+        if self._period is not None:
+            self._period.cancel()
+            self._end()
+
     def _end(self) -> None:
         left_out = self._lines - LINES_MAX
-        self._in_period = False
+        self._period = None
         self._lines = 0
         if left_out > 0:
             self._logger.log(self._level, "%d more %s in %d s", left_out, self._what, int(PERIOD_S))

@@ -137,6 +137,7 @@ class TopicConfigs:
                 new = [name for name in notes if name > self._last_note]
                 for name in new:
                     await self._follow(f"{paths.CONFIG_CHANGES}/{name}")
+                    await self._tasks.sleep(0)
                 self._last_note = max(new, default=self._last_note)
                 self._settle()
                 await self._remove_old(notes)

@@ -286,9 +286,8 @@ class Store:
 
     async def remove_topic(self, name: str) -> None:
         """Remove all nodes of a topic; its mark goes last, with the topic's own node."""
-        below = await self._below(paths.topic(name))
-        for start in range(0, len(below), DELETES_PER_TRANSACTION_MAX):
-            await self._delete_if_there(below[start : start + DELETES_PER_TRANSACTION_MAX])
+        await self._empty(paths.partitions(name))
+        await self._empty(paths.topic(name))
         self._with_partitions_node.pop(name, None)
         await self._delete_if_there(
             [
@@ -298,9 +297,24 @@ class Store:
             ]
         )
 
-    async def _below(self, top: str) -> list[str]:
-        """All nodes below `top`, children before their parents."""
-        level, found = [top], []
+    async def _empty(self, top: str) -> None:
+        """Remove all nodes below `top`: so many children, with theirs, as fit a transaction.
+
+        A partition has a state below it.
+        """
+        try:
+            names = await self._coordination.children(top)
+        except NoNode:
+            return
+        for start in range(0, len(names), DELETES_PER_TRANSACTION_MAX // 2):
+            part = [f"{top}/{name}" for name in names[start:][: DELETES_PER_TRANSACTION_MAX // 2]]
+            gone = [*await self._below(part), *part]
+            for first in range(0, len(gone), DELETES_PER_TRANSACTION_MAX):
+                await self._delete_if_there(gone[first : first + DELETES_PER_TRANSACTION_MAX])
+
+    async def _below(self, tops: Sequence[str]) -> list[str]:
+        """All nodes below `tops`, children before their parents."""
+        level, found = list(tops), list[str]()
         while level:
             answers = [(path, self._coordination.children(path)) for path in level]
             level = []

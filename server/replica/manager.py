@@ -144,6 +144,7 @@ class ReplicaManager:
         self._jobs = jobs
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         self._replicas: dict[tuple[str, int], Replica] = {}
+        self._of_topics: dict[str, dict[int, Replica]] = {}
         self._flushes: dict[asyncio.Task[None], None] = {}
 
     def __iter__(self) -> Iterator[Replica]:
@@ -152,6 +153,10 @@ class ReplicaManager:
     def find(self, topic: str, index: int) -> Replica | None:
         """The replica hosted here, whatever its role."""
         return self._replicas.get((topic, index))
+
+    def of_topic(self, topic: str) -> list[Replica]:
+        """The replicas of a topic that are hosted here."""
+        return list(self._of_topics.get(topic, {}).values())
 
     def leader(self, topic: str, index: int) -> Replica:
         """The replica, if this broker leads it; else ApiError with the code that tells the
@@ -169,12 +174,17 @@ class ReplicaManager:
     def add(self, replica: Replica) -> None:
         """Host a replica."""
         self._replicas[replica.key] = replica
+        topic, index = replica.key
+        self._of_topics.setdefault(topic, {})[index] = replica
         replica.traffic = self.traffic.enter(replica.log.topic)
 
     def remove(self, topic: str, index: int) -> Replica | None:
         """Host it no longer; who waits for it learns that at once."""
         replica = self._replicas.pop((topic, index), None)
         if replica is not None:
+            del self._of_topics[topic][index]
+            if not self._of_topics[topic]:
+                del self._of_topics[topic]
             self.traffic.leave(topic)
             replica.partition.stop()
             self.purgatory.changed(replica.key)
@@ -192,7 +202,11 @@ class ReplicaManager:
         self.purgatory.changed(replica.key)
 
     def flush_soon(self, replica: Replica) -> None:
-        """Bring a log to the disk, one fsync at a time a partition."""
+        """Bring a log to the disk, one fsync at a time a partition.
+
+        No more of it once the replica is removed: the names of a deleted log's files may by then
+        be those of another's.
+        """
         if not replica.flushing and not replica.offline:
             replica.flushing = True
             task = self._tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
@@ -201,7 +215,10 @@ class ReplicaManager:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            while (plan := replica.log.flush_plan(self.clock.now_ms())) is not None:
+            while self._hosts(replica):
+                plan = replica.log.flush_plan(self.clock.now_ms())
+                if plan is None:
+                    break
                 began_s = self.clock.monotonic_s()
                 await self._jobs.run(plan.run)
                 ended_s = self.clock.monotonic_s()
@@ -212,9 +229,13 @@ class ReplicaManager:
                 if not replica.log.flush_wanted:
                     break
         except OSError as failure:
-            self.storage_failed(replica, failure)
+            if self._hosts(replica):
+                self.storage_failed(replica, failure)
         finally:
             replica.flushing = False
+
+    def _hosts(self, replica: Replica) -> bool:
+        return self._replicas.get(replica.key) is replica
 
     async def flushed(self) -> None:
         """Wait until no flush is under way."""

@@ -17,7 +17,7 @@ from kavka.wire.apis.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
-from kavka.wire.errors import ApiError
+from kavka.wire.errors import ApiError, ErrorCode
 
 RECORDS_PER_TURN: Final = 2048
 """Records opened before other work gets its turn; at 1 us each, 2 ms."""
@@ -89,6 +89,8 @@ async def _find_by_time(
             found = await _search(replica, opened, timestamp, fetchable, tasks)
         if found is not None:
             return found
+        if not replica.partition.is_leader:  # and its log may be deleted
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         batch = replica.log.batch_for_timestamp(timestamp, opened.header.last_offset + 1)
     return NOTHING
 

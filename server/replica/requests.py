@@ -73,17 +73,16 @@ class ControllerRequests:
         live.on_change(self._defaults_changed)
 
     def _settings_changed(self, kind: str, name: str) -> None:
-        """A topic's new settings count from its next batch on."""
+        """A topic's new settings count from its next batch on, where it has not too many logs."""
         if kind == TOPIC_CONFIGS:
-            for replica in self._replicas:
-                if replica.log.topic == name:
-                    self._configure(replica)
+            self._configure_all(self._replicas.of_topic(name))
 
     def _defaults_changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
-        """So do the broker's new defaults of topics, where there are not too many logs."""
-        if new.topic_defaults == old.topic_defaults:
-            return
-        replicas = list(self._replicas)
+        """So do the broker's new defaults of topics."""
+        if new.topic_defaults != old.topic_defaults:
+            self._configure_all(list(self._replicas))
+
+    def _configure_all(self, replicas: Sequence[Replica]) -> None:
         for replica in replicas[:CONFIGURED_PER_TURN]:
             self._configure(replica)
         if rest := replicas[CONFIGURED_PER_TURN:]:

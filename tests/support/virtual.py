@@ -66,8 +66,11 @@ class VirtualTasks:
             await asyncio.sleep(0)
             return
         woken = self.future()
-        self.call_later(delay_s, _wake, woken)
-        await woken
+        timer = self.call_later(delay_s, _wake, woken)
+        try:
+            await woken
+        finally:
+            timer.cancel()
 
     @property
     def pending_timers(self) -> int:

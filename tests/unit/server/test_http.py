@@ -161,6 +161,8 @@ async def test_a_page_can_have_another_status(s: Scene) -> None:
         (b"GET /plain HTTP/1.1\r\nno header\r\n\r\n", 400),
         (b"GET /plain HTTP/1.1\r\nHost : x\r\n\r\n", 400),
         (b"GET /plain HTTP/1.1\r\n folded: x\r\n\r\n", 400),
+        (b"GET /plain HTTP/1.1\r\nX: a\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"GET /plain HTTP/1.1\r\nX: a\rContent-Length: 3\r\n\r\nabc", 400),
         (b"GET /plain HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 400),
         (b"GET /plain HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 0\r\n\r\nabc", 400),
         (b"GET /plain HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),

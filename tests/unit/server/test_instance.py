@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import struct
 
 import pytest
 
@@ -226,6 +227,22 @@ async def test_a_stop_lets_nobody_in_and_hangs_up(broker: MemoryBroker) -> None:
     assert waiting.exception() is not None
     with pytest.raises(ConnectionRefusedError):
         broker.network.connect(port)
+    await broker.revive()
+
+
+@pytest.mark.parametrize("way", ["stop", "end_abruptly"])
+@scenario("max.connections.per.ip=2", topics={"t": 1})
+async def test_no_timer_outlives_a_broker(broker: MemoryBroker, way: str) -> None:
+    """Its loop may: it is a test's, for one."""
+    refused = await broker.ask("Produce", 9, **producing({("t", 0): one(b"1")[:-1] + b"?"}))
+    assert refused.responses[0].partition_responses[0].error_code == Code.CORRUPT_MESSAGE
+    broker.connect().send_bytes(struct.pack(">i", -1))
+    for _ in range(3):
+        broker.connect()
+    await settle()
+    assert broker.tasks.pending_timers
+    await getattr(broker, way)()
+    assert not broker.tasks.pending_timers
     await broker.revive()
 
 

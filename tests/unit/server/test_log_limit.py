@@ -54,6 +54,17 @@ def test_of_a_flood_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> Non
     assert found[LINES_MAX:] == ["1234 more things that happened in 10 s", "thing later"]
 
 
+def test_at_the_end_the_rest_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
+        limit.close()
+        for _ in range(LINES_MAX + 3):
+            limit.line("thing")
+        limit.close()
+        assert tasks.pending_timers == 0
+
+    assert lines(caplog, story)[LINES_MAX:] == ["3 more things that happened in 10 s"]
+
+
 def test_a_flood_that_goes_on_is_bounded_by_time(caplog: pytest.LogCaptureFixture) -> None:
     async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
         for _ in range(100):

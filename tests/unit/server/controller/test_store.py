@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,6 +13,7 @@ from kavka.server.controller.events import FoundPartition, StateWrite, StoredSta
 from kavka.server.controller.messages import TopicPartition
 from kavka.server.controller.state import NOT_STORED
 from kavka.server.controller.store import (
+    DELETES_PER_TRANSACTION_MAX,
     ControllerMoved,
     Registration,
     Store,
@@ -21,7 +22,16 @@ from kavka.server.controller.store import (
     elect,
 )
 from kavka.server.coordination import paths
-from kavka.server.coordination.api import BadVersion, NodeExists, NoNode, WatchEvent, WatchKind
+from kavka.server.coordination.api import (
+    BadVersion,
+    NodeExists,
+    NoNode,
+    Op,
+    OpResult,
+    Watch,
+    WatchEvent,
+    WatchKind,
+)
 from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
 from kavka.server.coordination.embedded import Embedded
 from kavka.server.coordination.paths import PartitionState, TopicAssignment
@@ -192,7 +202,37 @@ def test_a_big_topic_is_removed_in_several_transactions() -> None:
         before = session._tree.zxid
         await store.remove_topic("t")
         assert await session.exists("/brokers/topics/t") is None
-        assert session._tree.zxid - before == 4
+        assert session._tree.zxid - before == 7, "250 of them at once, what they hang on, and it"
+
+    run(body)
+
+
+def test_a_big_topic_is_not_looked_at_in_one_go() -> None:
+    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+        nodes = {f"/brokers/topics/t/partitions/{index}/state": None for index in range(1200)}
+        await ensure_paths(session, nodes)
+        asked_before: list[int] = []
+        asked = 0
+        children, multi = session.children, session.multi
+
+        def counted(path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
+            nonlocal asked
+            asked += 1
+            return children(path, watch)
+
+        def removed(ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
+            nonlocal asked
+            assert len(ops) <= DELETES_PER_TRANSACTION_MAX + 1
+            asked_before.append(asked)
+            asked = 0
+            return multi(ops)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session, "children", counted)
+            patch.setattr(session, "multi", removed)
+            await store.remove_topic("t")
+        assert await session.exists("/brokers/topics/t") is None
+        assert max(asked_before) <= 1 + DELETES_PER_TRANSACTION_MAX
 
     run(body)
 

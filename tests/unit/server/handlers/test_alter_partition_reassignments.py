@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers import alter_partition_reassignments
 from kavka.wire.apis.alter_partition_reassignments import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
@@ -117,3 +118,23 @@ async def test_only_the_controller_does_it(broker: MemoryBroker) -> None:
     broker.parts.controller.close()
     answer = await alter(broker, [("t", [(0, [1])])])
     assert answer.error_code == Code.NOT_CONTROLLER
+
+
+@scenario(topics={"t": 5})
+async def test_many_are_looked_at_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alter_partition_reassignments, "PARTITIONS_A_SLICE", 2)
+    lengths: list[int] = []
+    whole = broker.parts.controller.reassign
+
+    def counted(targets: Sequence[Any]) -> Any:
+        lengths.append(len(targets))
+        return whole(targets)
+
+    monkeypatch.setattr(broker.parts.controller, "reassign", counted)
+    asked: Asked = [("t", [(index, [1 + index % 2]) for index in range(5)])]
+    ((_, partitions),) = told(await alter(broker, asked))
+    wrong = Code.INVALID_REPLICA_ASSIGNMENT
+    assert [code for _, code, _ in partitions] == [Code.NONE, wrong, Code.NONE, wrong, Code.NONE]
+    assert lengths == [2, 2, 1]

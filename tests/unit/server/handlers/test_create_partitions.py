@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.controller import partition_requests
 from kavka.wire.apis.create_partitions import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
@@ -185,3 +186,19 @@ async def test_only_the_controller_does_it(broker: MemoryBroker) -> None:
     broker.parts.controller.close()
     ((name, code, _),) = await extend(broker, wanted("t", 2))
     assert (name, code) == ("t", Code.NOT_CONTROLLER)
+
+
+@scenario()
+async def test_many_are_looked_at_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_requests, "TOPICS_A_SLICE", 2)
+    asked = [wanted(f"none{number}", 2) for number in range(40)]
+    waiting = broker.client.send(
+        "CreatePartitions", 3, timeout_ms=5000, validate_only=False, topics=asked
+    )
+    await settle(10)
+    assert not waiting.done(), "it takes a turn of the loop for every two topics"
+    await settle()
+    codes = [one.error_code for one in waiting.result().results]
+    assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 40

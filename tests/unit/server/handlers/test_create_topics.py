@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.config import describe
 from kavka.server.handlers import create_topics
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
@@ -262,7 +263,7 @@ async def test_others_have_their_turn_while_many_are_told(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[int] = []
-    told = create_topics.describe.topic_entries
+    told = describe.topic_entries
 
     def counted(*args: Any, **more: Any) -> Any:
         turns[-1] += 1
@@ -273,7 +274,7 @@ async def test_others_have_their_turn_while_many_are_told(
             turns.append(0)
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(create_topics.describe, "topic_entries", counted)
+    monkeypatch.setattr(describe, "topic_entries", counted)
     watching = asyncio.ensure_future(beside())
     await settle(1)
     answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])

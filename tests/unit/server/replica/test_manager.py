@@ -13,7 +13,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
-from support.replicas import Hosting, leading, stopping, telling
+from support.replicas import DATA, Hosting, leading, stopping, telling
 from support.virtual import settle
 
 
@@ -215,6 +215,38 @@ def test_a_fsync_that_fails_after_the_partition_was_deleted() -> None:
         assert list(hosting.manager) == []
 
     run(story)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_partition_that_was_deleted_is_flushed_no_more(
+    held: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its files have other names then, and the old names may be those of a new partition."""
+
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        if held:
+            hosting.jobs.hold("FlushPlan.run")
+        for _ in range(2):
+            append(replica)
+            replica.log.roll(hosting.clock.now_ms())
+            hosting.manager.flush_soon(replica)
+            if held:
+                await settle()
+        await hosting.port.stop_replica(stopping())
+        await hosting.lead()
+        files = {path: hosting.fs.read_bytes(path) for path in _files(hosting)}
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert {path: hosting.fs.read_bytes(path) for path in _files(hosting)} == files
+        assert not caplog.messages
+        assert not replica.offline and not replica.flushing
+
+    run(story)
+
+
+def _files(hosting: Hosting) -> list[str]:
+    return [f"{DATA}/t-0/{name}" for name in hosting.fs.list_dir(f"{DATA}/t-0")]
 
 
 def test_watermarks_to_be_saved() -> None:

@@ -15,7 +15,8 @@ from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, around, build, patch
-from support.replicas import Hosting
+from support.replicas import Hosting, stopping
+from support.virtual import settle
 
 MAX_TIMESTAMP = -3
 LOG_APPEND_TIME = 8
@@ -127,6 +128,27 @@ def test_a_header_that_promises_too_much_does_not_end_the_search() -> None:
         search.write_times([700])
         assert await search.by_time(500) == (700, 1)
         assert await search.by_time(800) is None
+
+    run(story)
+
+
+def test_the_search_ends_where_the_partition_is_deleted_meanwhile() -> None:
+    """The files of the new one of that name are not for it."""
+
+    async def story(search: Search) -> None:
+        value = random.Random(1).randbytes(offsets.JOB_BYTES_MIN).hex().encode()
+        batch = build([Written(value=value, time_ms=1)], codec="gzip")
+        search.write(patch(batch, max_timestamp=BASE_TIMESTAMP_MS + 900))
+        search.write_times([700])
+        search.hosting.jobs.hold("decompress")
+        finding = asyncio.ensure_future(search.by_time(500))
+        await settle()
+        await search.hosting.port.stop_replica(stopping())
+        await search.hosting.lead()
+        search.hosting.jobs.release()
+        with pytest.raises(ApiError) as caught:
+            await finding
+        assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
 
     run(story)
 

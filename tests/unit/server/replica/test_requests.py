@@ -153,6 +153,23 @@ def test_settings_that_change_count_at_once() -> None:
     run(story)
 
 
+def test_settings_of_a_big_topic_are_changed_turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "CONFIGURED_PER_TURN", 2)
+
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead("t", *range(6))
+
+        def limits() -> list[int]:
+            return [one.log.settings.max_message_bytes for one in hosting.manager.of_topic("t")]
+
+        hosting.overrides.change("t", {"max.message.bytes": "300"})
+        assert limits() == [300] * 2 + [1_048_588] * 4
+        await settle()
+        assert limits() == [300] * 6
+
+    run(story)
+
+
 @pytest.mark.parametrize("per_turn", [1, 2, 500])
 def test_the_broker_s_new_defaults_reach_all_logs(
     monkeypatch: pytest.MonkeyPatch, per_turn: int
