@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
@@ -11,6 +11,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.context import Peer
 from kavka.server.controller.runner import Controller
 from kavka.server.delayed import Purgatory
+from kavka.server.dynamic.loggers import Before
 from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
@@ -46,6 +47,7 @@ class Broker:
     arenas: ArenaPool
     requests: RequestStats
     apis: Sequence[Api] = ()
+    loggers_before: Before = field(default_factory=dict)
 
     @property
     def settings(self) -> BrokerSettings:

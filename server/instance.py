@@ -34,6 +34,7 @@ from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS, Dispatcher
+from kavka.server.dynamic import loggers
 from kavka.server.dynamic.in_force import DynamicSettings
 from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.health import BrokerState, Health
@@ -350,6 +351,11 @@ class Instance:
         await self._hang_up()
         if self._monitor is not None:
             self._monitor.close()
+        self._restore_loggers()
+
+    def _restore_loggers(self) -> None:
+        if self.broker is not None:
+            loggers.restore(self.broker.loggers_before)
 
     def _stop_listening(self) -> None:
         while self._listening:
@@ -383,6 +389,7 @@ class Instance:
 
     def release(self) -> None:
         """After `kill`: let go of files and locks as they are, for another start."""
+        self._restore_loggers()
         if self._coordination is not None:
             self._coordination.abandon()
         if self._logs is not None:

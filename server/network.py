@@ -149,7 +149,9 @@ class SocketNetwork:
 
     async def resolve(self, host: str) -> str:
         found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return plain_address(str(found[0][4][0]))
+        # Of a host with both, Java (and so Apache Kafka) takes the first IPv4 address.
+        best = min(found, key=lambda one: one[0] != socket.AF_INET)
+        return plain_address(str(best[4][0]))
 
     def host_name(self) -> str:
         return socket.getfqdn()

@@ -112,7 +112,7 @@ def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_on
         _check_node(broker, one.name, "Unexpected node id. Expected")
         if one.has_unknown_op:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        loggers.alter(one.changes, validate_only=validate_only)
+        loggers.alter(one.changes, broker.loggers_before, validate_only=validate_only)
         return True
     if one.kind == Kind.BROKER:
         if one.name:

@@ -1,13 +1,14 @@
 """The levels of this process's loggers, as the broker's resource BROKER_LOGGER (KIP-412).
 
-Levels have Apache Kafka's names and last until the process ends.
+Levels have Apache Kafka's names and last until the broker ends: a program may have one inside it,
+and loggers of its own.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from kavka.server.dynamic.changes import Change, Op
 from kavka.wire.errors import ApiError, ErrorCode
@@ -22,6 +23,10 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 """Python's numbers; it has none for TRACE."""
 
 
+Before: TypeAlias = dict[logging.Logger, int]
+"""The levels of their own that loggers had before a client of this broker changed them."""
+
+
 def levels() -> dict[str, str]:
     """The level in force of each logger, by name."""
     found: dict[str, logging.Logger] = {ROOT: logging.root}
@@ -31,15 +36,23 @@ def levels() -> dict[str, str]:
     return {name: _shown(found[name]) for name in sorted(found)}
 
 
-def alter(changes: Iterable[Change], *, validate_only: bool) -> None:
+def alter(changes: Iterable[Change], before: Before, *, validate_only: bool) -> None:
     """Set or unset levels, all or none. ApiError INVALID_CONFIG, INVALID_REQUEST."""
     wanted = [(_checked(change), change) for change in changes]
     if validate_only:
         return
     for found, change in wanted:
+        before.setdefault(found, found.level)
         level = None if change.op == Op.DELETE else str(change.value)
         found.setLevel(logging.NOTSET if level is None else LEVELS[level])
         logger.warning("the level of logger %s was changed: %s", change.name, level or "unset")
+
+
+def restore(before: Before) -> None:
+    """Give changed loggers their levels back."""
+    while before:
+        found, level = before.popitem()
+        found.setLevel(level)
 
 
 def _checked(change: Change) -> logging.Logger:

@@ -193,7 +193,7 @@ class Session:
         if failure is None:
             return
         numbers = sorted({int(one) for one in FRAME_NUMBER.findall(text)})
-        shown = text[max(0, failure.start() - 500) : failure.start() + 6000]
+        shown = text[max(0, failure.start() - 1000) : failure.start() + 4000]
         self._fail(f"the broker failed at frames {numbers}:\n{shown}")
 
     # -- the prober -----------------------------------------------------------------------

@@ -225,6 +225,22 @@ def test_hosts_are_resolved_to_addresses() -> None:
     run(story)
 
 
+def test_of_a_host_with_both_kinds_of_address_ipv4_counts() -> None:
+    async def story(network: SocketNetwork) -> None:
+        async def both(*_: object, **__: object) -> list[Any]:
+            return [
+                (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fd00::1", 0, 0, 0)),
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 0)),
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.2", 0)),
+            ]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", both)
+        assert await network.resolve("office") == "10.0.0.1"
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run(story)
+
+
 def test_a_host_that_there_is_not() -> None:
     async def story(network: SocketNetwork) -> None:
         with pytest.raises(OSError):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.server.dynamic.changes import Change, Op
-from kavka.server.dynamic.loggers import LEVELS, alter, levels
+from kavka.server.dynamic.loggers import LEVELS, alter, levels, restore
 from kavka.wire.errors import ApiError, ErrorCode
 
 PARENT, CHILD = "test_loggers.here", "test_loggers.here.below"
@@ -26,7 +26,7 @@ def child() -> Iterator[logging.Logger]:
 
 
 def set_to(level: str, name: str = CHILD) -> None:
-    alter([Change(name, Op.SET, level)], validate_only=False)
+    alter([Change(name, Op.SET, level)], {}, validate_only=False)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_without_a_level_the_parent_s_counts(child: logging.Logger) -> None:
     assert levels()[CHILD] == "ERROR"
     set_to("DEBUG")
     assert levels()[CHILD] == "DEBUG"
-    alter([Change(CHILD, Op.DELETE, None)], validate_only=False)
+    alter([Change(CHILD, Op.DELETE, None)], {}, validate_only=False)
     assert levels()[CHILD] == "ERROR"
     set_to("FATAL", "root")
     assert levels()["root"] == "FATAL"
@@ -115,14 +115,30 @@ def test_refused_with_all_the_others(
     child: logging.Logger, change: Change, code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
-        alter([Change(PARENT, Op.SET, "ERROR"), change], validate_only=False)
+        alter([Change(PARENT, Op.SET, "ERROR"), change], {}, validate_only=False)
     assert (refusal.value.code, refusal.value.message) == (code, message)
     assert logging.getLogger(PARENT).level == logging.NOTSET
 
 
 def test_only_validated(child: logging.Logger) -> None:
+    before: dict[logging.Logger, int] = {}
     alter(
         [Change(name, Op.SET, level) for name, level in zip((PARENT, CHILD), LEVELS, strict=False)],
+        before,
         validate_only=True,
     )
     assert child.level == logging.NOTSET
+    assert not before, "nothing is to be given back"
+
+
+def test_levels_are_given_back(child: logging.Logger) -> None:
+    child.setLevel(35)
+    before: dict[logging.Logger, int] = {}
+    for change in (Change(CHILD, Op.SET, "ERROR"), Change(CHILD, Op.DELETE, None)):
+        alter([change, Change(PARENT, Op.SET, "DEBUG")], before, validate_only=False)
+    assert child.level == logging.NOTSET
+    restore(before)
+    assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)
+    child.setLevel(40)
+    restore(before)
+    assert child.level == 40, "once"
