@@ -213,6 +213,9 @@ class Connection(asyncio.BufferedProtocol):
         except (BadRequest, FrameError) as failure:
             self._close(str(failure))
             return
+        except Exception:
+            self.abort()  # the transport does it only where it is the transport that called
+            raise
         if self._out:
             self._flush()
 

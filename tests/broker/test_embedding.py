@@ -21,6 +21,7 @@ def run(order: str, directory: Path) -> dict[str, Any]:
     """Run `support.embedded` in a fresh interpreter."""
     environment = kavka_environment()
     environment["PYTHONPATH"] += f":{ROOT / 'tests'}"
+    environment["PYTHONUNBUFFERED"] = ""  # unbuffered, what a pipe does not take at once is lost
     done = subprocess.run(
         [sys.executable, "-m", "support.embedded", order, str(directory)],
         capture_output=True,

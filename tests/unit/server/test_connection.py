@@ -108,6 +108,16 @@ async def test_an_answer_that_fails_us_ends_the_connection(s: Scene) -> None:
 
 
 @scene
+async def test_a_request_that_was_held_back_and_fails_us_ends_the_connection(s: Scene) -> None:
+    s.script.throttle = 100
+    s.receive(b"aone", b"a" + FAILS)
+    with pytest.raises(ValueError, match="our mistake"):
+        await s.tasks.advance(100)
+    assert s.sent == b"one"
+    assert s.transport.closed
+
+
+@scene
 async def test_who_was_to_leave_before_its_socket_was_set_up_is_closed(s: Scene) -> None:
     late = s.listening.factory("10.0.0.2")
     s.connections.forget(late)
