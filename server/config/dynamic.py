@@ -39,6 +39,14 @@ _FOR_ALL_BROKERS: Final = frozenset({*OF_LISTENERS, "num.network.threads"})
 """What a listener can have for itself and yet as default of all brokers."""
 
 
+CONFIGS_MAX: Final = 1000
+"""Configs of one topic or broker. All are looked at, on the loop, whenever one changes, and a
+broker takes any name."""
+
+CONFIGS_CHARACTERS_MAX: Final = 1_000_000
+"""Of the names and values together; as much as ZooKeeper takes in a node by default."""
+
+
 class Unsupported(BadValue):
     """A value that Apache Kafka takes and Kavka can't honour."""
 
@@ -77,6 +85,14 @@ def value_of(given: Mapping[str, Given]) -> Callable[[str], Value]:
         return row.default if one is None else row.parse(one.value)
 
     return value
+
+
+def check_size(configs: Mapping[str, str]) -> None:
+    """Raises BadValue for more than one topic or broker can have."""
+    if len(configs) > CONFIGS_MAX:
+        raise BadValue(f"There can be no more than {CONFIGS_MAX} configs.")
+    if sum(len(key) + len(text) for key, text in configs.items()) > CONFIGS_CHARACTERS_MAX:
+        raise BadValue(f"All configs can't have more than {CONFIGS_CHARACTERS_MAX} characters.")
 
 
 def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.checks import AtLeast
+from kavka.server.config.dynamic import check_size
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.table import BROKER, TOPIC
 from kavka.server.config.values import BadValue, Value, one_line, to_text
@@ -80,7 +81,9 @@ def _validate(configs: Mapping[str, str | None], settings: BrokerSettings | None
     for key in configs:
         if key not in TOPIC:
             raise BadValue(f"Unknown topic config name: {key}")
-    values = {key: TOPIC[key].parse(text) for key, text in configs.items() if text is not None}
+    texts = {key: text for key, text in configs.items() if text is not None}
+    check_size(texts)
+    values = {key: TOPIC[key].parse(text) for key, text in texts.items()}
     _check_lag(values, settings)
     for key, value in values.items():
         row = TOPIC[key]

@@ -16,7 +16,14 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.config import ConfigError, topic_warnings, validate_topic_configs
 from kavka.server.config.change_rules import check_change
-from kavka.server.config.dynamic import Unsupported, check_layer, effective_given, usable, value_of
+from kavka.server.config.dynamic import (
+    Unsupported,
+    check_layer,
+    check_size,
+    effective_given,
+    usable,
+    value_of,
+)
 from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.values import BadValue, Type, one_line
@@ -212,6 +219,7 @@ def _broker_configs(
     in_force, _ = usable(current, of_one_broker=of_one)
     wanted = one.applied(in_force, rows)
     try:
+        check_size(wanted)
         check_layer(wanted, of_one_broker=of_one)
         now = broker.settings
         dynamic = replace(now.dynamic, **{"broker" if of_one else "default": wanted})

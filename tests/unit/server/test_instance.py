@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import random
 import struct
 
@@ -17,7 +16,6 @@ from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import StartError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
-from support.config_requests import LOGGER, SET, change
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until
 from support.virtual import InlineJobs, VirtualClock, VirtualTasks, settle
@@ -489,15 +487,3 @@ async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None
     await mending.close()
     await broker.revive()
     assert await values(broker) == [b"1"]
-
-
-@pytest.mark.parametrize("way", ["stop", "end_abruptly"])
-@scenario()
-async def test_a_program_gets_its_loggers_back(broker: MemoryBroker, way: str) -> None:
-    found = logging.getLogger("kavka.server.instance")
-    level = found.level
-    assert await change(broker, (LOGGER, "1", [(found.name, SET, "FATAL")])) == [(Code.NONE, None)]
-    assert found.level == logging.CRITICAL
-    await getattr(broker, way)()
-    assert found.level == level
-    await broker.revive()

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.server.config import BrokerSettings
+from kavka.server.config import BrokerSettings, dynamic
 from kavka.server.config.dynamic import (
     NOTHING,
     Dynamic,
     Unsupported,
     check_layer,
+    check_size,
     effective_given,
     usable,
     value_of,
@@ -130,3 +131,13 @@ def test_what_can_be_in_force_is_sorted_out() -> None:
     assert set(dropped) == set(stored) - set(kept)
     assert "Not a number" in dropped["log.retention.ms"]
     assert "secret" not in str(dropped)
+
+
+def test_there_is_a_limit_to_what_one_resource_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamic, "CONFIGS_MAX", 3)
+    monkeypatch.setattr(dynamic, "CONFIGS_CHARACTERS_MAX", 10)
+    check_size({"a": "1234", "b": "123", "c": ""})
+    with pytest.raises(BadValue, match="no more than 3 configs"):
+        check_size(dict.fromkeys("abcd", ""))
+    with pytest.raises(BadValue, match="more than 10 characters"):
+        check_size({"a": "1234567890"})

@@ -20,6 +20,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.config_requests import (
     APPEND,
     BROKER,
+    DELETE,
     GROUP,
     LOGGER,
     SET,
@@ -242,3 +243,19 @@ async def test_a_tree_that_takes_no_more_fails_what_it_did_not_take(
     asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
     refused = (Code.UNKNOWN_SERVER_ERROR, "The coordination service failed: Overloaded")
     assert await change(broker, *asked) == [refused, DONE]
+
+
+@scenario(topics={"t": 1})
+async def test_there_is_a_limit_to_what_one_resource_has(broker: MemoryBroker) -> None:
+    names = [f"own.{number}" for number in range(1001)]
+    few, many = ([(name, SET, "1") for name in names[:count]] for count in (1000, 1001))
+    replicas = ("follower.replication.throttled.replicas", SET, "10000:10000," * 90_000 + "1:1")
+    for name in ("1", ""):
+        assert await change(broker, (BROKER, name, few)) == [DONE]
+        refused = (Code.INVALID_REQUEST, "There can be no more than 1000 configs.")
+        assert await change(broker, (BROKER, name, many)) == [refused]
+        assert await change(broker, (BROKER, name, [(names[-1], SET, "1")])) == [refused]
+        assert await change(broker, (BROKER, name, [(names[0], DELETE, None)])) == [DONE]
+    ((code, message),) = await change(broker, (TOPIC, "t", [replicas]))
+    assert code == Code.INVALID_CONFIG
+    assert message == "All configs can't have more than 1000000 characters."

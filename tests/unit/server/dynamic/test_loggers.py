@@ -10,6 +10,8 @@ import pytest
 from kavka.server.dynamic.changes import Change, Op
 from kavka.server.dynamic.loggers import LEVELS, alter, levels, restore
 from kavka.wire.errors import ApiError, ErrorCode
+from support.config_requests import LOGGER, SET, change
+from support.memory_broker import MemoryBroker, scenario
 
 PARENT, CHILD = "test_loggers.here", "test_loggers.here.below"
 
@@ -81,7 +83,7 @@ def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "message"),
+    ("wrong", "code", "message"),
     [
         (
             Change(CHILD, Op.SET, "info"),
@@ -112,10 +114,10 @@ def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> 
     ],
 )
 def test_refused_with_all_the_others(
-    child: logging.Logger, change: Change, code: ErrorCode, message: str
+    child: logging.Logger, wrong: Change, code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
-        alter([Change(PARENT, Op.SET, "ERROR"), change], {}, validate_only=False)
+        alter([Change(PARENT, Op.SET, "ERROR"), wrong], {}, validate_only=False)
     assert (refusal.value.code, refusal.value.message) == (code, message)
     assert logging.getLogger(PARENT).level == logging.NOTSET
 
@@ -134,11 +136,24 @@ def test_only_validated(child: logging.Logger) -> None:
 def test_levels_are_given_back(child: logging.Logger) -> None:
     child.setLevel(35)
     before: dict[logging.Logger, int] = {}
-    for change in (Change(CHILD, Op.SET, "ERROR"), Change(CHILD, Op.DELETE, None)):
-        alter([change, Change(PARENT, Op.SET, "DEBUG")], before, validate_only=False)
+    for one in (Change(CHILD, Op.SET, "ERROR"), Change(CHILD, Op.DELETE, None)):
+        alter([one, Change(PARENT, Op.SET, "DEBUG")], before, validate_only=False)
     assert child.level == logging.NOTSET
     restore(before)
     assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)
     child.setLevel(40)
     restore(before)
     assert child.level == 40, "once"
+
+
+@pytest.mark.parametrize("way", ["stop", "end_abruptly"])
+@scenario()
+async def test_a_program_gets_its_loggers_back(broker: MemoryBroker, way: str) -> None:
+    found = logging.getLogger("kavka.server.instance")
+    level = found.level
+    outcomes = await change(broker, (LOGGER, "1", [(found.name, SET, "FATAL")]))
+    assert outcomes == [(ErrorCode.NONE, None)]
+    assert found.level == logging.CRITICAL
+    await getattr(broker, way)()
+    assert found.level == level
+    await broker.revive()
