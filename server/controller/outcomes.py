@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kavka.seams import Tasks
 from kavka.server.controller.store import ControllerMoved
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
     from types import TracebackType
+
+TOPICS_A_SLICE: Final = 20
+"""Topics of a request that are looked at before the loop gets a turn, which then may have to begin
+the writes for them: up to 100 us each."""
 
 
 def not_controller() -> ApiError:

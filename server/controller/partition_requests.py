@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from kavka.seams import Random, Tasks
 from kavka.server.controller.messages import TopicPartition
 from kavka.server.controller.new_partitions import NewPartitions, plan_partitions
 from kavka.server.controller.new_topics import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
-from kavka.server.controller.outcomes import Outcomes
+from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes
 from kavka.server.controller.partitions import chunks
 from kavka.server.controller.reign import Reign
 from kavka.server.coordination.api import BadVersion, NoNode
 from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
-
-TOPICS_A_SLICE: Final = 20
-"""Topics looked at before the loop gets a turn, which may have to begin the writes for them."""
 
 
 class PartitionRequests:
@@ -38,6 +34,7 @@ class PartitionRequests:
         """None or an error by name; see `Controller.create_partitions`."""
         results: dict[str, ApiError | None] = {}
         added = 0
+        planned: list[tuple[NewPartitions, TopicAssignment, int]] = []
         with Outcomes(self._reign.ready, self._tasks) as made:
             for number, topic in enumerate(topics):
                 if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
@@ -52,9 +49,11 @@ class PartitionRequests:
                     continue
                 added += len(after.replicas) - len(before.replicas)
                 results[topic.name] = None
-                if not validate_only:
-                    ready = partial(self._reign.cluster.is_ready, topic.name, topic.count)
-                    made.add(topic.name, ready, self._write(topic, after, version))
+                planned.append((topic, after, version))
+            # Begun when all have been read: to read what is being written takes a sync of the disk.
+            for topic, after, version in [] if validate_only else planned:
+                ready = partial(self._reign.cluster.is_ready, topic.name, topic.count)
+                made.add(topic.name, ready, self._write(topic, after, version))
             return results | await made.wait(timeout_ms)
 
     async def _current(self, name: str) -> tuple[TopicAssignment, int]:

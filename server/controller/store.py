@@ -267,14 +267,10 @@ class Store:
         except MultiFailed as failed:
             raise failed.cause from None
 
-    async def topic_exists(self, name: str) -> bool:
-        """Whether there is a topic of this name."""
-        return await self._coordination.exists(paths.topic(name)) is not None
-
     async def mark_for_deletion(self, name: str) -> None:
-        """Leave a mark that outlives this controller; nothing happens if it is there."""
+        """Leave a mark that outlives this controller; nothing happens if it is there. NoNode."""
         try:
-            await self._fenced([Create(paths.topic_deletion(name))])
+            await self._fenced([Check(paths.topic(name)), Create(paths.topic_deletion(name))])
         except MultiFailed as failed:
             if not isinstance(failed.cause, NodeExists):
                 raise failed.cause from None

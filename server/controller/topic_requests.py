@@ -15,8 +15,9 @@ from kavka.server.controller.new_topics import (
     plan_topic,
     random_uuid,
 )
-from kavka.server.controller.outcomes import Outcomes, never
+from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes, never
 from kavka.server.controller.reign import Reign
+from kavka.server.coordination.api import NoNode
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -96,10 +97,16 @@ class TopicRequests:
         """A code by name; see `Controller.delete_topics`."""
         results: dict[str, ErrorCode] = {}
         with Outcomes(self._reign.gone, self._tasks) as marked:
-            for name in dict.fromkeys(names):
-                results[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if await self._reign.store.topic_exists(name):
-                    results[name] = ErrorCode.NONE
-                    marked.add(name, never, self._reign.store.mark_for_deletion(name))
+            for number, name in enumerate(dict.fromkeys(names)):
+                if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
+                    await self._tasks.sleep(0)
+                results[name] = ErrorCode.NONE
+                marked.add(name, never, self._mark(name))
             failed = await marked.wait(timeout_ms)
         return results | {name: error.code for name, error in failed.items()}
+
+    async def _mark(self, name: str) -> None:
+        try:
+            await self._reign.store.mark_for_deletion(name)
+        except NoNode:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None

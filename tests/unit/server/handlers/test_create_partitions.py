@@ -9,11 +9,14 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import partition_requests
+from kavka.server.coordination import paths
+from kavka.server.coordination.embedded import Embedded
 from kavka.wire.apis.create_partitions import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
+from support.memory_network import until
 from support.virtual import settle
 
 VERSIONS = range(API.lowest_served, API.highest + 1)
@@ -202,3 +205,21 @@ async def test_many_are_looked_at_in_slices(
     await settle()
     codes = [one.error_code for one in waiting.result().results]
     assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 40
+
+
+@scenario(topics={f"t{number}": 1 for number in range(20)})
+async def test_topics_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
+    tree = broker.instance._coordination
+    assert isinstance(tree, Embedded)
+    names = [f"t{number}" for number in range(20)]
+    broker.jobs.hold("Storage.append")
+    asked = [wanted(name, 2) for name in names]
+    waiting = broker.client.send(
+        "CreatePartitions", 3, timeout_ms=5000, validate_only=False, topics=asked
+    )
+    await settle()
+    written = [paths.decode_topic(tree._tree.get(paths.topic(name)).data) for name in names]
+    assert [len(one.replicas) for one in written] == [2] * 20, "in memory, and on their way"
+    broker.jobs.release()
+    await until(waiting.done, "the answer")
+    assert {one.error_code for one in waiting.result().results} == {Code.NONE}

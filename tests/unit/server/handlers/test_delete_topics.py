@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.controller import topic_requests
+from kavka.server.controller.store import Store
+from kavka.server.coordination import paths
+from kavka.server.coordination.embedded import Embedded
 from kavka.wire.apis.delete_topics import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, scenario
+from support.memory_network import until
 from support.virtual import settle
 
 IDS_SINCE = 6
@@ -245,3 +251,45 @@ async def test_only_the_controller_deletes(broker: MemoryBroker) -> None:
     broker.parts.controller.close()
     assert await code(broker, "t") == Code.NOT_CONTROLLER
     assert directories(broker) == ["t-0"]
+
+
+@scenario(topics={f"t{number}": 1 for number in range(20)})
+async def test_many_are_looked_at_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_requests, "TOPICS_A_SLICE", 2)
+    begun: list[int] = []
+    mark = Store.mark_for_deletion
+
+    def counted(store: Store, name: str) -> Awaitable[None]:
+        begun[-1] += 1
+        return mark(store, name)
+
+    async def beside() -> None:
+        while True:
+            begun.append(0)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Store, "mark_for_deletion", counted)
+    watching = asyncio.ensure_future(beside())
+    await settle(1)
+    names = [f"t{number}" for number in range(20)]
+    answer = await broker.ask("DeleteTopics", 5, topic_names=names, timeout_ms=5000)
+    watching.cancel()
+    assert {one.error_code for one in answer.responses} == {Code.NONE}
+    assert sum(begun) == 20
+    assert max(begun) == 2
+
+
+@scenario(topics={f"t{number}": 1 for number in range(20)})
+async def test_marks_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
+    tree = broker.instance._coordination
+    assert isinstance(tree, Embedded)
+    names = [f"t{number}" for number in range(20)]
+    broker.jobs.hold("Storage.append")
+    waiting = broker.client.send("DeleteTopics", 5, topic_names=names, timeout_ms=5000)
+    await settle()
+    assert tree._tree.children(paths.DELETE_TOPICS) == sorted(names), "in memory, on their way"
+    broker.jobs.release()
+    await until(waiting.done, "the answer")
+    assert {one.error_code for one in waiting.result().responses} == {Code.NONE}
