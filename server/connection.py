@@ -163,8 +163,8 @@ class Connection(asyncio.BufferedProtocol):
         connections = self._connections
         connections.activity = self.last_active = connections.activity + 1
         self._framer.received(nbytes)
-        self._peer.arrived_s = self._now_s()
-        self._serve()
+        now_s = self._peer.arrived_s = self._now_s()
+        self._serve(now_s)
         self._bytes_this_turn += nbytes
         if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
             self._end_turn()
@@ -183,10 +183,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests -------------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def _serve(self, now_s: float) -> None:
         """Handle the frames at hand, a bounded number of them."""
         framer = self._framer
-        ends_s = self._now_s() + TURN_S_MAX
+        ends_s = now_s + TURN_S_MAX
         try:
             for _ in range(FRAMES_PER_TURN_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
@@ -306,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._reading = True
         self._transport.resume_reading()
-        self._serve()
+        self._serve(self._now_s())
 
     def _take_memory(self, needed: int) -> None:
         """A big request goes on only when there is memory for the whole of it."""
