@@ -67,6 +67,9 @@ class Server:
                 if number != SENTINEL:
                     self.seen.append(number)
                 if kind == CLOSE:
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(1 << 16):  # unread bytes would make it a reset,
+                        pass  # which takes answers along that the client has not read
                     return
                 if kind == HOLD:
                     connection.recv(1 << 20, socket.MSG_WAITALL)
