@@ -6,33 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from support import messages
+from support.oracle import SET_IN_TESTS
 
 BROKER_SETTING: Final = "message.max.bytes"
 """May be changed on one broker and on all."""
 
 READ_ONLY_SETTING: Final = "num.partitions"
 LOGGER: Final = "root"
-
-SET_IN_TESTS: Final = frozenset(
-    {
-        "advertised.listeners",
-        "broker.id",
-        "controller.listener.names",
-        "controller.quorum.bootstrap.servers",
-        "inter.broker.listener.name",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.dirs",
-        "node.id",
-        "offsets.topic.replication.factor",
-        "process.roles",
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.replication.factor",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor",
-    }
-)
-"""What the two brokers are started with, each with its own."""
 
 
 def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from differential.case import Ground, Step
 from kavka.server.config.table import broker_rows
+from support.oracle import SET_IN_TESTS
 
 UNKNOWN, TOPIC, BROKER, LOGGER, SUBSCRIPTION, GROUP = 0, 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -77,25 +78,7 @@ def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
     yield described(on, kind, name, key)
 
 
-NOT_ALIKE: Final = {
-    # given to the brokers by the test
-    "advertised.listeners",
-    "broker.id",
-    "controller.listener.names",
-    "controller.quorum.bootstrap.servers",
-    "inter.broker.listener.name",
-    "listener.security.protocol.map",
-    "listeners",
-    "log.dir",
-    "log.dirs",
-    "node.id",
-    "offsets.topic.replication.factor",
-    "process.roles",
-    "share.coordinator.state.topic.min.isr",
-    "share.coordinator.state.topic.replication.factor",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
-}
+NOT_ALIKE: Final = {*SET_IN_TESTS, "log.dir"}
 
 BROKER_KEYS: Final = [
     row.name

@@ -7,7 +7,7 @@ import signal
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from support import java
 from support.process import HOST, BrokerProcess, free_port
@@ -21,6 +21,27 @@ OPTIONS = (
     "-Djava.awt.headless=true",
     f"-Dlog4j2.configurationFile=file:{java.SERVER_LOGGING}",
 )
+
+SET_IN_TESTS: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+        "node.id",
+        "offsets.topic.replication.factor",
+        "process.roles",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor",
+    }
+)
+"""What tests start Apache Kafka and Kavka with, each with its own: not to be compared."""
 
 
 class ApacheKafka(BrokerProcess):
