@@ -17,6 +17,7 @@ from kavka.log.disk import Disk
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.producer_state import ProducerEntry, ProducerStates
+from kavka.log.reader import LogReader
 from kavka.log.replay import replay_producers
 from kavka.log.results import Appended as Appended
 from kavka.log.results import Slice as Slice
@@ -32,9 +33,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK: Final = -(1 << 63)
 """A time after which to roll that makes `append` look more closely."""
-
-PLACES_MAX: Final = 64
-"""Offsets whose file position is remembered: where readers are likely to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,8 @@ class PartitionLog:
         "_flushed_ms",
         "_garbage",
         "_last_offset_max",
-        "_places",
         "_producers",
+        "_reader",
         "_roll_after",
         "_segment_bytes",
         "_segments",
@@ -104,10 +102,10 @@ class PartitionLog:
         self._disk = place.disk
         self._segment_bytes = place.settings.segment_bytes
         self._segments = SegmentList(segments)
+        self._reader = LogReader(self._segments)
         self._epochs = epochs
         self._producers = producers
         self._snapshots = snapshots
-        self._places: dict[int, int] = {}
         self._garbage: list[str] = []
         self._unsynced = Unsynced()
         self._truncations = 0
@@ -121,7 +119,7 @@ class PartitionLog:
         self._active_base = segment.base_offset
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
         self._roll_after = _LOOK
-        self._places.clear()
+        self._reader.activate(segment)
 
     def configure(self, settings: LogSettings) -> None:
         """Take over other settings; they count from the next batch on."""
@@ -256,34 +254,7 @@ class PartitionLog:
         if offset >= upto or offset < self.start_offset:
             self._check_range(offset)
             return None
-        segment = self._active
-        if offset < self._active_base:
-            segment = self._segments.floor(offset)
-        position = self._places.get(offset)
-        base = offset
-        if position is None:
-            extent = segment.find(offset)
-            if extent is None:
-                found = self._segments.locate(offset)
-                if found is None:
-                    return None
-                segment, extent = found
-            position = extent.position
-            base = extent.base_offset
-        end = segment.size
-        if upto != self.end_offset:
-            end = self._end_of(segment, upto)
-        length = end - position
-        if length <= max_bytes:
-            if length <= 0:
-                return None
-            if segment is self._active:
-                self._remember(upto, end)
-        else:
-            length = self._cut(segment, position, max_bytes, at_least_one)
-            if not length:
-                return None
-        return Slice(segment.open_file or segment.file, position, length, base)
+        return self._reader.read(offset, max_bytes, upto, upto == self.end_offset, at_least_one)
 
     def _check_range(self, offset: int) -> None:
         if not self.start_offset <= offset <= self.end_offset:
@@ -292,38 +263,6 @@ class PartitionLog:
                 f"offset {offset} of {self.topic}-{self.partition} is not within "
                 f"{self.start_offset} to {self.end_offset}",
             )
-
-    def _end_of(self, segment: Segment, upto: int) -> int:
-        """The position up to which a reader who is let see offsets below `upto` may read."""
-        position = self._places.get(upto)
-        if position is not None and upto >= self._active_base:
-            return position if segment is self._active else segment.size
-        if self._segments.ends_before(segment, upto):
-            return segment.size
-        extent = segment.find(upto)
-        return segment.size if extent is None else extent.position
-
-    def _remember(self, offset: int, position: int) -> None:
-        places = self._places
-        if offset not in places:
-            if len(places) >= PLACES_MAX:
-                del places[next(iter(places))]
-            places[offset] = position
-
-    @staticmethod
-    def _cut(segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
-        """How many of the bytes at `position`, more than `max_bytes`, to give.
-
-        Rather up to a batch that is in the index, which the reader asks for next: it is then
-        found without a search, and no part of a batch is sent for nothing.
-        """
-        cut = segment.offsets.floor_position(position + max_bytes) - position
-        if cut > 0:
-            return cut
-        first = segment.extent_at(position).size
-        if first <= max_bytes:
-            return max_bytes
-        return first if at_least_one else 0
 
     def batch_for_timestamp(
         self, timestamp_ms: int, from_offset: int | None = None
@@ -387,7 +326,6 @@ class PartitionLog:
             self._truncate_epochs(self.end_offset)
             return
         self._truncations += 1
-        self._places.clear()
         anew = offset < self._segments.first_base
         slot = 0 if anew else self._segments.slot(offset) + 1
         if slot < len(self._segments):

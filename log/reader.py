@@ -1,0 +1,95 @@
+"""Finding what a reader asks for: in which file the batches from an offset on lie, and how many.
+
+Only batch headers and indexes are looked at; who asks reads the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.log.results import Slice
+from kavka.log.segment import Segment
+from kavka.log.segments import SegmentList
+
+PLACES_MAX: Final = 64
+"""Offsets whose file position is remembered: where readers are likely to go on."""
+
+
+class LogReader:
+    """Reads of one log, whose `segments` it shares."""
+
+    __slots__ = ("_active", "_active_base", "_places", "_segments")
+
+    def __init__(self, segments: SegmentList) -> None:
+        """To be told the active segment before the first read."""
+        self._segments = segments
+        self._places: dict[int, int] = {}
+
+    def activate(self, segment: Segment) -> None:
+        """`segment` is the active one from now on, or was cut: what was remembered is void."""
+        self._active = segment
+        self._active_base = segment.base_offset
+        self._places.clear()
+
+    def read(
+        self, offset: int, max_bytes: int, upto: int, to_end: bool, at_least_one: bool
+    ) -> Slice | None:
+        """As `PartitionLog.read`, for an offset within the log and below `upto`; `to_end` says
+        that `upto` is the end of the log."""
+        active = self._active
+        segment = active if offset >= self._active_base else self._segments.floor(offset)
+        position = self._places.get(offset)
+        base = offset
+        if position is None:
+            extent = segment.find(offset)
+            if extent is None:
+                found = self._segments.locate(offset)
+                if found is None:
+                    return None
+                segment, extent = found
+            position = extent.position
+            base = extent.base_offset
+        end = segment.size if to_end else self._end_of(segment, upto)
+        length = end - position
+        if length <= max_bytes:
+            if length <= 0:
+                return None
+            if segment is active:
+                self._remember(upto, end)
+        else:
+            length = self._cut(segment, position, max_bytes, at_least_one)
+            if not length:
+                return None
+        return Slice(segment.open_file or segment.file, position, length, base)
+
+    def _end_of(self, segment: Segment, upto: int) -> int:
+        """The position up to which a reader who is let see offsets below `upto` may read."""
+        position = self._places.get(upto)
+        if position is not None and upto >= self._active_base:
+            return position if segment is self._active else segment.size
+        if self._segments.ends_before(segment, upto):
+            return segment.size
+        extent = segment.find(upto)
+        return segment.size if extent is None else extent.position
+
+    def _remember(self, offset: int, position: int) -> None:
+        places = self._places
+        if offset not in places:
+            if len(places) >= PLACES_MAX:
+                del places[next(iter(places))]
+            places[offset] = position
+
+    @staticmethod
+    def _cut(segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
+        """How many of the bytes at `position`, more than `max_bytes`, to give.
+
+        Rather up to a batch that is in the index, which the reader asks for next: it is then
+        found without a search, and no part of a batch is sent for nothing.
+        """
+        cut = segment.offsets.floor_position(position + max_bytes) - position
+        if cut > 0:
+            return cut
+        first = segment.extent_at(position).size
+        if first <= max_bytes:
+            return max_bytes
+        return first if at_least_one else 0
