@@ -52,6 +52,30 @@ def create_topic(name: str, partitions: int, timeout_ms: int = 10_000) -> bytes:
     )
 
 
+def create_topics(names: Sequence[str], partitions: int, timeout_ms: int = 60_000) -> bytes:
+    """CreateTopics v4 for many topics of one replica."""
+    shape = struct.pack(">ihii", partitions, 1, 0, 0)
+    topics = b"".join(string(name) + shape for name in names)
+    return frame(
+        CREATE_TOPICS,
+        4,
+        struct.pack(">i", len(names)) + topics + struct.pack(">i?", timeout_ms, False),
+    )
+
+
+def create_topics_errors(answer: memoryview) -> list[int]:
+    """The error codes in an answer to `create_topics`."""
+    (count,) = struct.unpack_from(">i", answer, 8)
+    position, codes = 12, []
+    for _ in range(count):
+        (name_length,) = struct.unpack_from(">h", answer, position)
+        position += 2 + name_length
+        code, message_length = struct.unpack_from(">hh", answer, position)
+        position += 4 + max(0, message_length)
+        codes.append(int(code))
+    return codes
+
+
 def create_topic_error(answer: memoryview) -> int:
     """The error code in an answer to `create_topic` (correlation, throttle, count, name, code)."""
     (name_length,) = struct.unpack_from(">h", answer, 12)
@@ -104,6 +128,27 @@ def produce(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
         + struct.pack(">iii", 1, partition, len(batch))
         + batch,
     )
+
+
+def produce_each(topic: str, partitions: int, batch: bytes, acks: int = 1) -> bytes:
+    """Produce v7 of the same batch to each of a topic's partitions."""
+    parts = b"".join(
+        struct.pack(">ii", partition, len(batch)) + batch for partition in range(partitions)
+    )
+    return frame(
+        PRODUCE,
+        7,
+        struct.pack(">hhii", -1, acks, 30_000, 1)
+        + string(topic)
+        + struct.pack(">i", partitions)
+        + parts,
+    )
+
+
+def produce_each_errors(answer: memoryview, topic: str) -> list[int]:
+    """The error codes in an answer (without its size field) to `produce_each`."""
+    first = produce_error_at(topic) - 8
+    return [code for _, code, *_ in struct.iter_unpack(">ihqqq", answer[first:-4])]
 
 
 def produce_error_at(topic: str) -> int:

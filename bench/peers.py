@@ -114,6 +114,14 @@ class Peer(ABC):
         self._process = None
         return time.monotonic() - started_s
 
+    def kill(self) -> None:
+        """SIGKILL."""
+        process = self._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        self._process = None
+
     def alive(self) -> bool:
         """Whether the process that was started still runs."""
         return self._process is not None and self._process.poll() is None

@@ -112,6 +112,26 @@ def write_one(port: int, topic: str, partition: int = 0) -> None:
     when_up(port, lambda connection: _unpack_code(connection.ask(request), error_at)[0])
 
 
+def create_topics(port: int, names: Sequence[str], partitions: int) -> None:
+    """Create topics in one request; RuntimeError with an error code."""
+    with Connection(port) as connection:
+        answer = connection.ask(frames.create_topics(names, partitions))
+        errors = frames.create_topics_errors(answer)
+    if len(errors) != len(names) or any(errors):
+        raise RuntimeError(f"topics could not be created: errors {errors}")
+
+
+def write_each(port: int, topic: str, partitions: int, batch: bytes) -> None:
+    """Have one batch acknowledged in each partition; waits for their leaders."""
+    request = frames.produce_each(topic, partitions, batch)
+
+    def write(connection: Connection) -> int:
+        errors = frames.produce_each_errors(connection.ask(request), topic)
+        return max(errors, key=abs) if len(errors) == partitions else -1
+
+    when_up(port, write)
+
+
 def delete_topic(port: int, name: str) -> None:
     """Delete a topic; RuntimeError with the broker's error code."""
     with Connection(port) as connection:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from kavka.log.fs import File, FileSystem
+from kavka.log.garbage import Garbage
 from kavka.log.index import IndexCache
 
 
@@ -51,11 +52,12 @@ class OpenFiles:
 
 
 class Disk:
-    """The file system with the limits that go with it."""
+    """The file system with the limits that go with it, and what is to be removed from it."""
 
-    __slots__ = ("files", "fs", "indexes")
+    __slots__ = ("files", "fs", "garbage", "indexes")
 
     def __init__(self, fs: FileSystem, *, open_files_max: int, index_cache_bytes: int) -> None:
         self.fs = fs
         self.files = OpenFiles(open_files_max)
         self.indexes = IndexCache(index_cache_bytes)
+        self.garbage = Garbage()

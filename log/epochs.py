@@ -130,6 +130,11 @@ class EpochFile:
         changed = LeaderEpochs(self._epochs.entries())
         return changed.truncate_end(end) and self.save(changed)
 
+    def truncate_start(self, start: int) -> bool:
+        """Drop epochs that ended before `start`; whether anything was written."""
+        changed = LeaderEpochs(self._epochs.entries())
+        return changed.truncate_start(start) and self.save(changed)
+
     def save(self, epochs: LeaderEpochs) -> bool:
         """Write other epochs and take them over; True."""
         self._fs.write_atomic(self.path, encode_epochs(epochs.entries()), sync=False)

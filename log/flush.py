@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kavka.log.fs import File, FileSystem
-from kavka.log.segment import INDEX, TIME_INDEX, Segment
+from kavka.log.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,24 @@ class Unsynced:
     def take(
         self,
         fs: FileSystem,
-        segments: Sequence[Segment],
+        closed: Sequence[Segment],
+        active: Segment | None,
         *,
+        sealed: bool,
         offset: int,
         truncations: int,
         made_ms: int,
     ) -> FlushPlan:
-        """A plan for these, and for `segments`, whose index files are brought up to date."""
+        """A plan for these, for `closed` segments with their index files, and for `active`.
+
+        The active one's indexes are left out unless it is `sealed`: a crash has them made anew
+        from its batches, and one fsync instead of three is what an acknowledgement waits for.
+        """
         paths = []
-        for segment in segments:
+        segments = [*closed] if active is None else [*closed, active]
+        for segment in segments if sealed else closed:
             segment.write_indexes()
-            paths += [segment.path_of(INDEX), segment.path_of(TIME_INDEX)]
+            paths += segment.index_paths()
         plan = FlushPlan(
             fs=fs,
             files=tuple(segment.file for segment in segments),

@@ -97,6 +97,10 @@ class FileSystem(Protocol):
         """Length in bytes of the file at `path`."""
         ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file at `path` was last written, in milliseconds since the epoch."""
+        ...
+
     def absolute(self, path: str) -> str:
         """`path` from the root on; ".." and links in it stay."""
         ...
@@ -252,6 +256,9 @@ class OsFs:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def absolute(self, path: str) -> str:
         return os.path.join(os.getcwd(), path)

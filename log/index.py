@@ -147,6 +147,16 @@ class OffsetIndex:
         after = bisect_right(positions, position)
         return positions[after - 1] if after else 0
 
+    def ceiling_offset(self, position: int) -> int:
+        """The offset of the first entry whose position is not below; -1 if there is none."""
+        offsets, positions = self._offsets, self._positions
+        if self._first and not (positions and positions[0] <= position):
+            offsets, positions = self._head or self._load_head()
+            if positions[-1] < position:
+                offsets, positions = self._offsets, self._positions
+        after = bisect_left(positions, position)
+        return offsets[after] + self._base if after < len(offsets) else -1
+
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""
         relative = min(max(offset - self._base, -1), _RELATIVE_MAX)

@@ -20,6 +20,7 @@ from kavka.log.directory import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.fs import FileSystem, Lock, Volume
+from kavka.log.garbage import Garbage
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, create_log, load_log
 from kavka.log.scan import BatchScanner
@@ -93,7 +94,6 @@ class LogManager:
         self._serial = 0
         self._saved_serial = 0
         self._unclean: set[str] = set()  # directories that will not be marked as closed in order
-        self._garbage: list[str] = []
         self._locks: list[Lock] = []
 
     def __iter__(self) -> Iterator[PartitionLog]:
@@ -242,7 +242,7 @@ class LogManager:
                     self._fs.remove(path)
                 continue
             if names.is_deleted(name):
-                self._garbage.append(path)
+                self._disk.garbage.add([path], 0)
                 continue
             key = names.parse_log_name(name, directory)
             if key is not None:
@@ -324,7 +324,7 @@ class LogManager:
         unique = f"{self._random.getrandbits(128):032x}"
         path = f"{parent}/{names.delete_name(topic, partition, unique)}"
         self._fs.rename(log.directory, path)
-        self._garbage.append(path)
+        self._disk.garbage.add([path], log.settings.file_delete_delay_ms)
         self._stale[key] = self._serial
 
     def fail(self, log: PartitionLog) -> None:
@@ -345,16 +345,14 @@ class LogManager:
         if log.recovery_point < point:
             self._checkpoint_now()
 
-    def take_garbage(self) -> list[str]:
-        """Files and directories that can be removed, for `remove_garbage` in a thread."""
-        garbage, self._garbage = self._garbage, []
-        for log in self._logs.values():
-            garbage += log.take_garbage()
-        return garbage
+    @property
+    def garbage(self) -> Garbage:
+        """Files and directories that are to go, for `remove_garbage` in a thread."""
+        return self._disk.garbage
 
     def purge(self) -> None:
-        """Remove what was deleted."""
-        remove_garbage(self._fs, self.take_garbage())
+        """Remove what was deleted, at once."""
+        remove_garbage(self._fs, self.garbage.take())
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The checkpoint files as of now; high watermarks only when given."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -44,6 +45,9 @@ class MemFs:
         self.faults: list[Fault] = []
         self.cached = True
         """Whether `read_cached` finds everything in memory, or nothing."""
+
+        self.now_ms: Callable[[], int] = lambda: 0
+        """The clock that files get their times of modification from."""
 
         self._root = _Directory()
         self._used_bytes = 0
@@ -119,6 +123,9 @@ class MemFs:
 
     def size(self, path: str) -> int:
         return len(self._inode(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
 
     def absolute(self, path: str) -> str:
         return f"/{path.removeprefix('/')}"
@@ -235,6 +242,7 @@ class _Inode:
     """A file: what is seen, what is on the disk, and what came in between."""
 
     data: bytearray = field(default_factory=bytearray)
+    modified_ms: int = 0
     durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Writes (offset, data) and truncations (size, None) since the last sync."""
@@ -367,6 +375,7 @@ class _MemFile:
         if written:
             _put(inode.data, offset, written)
             inode.pending.append((offset, written))
+            inode.modified_ms = self._fs.now_ms()
             self._fs.resized(before, len(inode.data))
         if len(written) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)

@@ -8,7 +8,7 @@ thread; the only thing meant for another thread is `FlushPlan.run`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -22,6 +22,7 @@ from kavka.log.replay import replay_producers
 from kavka.log.results import Appended as Appended
 from kavka.log.results import Slice as Slice
 from kavka.log.results import duplicate_of, slice_of
+from kavka.log.retention import Bounds, count_old, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
@@ -56,12 +57,13 @@ class PartitionLog:
         "_created_ms",
         "_disk",
         "_epochs",
+        "_flush_after",
         "_flushed_ms",
-        "_garbage",
         "_last_offset_max",
         "_producers",
         "_reader",
         "_roll_after",
+        "_roll_ms",
         "_segment_bytes",
         "_segments",
         "_snapshots",
@@ -101,12 +103,12 @@ class PartitionLog:
         self.recovery_point = recovery_point
         self._disk = place.disk
         self._segment_bytes = place.settings.segment_bytes
+        self._flush_after = place.settings.flush_after
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
         self._producers = producers
         self._snapshots = snapshots
-        self._garbage: list[str] = []
         self._unsynced = Unsynced()
         self._truncations = 0
         self._created_ms = self._flushed_ms = place.now_ms
@@ -119,13 +121,16 @@ class PartitionLog:
         self._active_base = segment.base_offset
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
         self._roll_after = _LOOK
+        self._roll_ms = roll_ms(self.settings, segment.path)
         self._reader.activate(segment)
 
     def configure(self, settings: LogSettings) -> None:
         """Take over other settings; they count from the next batch on."""
         self.settings = settings
         self._segment_bytes = settings.segment_bytes
+        self._flush_after = settings.flush_after
         self._roll_after = _LOOK
+        self._roll_ms = roll_ms(settings, self._active.path)
         for segment in self._segments:
             segment.configure(settings)
 
@@ -202,7 +207,7 @@ class PartitionLog:
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self._created_ms
         if segment.size and (
             segment.size + size > self._segment_bytes
-            or waited_ms > self.settings.segment_ms
+            or waited_ms > self._roll_ms
             or last > self._last_offset_max
             or segment.full
         ):
@@ -210,7 +215,7 @@ class PartitionLog:
             segment = self._active
         if not segment.size:
             first = max_timestamp
-        self._roll_after = first + self.settings.segment_ms if first >= 0 else _LOOK
+        self._roll_after = first + self._roll_ms if first >= 0 else _LOOK
         return segment
 
     def roll(self, now_ms: int) -> None:
@@ -239,7 +244,10 @@ class PartitionLog:
             self._torn = False
 
     def _save_snapshot(self) -> None:
-        if self.end_offset > max(self._snapshots.newest, self.start_offset):
+        newest = self._snapshots.newest
+        # a log that was emptied still knows its producers
+        known = len(self._producers) or self.end_offset > self.start_offset
+        if self.end_offset > newest and known:
             self.unsynced(self._snapshots.save(self.end_offset, self._producers))
 
     # --- read
@@ -330,7 +338,7 @@ class PartitionLog:
         slot = 0 if anew else self._segments.slot(offset) + 1
         if slot < len(self._segments):
             removed = self._segments.remove(slot)
-            self._garbage += mark_deleted(self._disk, removed)
+            self._bury(reversed(removed))
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
         if anew:
@@ -352,10 +360,45 @@ class PartitionLog:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def take_garbage(self) -> list[str]:
-        """Files that nobody needs any more, for the caller to remove."""
-        garbage, self._garbage = self._garbage, []
-        return garbage
+    def _bury(self, segments: Iterable[Segment]) -> None:
+        """Have the files of segments that are out of the row removed after a while."""
+        buried = mark_deleted(self._disk, segments)
+        self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
+
+    def advance_start(self, offset: int) -> bool:
+        """Have the log begin at `offset`, at most the high watermark; whether that is news.
+
+        What lies before is read no more; its segments go with `delete_old`. OSError: the log
+        begins where it did.
+        """
+        if offset <= self.start_offset:
+            return False
+        if self._epochs.truncate_start(offset):
+            self.unsynced(self._epochs.path)
+        self.start_offset = offset
+        return True
+
+    def delete_old(self, now_ms: int, high_watermark: int) -> int:
+        """Drop the oldest segments if they are to go (see `kavka.log.retention`); how many.
+
+        At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log is not
+        to be used any more.
+        """
+        bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
+        count = count_old(self._segments, self.settings, bounds, now_ms)
+        if not count:
+            return 0
+        if count == len(self._segments):
+            self.roll(now_ms)
+        self.advance_start(self._segments.base_at(count))
+        removed = self._segments.remove_oldest(count)
+        # Their names are on the disk before the recovery point moves on: old segments that were
+        # never flushed and came back with a power cut would pass for a damage of what follows.
+        self._unsynced.add_name(self._active.path)
+        self._bury(removed)
+        for segment in removed:
+            self._snapshots.remove(segment.base_offset)
+        return count
 
     # --- flush and close
 
@@ -369,11 +412,11 @@ class PartitionLog:
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a closed segment is to be fsynced, or flush.messages have come together."""
+        """Whether a closed segment is to be fsynced, or as many records as may wait for it."""
         recovery_point = self.recovery_point
         return (
             recovery_point < self._active_base
-            or self.end_offset - recovery_point >= self.settings.flush_messages
+            or self.end_offset - recovery_point >= self._flush_after
         )
 
     def flush_needed(self, now_ms: int) -> bool:
@@ -389,27 +432,28 @@ class PartitionLog:
     def flush_plan(
         self, now_ms: int | None = None, *, everything: bool = False
     ) -> FlushPlan | None:
-        """What is due for fsync: closed segments and, when flush.messages or (given the time)
-        flush.ms say so, the active one; or simply everything. None: nothing.
+        """What is due for fsync: closed segments and, when flush.messages, kavka.durability or
+        (given the time) flush.ms say so, the records of the active one; or simply everything.
+        None: nothing.
 
         One plan at a time; `run` it in a thread and hand it to `flushed`. If it fails, nobody
         knows what is on the disk: the log is not to be used any more.
         """
-        everything = (
+        with_active = (
             everything
-            or self.end_offset - self.recovery_point >= self.settings.flush_messages
+            or self.end_offset - self.recovery_point >= self._flush_after
             or (now_ms is not None and self._waited_for_flush(now_ms))
         )
-        offset = self.end_offset if everything else self._active_base
-        if offset <= self.recovery_point and not (everything and self._unsynced):
+        offset = self.end_offset if with_active else self._active_base
+        if offset <= self.recovery_point and not (with_active and self._unsynced):
             return None
         self._repair()
-        segments = self._segments.since(self.recovery_point)
-        if not everything:
-            segments = segments[:-1]
+        closed = self._segments.since(self.recovery_point)[:-1]
         return self._unsynced.take(
             self._disk.fs,
-            segments,
+            closed,
+            self._active if with_active else None,
+            sealed=everything,
             offset=offset,
             truncations=self._truncations,
             made_ms=self._flushed_ms if now_ms is None else now_ms,

@@ -1,28 +1,34 @@
-"""Who wrote last: epoch and sequences of each idempotent producer of a partition (KIP-98).
+"""Who wrote last: epoch, sequences and transaction of each producer of a partition (KIP-98).
 
-It makes a batch that was sent twice be acknowledged and not appended, and a gap be refused. The
-state is in memory, follows from the batch headers in the log, and is saved in snapshots
-(`<offset>.snapshot`: the state before that offset) in Apache Kafka's format, version 1. A
-snapshot holds only the newest batch of each producer, as Kafka's does.
+It makes a batch that was sent twice be acknowledged and not appended, and a gap be refused; it
+knows which transactions are not decided. The state is in memory, follows from the batch headers
+and the markers in the log, and is saved in snapshots (`<offset>.snapshot`: the state before that
+offset) in Apache Kafka's format, version 1. A snapshot holds only the newest batch of each
+producer, as Kafka's does.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kavka.log.errors import CorruptFileError
+from kavka.log.transactions import Transactions
+from kavka.log.txn_index import AbortedTxn
+from kavka.log.verification import Guard, Verifications
+from kavka.wire.control_records import Marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import CONTROL, NO_PRODUCER_ID, BatchHeader
+from kavka.wire.records import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
 
 BATCHES_KEPT: Final = 5
 """Batches remembered per producer: as many as a client may have in flight."""
 
 SNAPSHOT_VERSION: Final = 1
 NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 """Sequences count from 0 to 2**31-1 and go on with 0."""
 
@@ -46,7 +52,11 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer."""
+    """What is known of one producer. Timestamp in ms.
+
+    `txn_first_offset` is where its transaction began, -1 when it has none; `coordinator_epoch`
+    is that of the coordinator that ended the one before.
+    """
 
     __slots__ = (
         "batches",
@@ -64,17 +74,26 @@ class ProducerEntry:
         self.last_sequence = -1
         self.last_timestamp = -1
         self.coordinator_epoch = -1
-        self.txn_first_offset = -1
+        self.txn_first_offset = NO_OFFSET
         self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_KEPT)
+
+    def enter_epoch(self, epoch: int) -> None:
+        """The producer goes on with `epoch`; sequences begin anew if it is another one."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.last_sequence = -1
+            self.batches.clear()
 
 
 class ProducerStates:
     """All producers of one partition."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "transactions", "verifications")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self.transactions = Transactions()
+        self.verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -86,38 +105,85 @@ class ProducerStates:
         """One producer; None when it has not written, or not for long."""
         return self._entries.get(producer_id)
 
-    def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Whether a producer's batch may be appended; changes nothing.
+    def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
+        """Whether a producer's batch may be appended; changes nothing. Markers: `check_marker`.
 
         Returns the batch as it already is in the log when this one is its copy, else None.
         ApiError: INVALID_PRODUCER_EPOCH for an older epoch than the producer's newest,
-        OUT_OF_ORDER_SEQUENCE_NUMBER where records are missing in between. A producer that is
-        not known may begin with any sequence: its state may have been forgotten.
+        OUT_OF_ORDER_SEQUENCE_NUMBER where records are missing in between, INVALID_TXN_STATE for
+        the first batch of a transaction without a good `guard` (KIP-890), or one outside the
+        transaction that is going on. A producer that is not known may begin with any sequence:
+        its state may have been forgotten.
+        """
+        entry = self._entries.get(header.producer_id)
+        if header.attributes & _SPECIAL:
+            return self._check_transactional(header, entry, guard)
+        if entry is None:
+            return None
+        if header.producer_epoch == entry.epoch:
+            if header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MASK:
+                return _copy_of(header, entry)
+        else:
+            _check_new_epoch(header, entry)
+        if entry.txn_first_offset >= 0:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction from offset "
+                f"{entry.txn_first_offset} on, the batch is outside of it",
+            )
+        return None
+
+    def _check_transactional(
+        self, header: BatchHeader, entry: ProducerEntry | None, guard: Guard | None
+    ) -> AppendedBatch | None:
+        if header.attributes & CONTROL:
+            return None
+        # offsets that a group commits within a transaction come without sequences
+        in_sequence = header.base_sequence >= 0
+        copy = _find_copy(header, entry) if entry is not None and in_sequence else None
+        if copy is not None:
+            return copy
+        producer_id = header.producer_id
+        if entry is None or entry.txn_first_offset < 0:
+            if not self.verifications.holds(producer_id, guard):
+                raise ApiError(
+                    ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+                )
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise _old_epoch(header, entry.epoch)
+        if not in_sequence:
+            return None
+        lowest = self.verifications.lowest_sequence(producer_id)
+        if lowest is not None and header.base_sequence > lowest:
+            raise _out_of_order(header, f"a batch that begins with {lowest} has to come first")
+        if entry is None:
+            return None
+        if header.producer_epoch != entry.epoch:
+            _check_new_epoch(header, entry)
+        elif header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MASK:
+            raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
+        return None
+
+    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """Whether a marker may be appended; changes nothing.
+
+        ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
-            return None
-        epoch = header.producer_epoch
-        first = header.base_sequence
-        if epoch == entry.epoch:
-            if first == (entry.last_sequence + 1) & SEQUENCE_MASK:
-                return None
-            last = header.last_sequence
-            for batch in entry.batches:
-                if batch.first_sequence == first and batch.last_sequence == last:
-                    return batch
-            raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
-        if epoch < entry.epoch:
+            return
+        if header.producer_epoch < entry.epoch:
+            raise _old_epoch(header, entry.epoch)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
             raise ApiError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {entry.epoch}, the batch {epoch}",
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker for producer {header.producer_id} from coordinator epoch "
+                f"{marker.coordinator_epoch}, known is {entry.coordinator_epoch}",
             )
-        if first != 0 and entry.epoch != NO_EPOCH:
-            raise _out_of_order(header, f"epoch {epoch} is new and has to begin with 0")
-        return None
 
     def update(self, header: BatchHeader, last_offset: int) -> None:
-        """Note that a batch is in the log with its last record at `last_offset`."""
+        """Note that a batch is in the log with its last record at `last_offset`. Not for markers:
+        see `end`."""
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID or header.attributes & CONTROL:
             return
@@ -130,14 +196,63 @@ class ProducerStates:
         delta = header.last_offset_delta
         first = header.base_sequence
         timestamp = header.max_timestamp
-        last = (first + delta) & SEQUENCE_MASK
+        last = (first + delta) & SEQUENCE_MASK if first >= 0 else first
         entry.last_sequence = last
         entry.last_timestamp = timestamp
         entry.batches.append(AppendedBatch(first, last, last_offset, delta, timestamp))
+        if header.attributes & TRANSACTIONAL:
+            self.verifications.end(producer_id)
+            if entry.txn_first_offset < 0:
+                entry.txn_first_offset = last_offset - delta
+                self.transactions.begin(producer_id, last_offset - delta)
+
+    def aborted_by(self, producer_id: int, marker: Marker, offset: int) -> AbortedTxn | None:
+        """What a marker at `offset` adds to the transaction index; changes nothing."""
+        entry = self._entries.get(producer_id)
+        if marker.committed or entry is None or entry.txn_first_offset < 0:
+            return None
+        first = entry.txn_first_offset
+        stable = self.transactions.stable_after(first, offset)
+        return AbortedTxn(producer_id, first, offset, stable)
+
+    def end(self, header: BatchHeader, marker: Marker, offset: int) -> None:
+        """Note that a marker is in the log at `offset`."""
+        producer_id = header.producer_id
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            self._entries[producer_id] = entry = ProducerEntry(producer_id)
+        entry.enter_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = marker.timestamp
+        self.verifications.end(producer_id)
+        if entry.txn_first_offset >= 0:
+            self.transactions.end(entry.txn_first_offset, offset)
+            entry.txn_first_offset = NO_OFFSET
+
+    def expire(self, entries: Iterable[ProducerEntry], before_ms: int) -> int:
+        """Forget those of `entries` that wrote last at `before_ms` or earlier and have no
+        transaction; how many that were."""
+        expired = 0
+        for entry in entries:
+            if entry.last_timestamp <= before_ms and entry.txn_first_offset < 0:
+                if self._entries.get(entry.producer_id) is entry:
+                    del self._entries[entry.producer_id]
+                    expired += 1
+        return expired
+
+    @property
+    def oldest_transaction_ms(self) -> int:
+        """When the producer of the transaction that has been going on for longest wrote last;
+        -1 when there is none."""
+        producer_id = self.transactions.oldest_producer
+        entry = None if producer_id is None else self._entries.get(producer_id)
+        return -1 if entry is None else entry.last_timestamp
 
     def clear(self) -> None:
         """Forget everyone."""
         self._entries.clear()
+        self.transactions.clear()
+        self.verifications.clear()
 
     def encode(self) -> bytes:
         """The snapshot file's content."""
@@ -147,7 +262,47 @@ class ProducerStates:
 
     def load(self, data: bytes, path: str) -> None:
         """Take over a snapshot file's content; CorruptFileError leaves nothing behind."""
+        self.clear()
         self._entries = {entry.producer_id: entry for entry in _decode_entries(data, path)}
+        ongoing = [entry for entry in self._entries.values() if entry.txn_first_offset >= 0]
+        for entry in sorted(ongoing, key=lambda found: found.txn_first_offset):
+            self.transactions.begin(entry.producer_id, entry.txn_first_offset)
+
+
+_SPECIAL: Final = TRANSACTIONAL | CONTROL
+
+
+def _find_copy(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | None:
+    """The batch that is in the log already, if this one is its copy."""
+    if header.producer_epoch == entry.epoch:
+        first, last = header.base_sequence, header.last_sequence
+        for batch in entry.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+    return None
+
+
+def _copy_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
+    """The batch of which one that does not follow the last has to be a copy; ApiError."""
+    copy = _find_copy(header, entry)
+    if copy is None:
+        raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
+    return copy
+
+
+def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    """A batch of another epoch than the producer's newest: a newer one begins with 0."""
+    if header.producer_epoch < entry.epoch:
+        raise _old_epoch(header, entry.epoch)
+    if header.base_sequence != 0 and entry.epoch != NO_EPOCH:
+        raise _out_of_order(header, f"epoch {header.producer_epoch} is new and has to begin with 0")
+
+
+def _old_epoch(header: BatchHeader, newest: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {header.producer_id} has epoch {newest}, the batch {header.producer_epoch}",
+    )
 
 
 def _out_of_order(header: BatchHeader, why: str) -> ApiError:

@@ -23,7 +23,7 @@ from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.leftovers import base_of, settle
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.producer_state import ProducerStates
-from kavka.log.replay import replay_producers
+from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers
 from kavka.log.scan import BatchScanner, headers
 from kavka.log.segment import (
     FILES,
@@ -37,6 +37,7 @@ from kavka.log.segment import (
 )
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import damage_of
 from kavka.wire.records import BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class _Loader:
             end = self._recover()
         start, end = self._settle_bounds(end)
         if clean:
+            self._check_txn_indexes(self._segments, end)
             self._follow(self._segments)
             if self._snapshots.newest >= 0:
                 replay_producers(self._segments, self._snapshots, self._producers, start, end)
@@ -143,10 +145,15 @@ class _Loader:
                 logger.warning("removing %s/%s, an index without its log", place.directory, name)
                 self._fs.remove(f"{place.directory}/{name}")
         sizes = [self._fs.size(f"{place.directory}/{file_name(base, LOG)}") for base in bases]
-        return [
+        segments = [
             Segment(place.disk, place.directory, base, size, place.settings)
             for base, size in zip(bases, sizes, strict=True)
         ]
+        with_txns = frozenset(base_of(name) for name in names if name.endswith(TXN_INDEX))
+        for segment in segments if with_txns else ():
+            if segment.base_offset in with_txns:
+                segment.find_txns()
+        return segments
 
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
         offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
@@ -195,6 +202,20 @@ class _Loader:
             logger.warning("%s although the broker was stopped in order; recovering", error)
             return None
 
+    def _check_txn_indexes(self, segments: Sequence[Segment], end: int) -> None:
+        """Make the transaction indexes anew that do not fit these segments, which end at `end`.
+
+        That one is missing can't be seen: Apache Kafka makes none without an entry either.
+        """
+        for slot, segment in enumerate(segments):
+            if segment.txns is not None:
+                following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
+                why = damage_of(segment, following)
+                if why is not None:
+                    logger.warning("%s is made anew: %s", segment.txns.path, why)
+                    start = self._checkpointed.start_offset
+                    rebuild_txn_index(segments, slot, self._snapshots, start)
+
     def _follow(self, segments: Sequence[Segment]) -> None:
         """Learn the leader epochs from the headers, if there is no file that tells them."""
         if not self._saved_epochs:
@@ -220,6 +241,7 @@ class _Loader:
         if first:
             # it may have been recovered, or closed, after it was flushed; then the power went
             self._segments[first - 1].end_at(begin)
+        self._check_txn_indexes(self._segments[:first], begin)
         self._follow(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)
@@ -251,13 +273,15 @@ class _Loader:
         end = segment.base_offset
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
         segment.start_over()
+        segment.drop_txns()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
             last = header.base_offset + header.last_offset_delta
             if header.base_offset < end or last > furthest:
                 break
+            if header.producer_id >= 0 and not self._replay(segment, position, header):
+                break
             segment.index(position, header.size, last, header.max_timestamp)
             self._note_epoch(header)
-            self._producers.update(header, last)
             end = last + 1
         segment.seal()
         if segment.size == size:
@@ -271,6 +295,19 @@ class _Loader:
         )
         segment.cut_rest()
         return False, end
+
+    def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        """Learn producer state and aborted transactions; False for a marker without sense."""
+        try:
+            aborted = replay_batch(
+                self._producers, segment.file, segment.path, position, header
+            )
+        except CorruptLogError as error:
+            logger.warning("%s", error)
+            return False
+        if aborted is not None:
+            segment.add_aborted(aborted)
+        return True
 
     def _drop(self, slot: int) -> None:
         """Remove the segments from `slot` on."""

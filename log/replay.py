@@ -1,14 +1,20 @@
-"""Producer state of a given offset: a snapshot and the batch headers since."""
+"""Producer state of a given offset: a snapshot, and the batch headers and markers since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from kavka.log.errors import CorruptLogError
+from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
 from kavka.log.scan import headers
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import AbortedTxn
+from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
+from kavka.wire.errors import ApiError
+from kavka.wire.records import CONTROL, BatchHeader
 
 
 def replay_producers(
@@ -30,7 +36,48 @@ def replay_producers(
         first = segment.find(begin)
         if first is None:
             continue
-        for _, header in headers(segment.file, segment.path, first.position, segment.size):
+        for position, header in headers(segment.file, segment.path, first.position, segment.size):
             if header.last_offset >= end:
                 break
-            producers.update(header, header.last_offset)
+            if header.producer_id >= 0:
+                replay_batch(producers, segment.file, segment.path, position, header)
+
+
+def rebuild_txn_index(
+    segments: Sequence[Segment], slot: int, snapshots: Snapshots, start: int
+) -> None:
+    """Make the transaction index of one of a log's segments from the batches, and have it on the
+    disk; for a log that starts at `start`. CorruptLogError when the segment is damaged."""
+    segment = segments[slot]
+    producers = ProducerStates()
+    replay_producers(segments[:slot], snapshots, producers, start, segment.base_offset)
+    segment.drop_txns()
+    for position, header in headers(segment.file, segment.path, 0, segment.size):
+        if header.producer_id >= 0:
+            aborted = replay_batch(producers, segment.file, segment.path, position, header)
+            if aborted is not None:
+                segment.add_aborted(aborted)
+    segment.sync_txns()
+
+
+def replay_batch(
+    producers: ProducerStates, file: File, path: str, position: int, header: BatchHeader
+) -> AbortedTxn | None:
+    """Note a producer's batch, which lies at `position`; what it adds to the transaction index.
+
+    CorruptLogError for a marker that makes no sense.
+    """
+    if not header.attributes & CONTROL:
+        producers.update(header, header.last_offset)
+        return None
+    if header.size > MARKER_BYTES_MAX:
+        raise CorruptLogError(path, position, f"a control batch of {header.size} bytes")
+    try:
+        marker = read_marker(header, file.pread(header.size, position))
+    except ApiError as error:
+        raise CorruptLogError(path, position, error.message) from error
+    if marker is None:
+        return None
+    aborted = producers.aborted_by(header.producer_id, marker, header.base_offset)
+    producers.end(header, marker, header.base_offset)
+    return aborted

@@ -15,6 +15,7 @@ from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from kavka.log.scan import Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
+from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Segment:
         "open_file",
         "path",
         "size",
+        "txns",
         "used",
     )
 
@@ -81,6 +83,8 @@ class Segment:
         self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self.txns: TxnIndex | None = None
+        """Its aborted transactions; None when it has none."""
         self.configure(settings)
 
     def configure(self, settings: LogSettings) -> None:
@@ -127,6 +131,11 @@ class Segment:
         if self._max_timestamp == UNKNOWN:
             self._max_timestamp, self._max_timestamp_offset = self.times.last()
         return self._max_timestamp
+
+    def newest_ms(self) -> int:
+        """When the newest record was made; where no record tells, when the file was written."""
+        newest = self.max_timestamp
+        return newest if newest >= 0 else self._disk.fs.modified_ms(self.path)
 
     @property
     def max_timestamp_offset(self) -> int:
@@ -223,6 +232,8 @@ class Segment:
         extent = self.find(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
+        if self.txns is not None:
+            self.txns.truncate(offset)
         if extent is not None:
             self._cut(extent.position)
         self._since_entry = 0
@@ -236,6 +247,8 @@ class Segment:
         `seal` had added to the time index may be gone. CorruptLogError: more than that is wrong.
         """
         self.offsets.truncate(offset)
+        if self.txns is not None:
+            self.txns.truncate(offset)
         last = self.find(offset - 1)
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
@@ -413,6 +426,39 @@ class Segment:
         for suffix in (INDEX, TIME_INDEX):
             self._disk.fs.sync_file(self.path_of(suffix))
         self._disk.fs.sync_dir(self.directory)
+
+    def index_paths(self) -> list[str]:
+        """The files of its indexes."""
+        suffixes = (INDEX, TIME_INDEX) if self.txns is None else (INDEX, TIME_INDEX, TXN_INDEX)
+        return [self.path_of(suffix) for suffix in suffixes]
+
+    def add_aborted(self, aborted: AbortedTxn) -> bool:
+        """Note an aborted transaction whose marker is here; whether that made a file.
+
+        OSError: it is not noted.
+        """
+        txns = self.txns or TxnIndex(self._disk.fs, self.path_of(TXN_INDEX))
+        txns.append(aborted)
+        made = self.txns is None
+        self.txns = txns
+        return made
+
+    def find_txns(self) -> None:
+        """Take over the transaction index that is on the disk, as far as it has whole entries."""
+        path = self.path_of(TXN_INDEX)
+        self.txns = TxnIndex(self._disk.fs, path, self._disk.fs.size(path) // TXN_ENTRY_BYTES)
+
+    def sync_txns(self) -> None:
+        """Have the transaction index, or that there is none, survive a power cut."""
+        if self.txns is not None:
+            self._disk.fs.sync_file(self.txns.path)
+        self._disk.fs.sync_dir(self.directory)
+
+    def drop_txns(self) -> None:
+        """Remove the transaction index; `add_aborted` makes another."""
+        if self.txns is not None:
+            self.txns = None
+            self._disk.fs.remove(self.path_of(TXN_INDEX))
 
     def start_over(self) -> None:
         """Forget size and indexes; `index` is going to be called for each batch that is good,

@@ -35,6 +35,14 @@ class SegmentList:
         """The last segment."""
         return self._segments[-1]
 
+    def at(self, slot: int) -> Segment:
+        """The segment at `slot`, counted from the first."""
+        return self._segments[slot]
+
+    def base_at(self, slot: int) -> int:
+        """The base offset of the segment at `slot`."""
+        return self._bases[slot]
+
     def append(self, segment: Segment) -> None:
         """Add a segment behind all others."""
         self._segments.append(segment)
@@ -92,11 +100,22 @@ class SegmentList:
         del self._bases[slot:]
         return removed
 
+    def remove_oldest(self, count: int) -> Sequence[Segment]:
+        """Take the first `count` segments out of the row."""
+        removed = self._segments[:count]
+        del self._segments[:count]
+        del self._bases[:count]
+        return removed
+
 
 def mark_deleted(disk: Disk, segments: Iterable[Segment]) -> list[str]:
-    """Rename the files of segments that are out of the row, last one first; the new paths."""
+    """Rename the files of segments that are out of the row, in the order given; the new paths.
+
+    Whoever takes them from an end of the log begins at that end: were the names that follow to
+    be lost in a crash, no gap would be left.
+    """
     renamed = []
-    for segment in sorted(segments, key=lambda removed: -removed.base_offset):
+    for segment in segments:
         segment.release()
         for suffix in FILES:
             path = segment.path_of(suffix)

@@ -52,6 +52,10 @@ _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
 """What an unanswered request counts, by API key; at UNANSWERED_MAX in all reading pauses."""
 
 
+def _weight_of(api: Api) -> int:
+    return _WEIGHTS.get(api.key, _WEIGHT_OF_OTHERS)
+
+
 class _Slot:
     """A place in the order of answers."""
 
@@ -64,7 +68,7 @@ class _Slot:
         self.response = call.answer
         self.waiting = waiting
         self.request_bytes = request_bytes
-        self.weight = _WEIGHTS.get(call.api.key, _WEIGHT_OF_OTHERS)
+        self.weight = _weight_of(call.api)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -236,12 +240,22 @@ class Connection(asyncio.BufferedProtocol):
                 self._shortcut.learn(call.context, call.request, answer, frame)
             return
         slot = _Slot(call, answer, len(frame))
+        if (applied := call.context.applied) is not None:
+            slot.weight = UNANSWERED_MAX
+            applied.add_done_callback(lambda _: self._applied(slot))
         self._wait_for_turn(slot)
         answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
 
     def _wait_for_turn(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._weight += slot.weight
+
+    def _applied(self, slot: _Slot) -> None:
+        """What was asked for is done, whatever the answer still waits for: others may follow."""
+        weight = _weight_of(slot.api)
+        self._weight -= slot.weight - weight
+        slot.weight = weight
+        self._resume()
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler that waited has its answer. Where that can't be sent, nor can any behind it:
@@ -274,7 +288,10 @@ class Connection(asyncio.BufferedProtocol):
         while slots and slots[0].waiting is None:
             head = slots.popleft()
             self._weight -= head.weight
-            self._write(head.api, head.context, head.response, head.request_bytes)
+            if head.response is not None:
+                self._write(head.api, head.context, head.response, head.request_bytes)
+            elif head.context.timing is not None:
+                head.context.timing.written(head.context, head.request_bytes, 0, 0)
         if self._out:
             self._flush()
 

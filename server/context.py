@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kavka.wire.frame import Arena
 
 if TYPE_CHECKING:
+    import asyncio
+
     from kavka.server.request_stats import Timing
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -34,9 +36,12 @@ class Peer:
 
 class RequestContext:
     """One request's circumstances. `lent` collects buffers that its answer is sent from;
-    `timing` is there if its times are taken."""
+    `timing` is there if its times are taken.
 
-    __slots__ = ("client_id", "correlation_id", "lent", "peer", "timing", "version")
+    `applied` is there if the handler returned before it had done what was asked: the connection
+    goes on with other requests when it is done, so that none of them overtakes this one."""
+
+    __slots__ = ("applied", "client_id", "correlation_id", "lent", "peer", "timing", "version")
 
     def __init__(
         self, peer: Peer, version: int, correlation_id: int, client_id: str | None
@@ -47,6 +52,7 @@ class RequestContext:
         self.client_id = client_id
         self.lent: list[Arena] | None = None
         self.timing: Timing | None = None
+        self.applied: asyncio.Future[None] | None = None
 
     def lend(self, arena: Arena) -> None:
         """Send from `arena`: it goes back to its pool when the transport has let go of it."""

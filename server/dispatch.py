@@ -22,6 +22,7 @@ from kavka.wire.apis import (
     api_versions,
     create_partitions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
@@ -65,6 +66,7 @@ HANDLERS: Final = _by_key(
     (api_versions.API, handlers.api_versions.handle),
     (create_topics.API, handlers.create_topics.handle),
     (delete_topics.API, handlers.delete_topics.handle),
+    (delete_records.API, handlers.delete_records.handle),
     (create_partitions.API, handlers.create_partitions.handle),
     (elect_leaders.API, handlers.elect_leaders.handle),
     (alter_partition_reassignments.API, handlers.alter_partition_reassignments.handle),
@@ -166,7 +168,9 @@ class Dispatcher:
     def failed(
         self, api: Api, context: RequestContext, request: Any, failure: BaseException
     ) -> Response:
-        """The answer to a request whose handler raised."""
+        """The answer to a request whose handler raised. BadRequest: there is none."""
+        if isinstance(failure, BadRequest):
+            raise failure
         if isinstance(failure, ApiError):
             return api.error_response(request, failure.code, context.version)
         logger.error(

@@ -19,8 +19,9 @@ from uuid import UUID
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.handlers.produce import ALL, admit, codec_max
+from kavka.server.replica.admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.manager import Replica
+from kavka.server.replica.partition import NEVER
 from kavka.server.request_stats import Tally
 from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
 from kavka.wire.codec import encode_response
@@ -37,9 +38,6 @@ _LOG_START_SINCE: Final = 5
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 _unpack_length: Final = struct.Struct(">i").unpack_from
-
-NEVER: Final = 2**63 - 1
-"""`flush.messages` of a topic that leaves flushing to the operating system."""
 
 
 class Layout:
@@ -132,7 +130,7 @@ class Shortcut:
         partition = topics[0].partition_data[0]
         name = topics[0].name or self._broker.metadata.image.names_by_id.get(topics[0].topic_id)
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
-        if replica is None:
+        if replica is None or replica.rules.for_every_batch:
             return
         tally = self._broker.requests.of(API).remembered[context.version]
         layout = Layout(context, request, frame, replica, tally)
@@ -171,16 +169,20 @@ class Shortcut:
             return None
         if not broker.authorizer.allows(context, _WRITE, _TOPIC, layout.name):
             return None
-        if replica.log.settings.flush_messages != NEVER or (
+        if partition.flush_after != NEVER or (
             layout.acks == ALL and len(partition.isr) > 1
         ):
             return None  # the answer may have to wait
         if not broker.quotas.unlimited:
             return None  # the answer may have to say how long to be quiet
         try:
-            header = admit(replica, records, layout.acks, layout.codec_max)
+            header = check(replica, records, layout.acks, layout.codec_max)
             if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
                 return None  # part of a batch follows it
+            if header.max_timestamp > replica.looks_after_ms or header.attributes & UNUSUAL:
+                if replica.rules.for_every_batch:
+                    self._layouts.remove(layout)
+                return None  # to be looked at more closely
             appended = replica.append(records, header)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so

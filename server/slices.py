@@ -7,9 +7,10 @@ it looks at may have changed when it goes on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from kavka.seams import Tasks
+from kavka.seams import Jobs, Tasks
+from kavka.wire.steps import Job, Steps
 
 T = TypeVar("T")
 
@@ -31,6 +32,34 @@ async def _go_on(tasks: Tasks, work: Slices[T]) -> T:
         await tasks.sleep(0)
         try:
             next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T | Awaitable[T]:
+    """The same for work that may also want something done in a thread."""
+    try:
+        job = next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return _go_on_with_jobs(tasks, jobs, work, job)
+
+
+async def _go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
+    while True:
+        made: Any = None
+        try:
+            if job is None:
+                await tasks.sleep(0)
+            else:
+                made = await jobs.run(job.function, *job.arguments)
+        except Exception as failure:
+            job = work.throw(failure)
+            continue
+        try:
+            job = work.send(made)
         except StopIteration as end:
             result: T = end.value
             return result

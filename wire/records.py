@@ -44,7 +44,6 @@ MESSAGE_BYTES_MAX: Final = 2**31 - 1
 """More than any batch can have."""
 
 _MAGIC_AT: Final = 16
-_CRC_AT: Final = 17
 _MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead, the least that any magic has after its length
 _VARINT_BITS: Final = 32
 _VARLONG_BITS: Final = 64
@@ -53,8 +52,6 @@ _unpack_header = HEADER.unpack_from
 _unpack_length = struct.Struct(">i").unpack_from
 _unpack_base_offset = struct.Struct(">q").unpack_from
 _unpack_attributes = struct.Struct(">h").unpack_from
-_pack_attributes = struct.Struct(">h").pack_into
-_pack_crc = struct.Struct(">I").pack_into
 _pack_base_offset = struct.Struct(">q").pack_into
 _pack_leader_epoch = struct.Struct(">i").pack_into
 
@@ -165,8 +162,9 @@ def check_batch(
     One batch of magic 2 and of at most `bytes_max` bytes with the right CRC, offsets from 0, as
     many records as offsets, no control batch, and a sequence if it has a producer id. The records
     inside are not opened.
-    Mended as Apache Kafka does: behind the batch may be a part of another one, which is not to be
-    appended (the header's `size` tells), and the flag of LogAppendTime is cleared in place.
+    As in Apache Kafka there may be a part of another one behind the batch, which is not to be
+    appended (the header's `size` tells), and the flag of LogAppendTime, which is not the client's
+    to set: `kavka.server.replica.admission` sees to it.
     ApiError as Apache Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator` answer, in their
     order: Unreadable, Unacceptable, INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
     """
@@ -200,7 +198,7 @@ def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHe
     batch = records[:size]
     (base_offset,) = _unpack_base_offset(batch)
     if base_offset != 0:
-        raise _invalid(f"the base offset should be 0, it is {base_offset}")
+        raise malformed(f"the base offset should be 0, it is {base_offset}")
     if size > bytes_max:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, allowed are {bytes_max}")
     if size < HEADER_BYTES:
@@ -211,14 +209,14 @@ def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHe
     if header.compression > ZSTD:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no compression {header.compression}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise _invalid(
+        raise malformed(
             f"{header.record_count} records, but offsets from 0 to {header.last_offset_delta}"
         )
     if header.is_control:
-        raise _invalid("clients are not allowed to write control batches")
+        raise malformed("clients are not allowed to write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"sequence {header.base_sequence} with producer id {header.producer_id}")
-    return _create_time(batch, header) if header.attributes & LOG_APPEND_TIME else header
+        raise malformed(f"sequence {header.base_sequence} with producer id {header.producer_id}")
+    return header
 
 
 def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
@@ -266,14 +264,8 @@ def _size_of_whole(records: memoryview) -> int:
     return size if size <= held else 0
 
 
-def _create_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
-    """A client's batch without the flag of LogAppendTime, which only a broker sets."""
-    _pack_attributes(batch, CRC_START, header.attributes & ~LOG_APPEND_TIME)
-    _pack_crc(batch, _CRC_AT, crc_of(batch))
-    return read_header(batch)
-
-
-def _invalid(message: str) -> ApiError:
+def malformed(message: str) -> ApiError:
+    """The refusal of records that contradict themselves."""
     return ApiError(ErrorCode.INVALID_RECORD, message)
 
 
@@ -303,22 +295,22 @@ def iter_records(header: BatchHeader, payload: Bytes) -> Iterator[Record]:
     """
     position, end = 0, len(payload)
     if header.record_count * RECORD_BYTES_MIN > end:
-        raise _invalid(f"{header.record_count} records in {end} bytes")
+        raise malformed(f"{header.record_count} records in {end} bytes")
     try:
         for _ in range(header.record_count):
             record, position = _read_record(payload, position, end)
             yield record
     except IndexError:
-        raise _invalid("a record goes past the end of its batch") from None
+        raise malformed("a record goes past the end of its batch") from None
     if position != end:
-        raise _invalid(f"{end - position} bytes after the last record")
+        raise malformed(f"{end - position} bytes after the last record")
 
 
 def _read_record(payload: Bytes, position: int, end: int) -> tuple[Record, int]:
     size, position = read_varint(payload, position)
     record_end = position + size
     if size <= 0 or record_end > end:
-        raise _invalid(f"a record of {size} bytes, {end - position} are left")
+        raise malformed(f"a record of {size} bytes, {end - position} are left")
     timestamp_delta, position = read_varint(payload, position + 1, _VARLONG_BITS)
     offset_delta, position = read_varint(payload, position)
     key, position = _read_nullable(payload, position, record_end)
@@ -327,15 +319,15 @@ def _read_record(payload: Bytes, position: int, end: int) -> tuple[Record, int]:
     headers: list[tuple[Bytes, Bytes | None]] = []
     if count:
         if not 0 <= count <= record_end - position:
-            raise _invalid(f"{count} headers in {record_end - position} bytes")
+            raise malformed(f"{count} headers in {record_end - position} bytes")
         for _ in range(count):
             name, position = _read_nullable(payload, position, record_end)
             if name is None:
-                raise _invalid("a header without a name")
+                raise malformed("a header without a name")
             content, position = _read_nullable(payload, position, record_end)
             headers.append((name, content))
     if position != record_end:
-        raise _invalid(f"a record of {size} bytes ends {position - record_end} bytes off")
+        raise malformed(f"a record of {size} bytes ends {position - record_end} bytes off")
     return Record(offset_delta, timestamp_delta, key, value, headers), position
 
 
@@ -344,7 +336,7 @@ def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | Non
     if size < 0:
         return None, position
     if size > end - position:
-        raise _invalid(f"a field of {size} bytes, {end - position} are left")
+        raise malformed(f"a field of {size} bytes, {end - position} are left")
     return payload[position : position + size], position + size
 
 
@@ -356,7 +348,7 @@ def read_varint(payload: Bytes, position: int, bits: int = _VARINT_BITS) -> tupl
     shift = 7
     while byte > 0x7F:
         if shift >= bits:
-            raise _invalid(f"a varint of more than {bits} bits")
+            raise malformed(f"a varint of more than {bits} bits")
         byte = payload[position]
         position += 1
         value |= (byte & 0x7F) << shift
@@ -416,10 +408,10 @@ def _iter_deltas(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int
             size, position = read_varint(payload, position)
             record_end = position + size
             if size <= 0 or record_end > end:
-                raise _invalid(f"a record of {size} bytes, {end - position} are left")
+                raise malformed(f"a record of {size} bytes, {end - position} are left")
             timestamp_delta, position = read_varint(payload, position + 1, _VARLONG_BITS)
             offset_delta, _ = read_varint(payload, position)
             position = record_end
             yield offset_delta, timestamp_delta
     except IndexError:
-        raise _invalid("a record goes past the end of its batch") from None
+        raise malformed("a record goes past the end of its batch") from None

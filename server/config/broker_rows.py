@@ -367,6 +367,24 @@ _STORAGE_ROWS: Final = (
         "Time between two notes of where each log begins.",
     ),
     _row(
+        "log.initial.task.delay.ms",
+        Type.LONG,
+        30_000,
+        AtLeast(0),
+        LOW,
+        "Time from the start to the first look for records that are due to go.",
+        internal=True,
+    ),
+    _row(
+        "log.retention.check.interval.ms",
+        Type.LONG,
+        300_000,
+        AtLeast(1),
+        MEDIUM,
+        "Time between two looks for records that are due to go by retention.ms and "
+        "retention.bytes.",
+    ),
+    _row(
         "replica.high.watermark.checkpoint.interval.ms",
         Type.LONG,
         5_000,
@@ -442,6 +460,7 @@ _TOPIC_DEFAULT_ROWS: Final = (
     _default_of("flush.messages", "log.flush.interval.messages", HIGH),
     _time_of("flush.ms", "log.flush.interval.ms", "milliseconds", None, AtLeast(0)),
     _default_of("index.interval.bytes", "log.index.interval.bytes"),
+    _default_of("kavka.durability", "kavka.durability"),
     _default_of("local.retention.bytes", "log.local.retention.bytes"),
     _default_of("local.retention.ms", "log.local.retention.ms"),
     _default_of("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),

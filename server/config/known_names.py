@@ -407,13 +407,8 @@ telemetry.max.bytes int 1048576 >=1 L
 REST: Final = """\
 cordoned.log.dirs list "" items MB
 log.dir.failure.timeout.ms long 30000 >=1 L
-log.initial.task.delay.ms long 30000 >=0 Li
 log.message.downconversion.enable boolean true - LCo
 log.message.format.version string 3.0-IV1 - Mo
-"""
-
-DELETION: Final = """\
-log.retention.check.interval.ms long 300000 >=1 M
 """
 
 TIMES: Final = """\

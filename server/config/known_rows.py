@@ -14,7 +14,6 @@ from kavka.server.config.checks import AtLeast, Between, Check, Items, NotEmpty,
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import (
     NO_COMPACTION,
-    NO_RETENTION,
     NO_TIERS,
     NO_TIME_CHECK,
     ONE_REPLICA,
@@ -39,7 +38,6 @@ _GROUPS: Final = (
     (names.TRANSACTIONS, _WARNED, "transactions are not served yet"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
     (names.CLEANER, _WARNED, NO_COMPACTION),
-    (names.DELETION, _WARNED, NO_RETENTION),
     (names.TIMES, _WARNED, NO_TIME_CHECK),
     (names.METRICS, _WARNED, "metrics are not served yet"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kavka.log.settings import FSYNC, SYSTEM
 from kavka.server.config.checks import AtLeast, Between, Check, Items, OneOf, ThrottledReplicas
 from kavka.server.config.rows import Config, Mode, Scope, Status
 from kavka.server.config.values import LONG_MAX, Type, Value
@@ -16,13 +17,11 @@ from kavka.server.config.values import LONG_MAX, Type, Value
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
-NO_RETENTION: Final = "old records are not deleted yet"
 NO_COMPACTION: Final = "topics are not compacted yet"
-AS_SENT: Final = "batches are stored as their producer compressed them"
 ONE_REPLICA: Final = "partitions have one replica so far"
-NO_TIME_CHECK: Final = "record times are not checked yet"
 NO_TIERS: Final = "there is no tiered storage"
 
+DURABILITIES: Final = OneOf((SYSTEM, FSYNC))
 CODECS: Final = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
 POLICIES: Final = Items(words=("compact", "delete"))
 TIMESTAMP_TYPES: Final = OneOf(("CreateTime", "LogAppendTime"))
@@ -92,7 +91,8 @@ _HONOURED_ROWS: Final = (
         Type.LONG,
         LONG_MAX,
         AtLeast(0),
-        "The longest time in milliseconds that a record is in memory only.",
+        "The longest time in milliseconds that a record is in memory only, as long as the broker "
+        "looks: see log.flush.scheduler.interval.ms.",
         "log.flush.interval.ms",
         "log.flush.scheduler.interval.ms",
     ),
@@ -104,6 +104,19 @@ _HONOURED_ROWS: Final = (
         "An index entry is made after this many bytes of records. Smaller means bigger indexes "
         "and shorter searches.",
         "log.index.interval.bytes",
+    ),
+    _row(
+        "kavka.durability",
+        Type.STRING,
+        SYSTEM,
+        DURABILITIES,
+        "What an acknowledgement means. system: the record is written, and the operating system "
+        "brings it to the disk in its own time, as with Apache Kafka's defaults. fsync: it is on "
+        "the disk of each replica in sync; only then is it acknowledged, with acks=1 too, and "
+        "shown to consumers. Many requests share one fsync.",
+        "kavka.durability",
+        field="kavka_durability",
+        internal=True,  # so that a topic is described as by Apache Kafka as long as it is not set
     ),
     _honoured(
         "max.message.bytes",
@@ -157,159 +170,142 @@ _HONOURED_ROWS: Final = (
 )
 
 _DELETION_ROWS: Final = (
-    _warned(
+    _honoured(
         "file.delete.delay.ms",
         Type.LONG,
         60_000,
         AtLeast(0),
-        NO_RETENTION,
         "Files are removed this long after they left the log.",
         "log.segment.delete.delay.ms",
     ),
-    _warned(
+    _honoured(
         "retention.bytes",
         Type.LONG,
         -1,
         None,
-        NO_RETENTION,
         "Oldest segments of a partition are deleted while it has more bytes than this. "
         "-1: no limit.",
         "log.retention.bytes",
     ),
-    _warned(
+    _honoured(
         "retention.ms",
         Type.LONG,
         168 * HOUR_MS,
         AtLeast(-1),
-        NO_RETENTION,
         "Segments are deleted when all their records are older than this. -1: no limit.",
         "log.retention.ms",
         ("log.retention.minutes", MINUTE_MS),
         ("log.retention.hours", HOUR_MS),
     ),
-    _warned(
+    _honoured(
         "segment.jitter.ms",
         Type.LONG,
         0,
         AtLeast(0),
-        "segments close at segment.ms exactly",
         "Up to this time is taken off segment.ms by chance, so that not all segments close at "
         "once.",
         "log.roll.jitter.ms",
         ("log.roll.jitter.hours", HOUR_MS),
     ),
-    _warned(
+    _honoured(
         "cleanup.policy",
         Type.LIST,
         ("delete",),
         POLICIES,
-        f"{NO_COMPACTION}, so old values of a key stay",
         "What becomes of old records: delete them by age and size, compact them to the last one "
         "of each key, or both.",
         "log.cleanup.policy",
     ),
-    _warned(
+    _honoured(
         "delete.retention.ms",
         Type.LONG,
         24 * HOUR_MS,
         AtLeast(0),
-        NO_COMPACTION,
         "Compaction keeps a record that deletes its key for this long.",
         "log.cleaner.delete.retention.ms",
     ),
-    _warned(
+    _honoured(
         "max.compaction.lag.ms",
         Type.LONG,
         LONG_MAX,
         AtLeast(1),
-        NO_COMPACTION,
         "A record is compacted at the latest after this time.",
         "log.cleaner.max.compaction.lag.ms",
     ),
-    _warned(
+    _honoured(
         "min.cleanable.dirty.ratio",
         Type.DOUBLE,
         0.5,
         Between(0, 1),
-        NO_COMPACTION,
         "A log is compacted when this part of it has not been compacted yet.",
         "log.cleaner.min.cleanable.ratio",
     ),
-    _warned(
+    _honoured(
         "min.compaction.lag.ms",
         Type.LONG,
         0,
         AtLeast(0),
-        NO_COMPACTION,
         "A record is not compacted before this time.",
         "log.cleaner.min.compaction.lag.ms",
     ),
 )
 
 _RECORD_ROWS: Final = (
-    _warned(
+    _honoured(
         "compression.gzip.level",
         Type.INT,
         -1,
         GZIP_LEVELS,
-        AS_SENT,
         "Level for gzip when the broker compresses.",
         "compression.gzip.level",
     ),
-    _warned(
+    _honoured(
         "compression.lz4.level",
         Type.INT,
         9,
         LZ4_LEVELS,
-        AS_SENT,
         "Level for lz4 when the broker compresses.",
         "compression.lz4.level",
     ),
-    _warned(
+    _honoured(
         "compression.type",
         Type.STRING,
         "producer",
         CODECS,
-        AS_SENT,
         "Codec that batches are stored in; producer keeps what the producer chose.",
         "compression.type",
     ),
-    _warned(
+    _honoured(
         "compression.zstd.level",
         Type.INT,
         3,
         ZSTD_LEVELS,
-        AS_SENT,
         "Level for zstd when the broker compresses.",
         "compression.zstd.level",
     ),
-    _warned(
+    _honoured(
         "message.timestamp.after.max.ms",
         Type.LONG,
         HOUR_MS,
         AtLeast(0),
-        NO_TIME_CHECK,
         "A record whose time is further ahead of the broker's clock than this is refused.",
         "log.message.timestamp.after.max.ms",
     ),
-    _warned(
+    _honoured(
         "message.timestamp.before.max.ms",
         Type.LONG,
         LONG_MAX,
         AtLeast(0),
-        NO_TIME_CHECK,
         "A record whose time is further behind the broker's clock than this is refused.",
         "log.message.timestamp.before.max.ms",
     ),
-    _row(
+    _honoured(
         "message.timestamp.type",
         Type.STRING,
         "CreateTime",
         TIMESTAMP_TYPES,
         "Whether records carry the time that their producer gave them or that of their append.",
         "log.message.timestamp.type",
-        status=Status.REFUSED,
-        note="records keep the time that their producer gave them; LogAppendTime comes later",
     ),
     _warned(
         "preallocate",

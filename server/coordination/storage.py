@@ -8,6 +8,7 @@ what the snapshot has is skipped.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kavka.seams import Jobs, Tasks
@@ -108,48 +109,78 @@ async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
 
     A torn end of the log is cut off. Corrupt for other damage, OSError from the disk.
     """
-    snapshot, log = await jobs.run(storage.read)
-    try:
-        tree = Tree() if snapshot is None else await _decode_tree(snapshot, tasks)
-        last_frame, end = await _replay(tree, log, tasks)
-    except Corrupt as error:
-        raise Corrupt(f"{storage.directory}: {LOG_NAME} or {SNAPSHOT_NAME}: {error}") from error
-    if end < len(log):
-        logger.warning("coordination log: cut a torn end of %d bytes", len(log) - end)
-    await jobs.run(storage.begin_at, end, log, last_frame)
-    return tree
+    loading = _Loading(storage.directory, *await jobs.run(storage.read))
+    for _ in loading.slices():
+        await tasks.sleep(0)
+    if loading.torn_bytes:
+        logger.warning("coordination log: cut a torn end of %d bytes", loading.torn_bytes)
+    await jobs.run(storage.begin_at, loading.end, loading.log, loading.last_frame)
+    return loading.tree
 
 
-async def _decode_tree(snapshot: bytes, tasks: Tasks) -> Tree:
-    zxid, nodes = storage_format.decode_snapshot(snapshot)
-    tree = Tree(zxid)
-    for number, (path, node) in enumerate(nodes, start=1):
-        tree.restore(path, node)
-        if number % SLICE_NODES == 0:
-            await tasks.sleep(0)
-    return tree
+def read_tree(storage: Storage) -> Tree:
+    """The tree as `load` finds it, for a program without a loop; a log that exists is left as it
+    is. Corrupt, OSError."""
+    loading = _Loading(storage.directory, *storage.read())
+    for _ in loading.slices():
+        pass
+    return loading.tree
 
 
-async def _replay(tree: Tree, log: bytes, tasks: Tasks) -> tuple[int, int]:
-    """Execute the log's transactions that are not in the tree yet; its last frame's bounds."""
-    last_frame = position = len(storage_format.LOG_HEADER)
-    if log[:position] != storage_format.LOG_HEADER:
-        raise Corrupt("not a log of a version that this Kavka reads")
-    ops_in_slice = 0
-    while (frame := storage_format.read_frame(log, position)) is not None:
-        for transaction in storage_format.decode_transactions(log, frame):
-            if transaction.zxid <= tree.zxid:
-                continue
-            if transaction.zxid != tree.zxid + 1:
-                raise Corrupt(f"transactions after {tree.zxid} are missing")
-            try:
-                tree.execute(transaction, quiet=True)
-            except MultiFailed as failed:
-                raise Corrupt(f"transaction {transaction.zxid} does not fit: {failed}") from failed
-            ops_in_slice += len(transaction.ops)
-            if ops_in_slice >= SLICE_NODES:
-                ops_in_slice = 0
-                await tasks.sleep(0)
-        last_frame, position = position, frame.end
-    storage_format.check_tail(log, position)
-    return last_frame, position
+class _Loading:
+    """A tree on its way from the two files' contents."""
+
+    def __init__(self, directory: str, snapshot: bytes | None, log: bytes) -> None:
+        self._directory = directory
+        self._snapshot = snapshot
+        self.log = log
+        self.tree = Tree()
+        # the bounds of the log's last whole frame
+        self.last_frame = self.end = len(storage_format.LOG_HEADER)
+
+    @property
+    def torn_bytes(self) -> int:
+        """What follows the last whole frame."""
+        return len(self.log) - self.end
+
+    def slices(self) -> Iterator[None]:
+        """Do all of it; yields where a loop should get a turn. Corrupt names the files."""
+        try:
+            if self._snapshot is not None:
+                yield from self._restore(self._snapshot)
+            yield from self._replay()
+        except Corrupt as error:
+            raise Corrupt(f"{self._directory}: {LOG_NAME} or {SNAPSHOT_NAME}: {error}") from error
+
+    def _restore(self, snapshot: bytes) -> Iterator[None]:
+        zxid, nodes = storage_format.decode_snapshot(snapshot)
+        self.tree = Tree(zxid)
+        for number, (path, node) in enumerate(nodes, start=1):
+            self.tree.restore(path, node)
+            if number % SLICE_NODES == 0:
+                yield
+
+    def _replay(self) -> Iterator[None]:
+        """Execute the log's transactions that are not in the tree yet."""
+        log, tree = self.log, self.tree
+        if log[: self.end] != storage_format.LOG_HEADER:
+            raise Corrupt("not a log of a version that this Kavka reads")
+        ops_in_slice = 0
+        while (frame := storage_format.read_frame(log, self.end)) is not None:
+            for transaction in storage_format.decode_transactions(log, frame):
+                if transaction.zxid <= tree.zxid:
+                    continue
+                if transaction.zxid != tree.zxid + 1:
+                    raise Corrupt(f"transactions after {tree.zxid} are missing")
+                try:
+                    tree.execute(transaction, quiet=True)
+                except MultiFailed as failed:
+                    raise Corrupt(
+                        f"transaction {transaction.zxid} does not fit: {failed}"
+                    ) from failed
+                ops_in_slice += len(transaction.ops)
+                if ops_in_slice >= SLICE_NODES:
+                    ops_in_slice = 0
+                    yield
+            self.last_frame, self.end = self.end, frame.end
+        storage_format.check_tail(log, self.end)

@@ -71,7 +71,7 @@ class _Waiting(NamedTuple):
             return True
         if self.needs_commit and partition.high_watermark <= self.last_offset:
             return False
-        return not self.needs_flush or partition.flushed_end > self.last_offset
+        return not self.needs_flush or partition.is_safe_here(self.last_offset)
 
     def settle(self) -> None:
         """Put what became of the batch into the answer."""
@@ -245,7 +245,7 @@ def _append(
         replica.log.start_offset,
     )
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
-    needs_flush = replica.flushing and replica.flushes_before_answer
+    needs_flush = acks == LEADER_ONLY and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
         waiting.append(_Waiting(replica, appended.last_offset, response, needs_commit, needs_flush))
     return response

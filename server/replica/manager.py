@@ -14,12 +14,14 @@ from uuid import UUID
 
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.delayed import Purgatory
 from kavka.server.histogram import Histogram
 from kavka.server.log_limit import LogLimit
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.partition import Partition
+from kavka.server.replica.rules import ALWAYS, Rules
 from kavka.server.replica.traffic import TopicTraffic, Traffic
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
@@ -28,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 ANY_EPOCH: Final = -1
 """What a request says that does not know the leader's epoch (KIP-320)."""
-
 
 OPENED_AT_ONCE_MAX: Final = 4
 """Batches whose records are looked into at once, all partitions together: what they inflate to
@@ -43,8 +44,10 @@ class Replica:
         "flushing",
         "key",
         "log",
+        "looks_after_ms",
         "offline",
         "partition",
+        "rules",
         "topic_id",
         "traffic",
     )
@@ -61,6 +64,13 @@ class Replica:
         self.flushing = False
         self.traffic = TopicTraffic()
         """The topic's, once the replica is hosted."""
+        self._rule(log.settings)
+
+    def _rule(self, settings: LogSettings) -> None:
+        self.rules = Rules.of(settings)
+        self.looks_after_ms = ALWAYS
+        """Batches with newer records than this are looked at more closely before they are
+        appended: all, unless the topic only bounds times; then it is moved on as time passes."""
 
     def append(self, batch: memoryview, header: BatchHeader) -> Appended:
         """Append one checked batch as leader. ApiError when it is refused, OSError never."""
@@ -87,12 +97,62 @@ class Replica:
                 manager.flush_soon(self)
         return appended
 
-    @property
-    def flushes_before_answer(self) -> bool:
-        """Whether `flush.messages` makes the batch just appended wait for its fsync, which
-        Apache Kafka does within the append."""
+    def configure(self, settings: LogSettings) -> None:
+        """Take over other settings; they count from the next batch on."""
+        self.log.configure(settings)
+        self._rule(settings)
+        if self.partition.configure(settings.flush_after):
+            self._manager.purgatory.changed(self.key)
+        self.flush_if_awaited()
+
+    def flush_if_awaited(self) -> None:
+        """Begin an fsync if there are records that count only afterwards."""
+        if self.partition.awaits_flush:
+            self._manager.flush_soon(self)
+
+    def delete_before(self, offset: int) -> int:
+        """Have the log begin at `offset`, if that is later than now; where it begins then.
+
+        ApiError: POLICY_VIOLATION where records go by compaction alone, OFFSET_OUT_OF_RANGE
+        below 0 and beyond the high watermark, KAFKA_STORAGE_ERROR.
+        """
         log = self.log
-        return log.end_offset - log.recovery_point >= log.settings.flush_messages
+        if "delete" not in log.settings.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        if not 0 <= offset <= self.partition.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        try:
+            log.advance_start(offset)
+        except OSError as failure:
+            self._manager.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        return log.start_offset
+
+    def delete_old(self, now_ms: int) -> int:
+        """Drop some of the oldest segments if they are to go; how many, as
+        `PartitionLog.delete_old` tells. A log that fails goes offline."""
+        try:
+            count = self.log.delete_old(now_ms, self.partition.high_watermark)
+        except OSError as failure:
+            self._manager.storage_failed(self, failure)
+            return 0
+        if count and self.log.flush_wanted:
+            self._manager.flush_soon(self)
+        return count
+
+    def now_ms(self) -> int:
+        """What the clock says."""
+        return self._manager.clock.now_ms()
+
+    @property
+    def tasks(self) -> Tasks:
+        """For work on a batch, in slices."""
+        return self._manager.tasks
+
+    @property
+    def jobs(self) -> Jobs:
+        """For work on a batch, in a thread."""
+        return self._manager.jobs
 
     @property
     def opening(self) -> asyncio.Semaphore:
@@ -140,8 +200,8 @@ class ReplicaManager:
         """How long flushes took, in milliseconds."""
         self.refusals = LogLimit(logger, logging.INFO, "batches refused", tasks)
         self._metadata = metadata
-        self._tasks = tasks
-        self._jobs = jobs
+        self.tasks = tasks
+        self.jobs = jobs
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._of_topics: dict[str, dict[int, Replica]] = {}
@@ -209,7 +269,7 @@ class ReplicaManager:
         """
         if not replica.flushing and not replica.offline:
             replica.flushing = True
-            task = self._tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
+            task = self.tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
             self._flushes[task] = None
             task.add_done_callback(self._flushes.pop)
 
@@ -220,7 +280,7 @@ class ReplicaManager:
                 if plan is None:
                     break
                 began_s = self.clock.monotonic_s()
-                await self._jobs.run(plan.run)
+                await self.jobs.run(plan.run)
                 ended_s = self.clock.monotonic_s()
                 self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
                 replica.log.flushed(plan)

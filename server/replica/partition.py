@@ -16,6 +16,8 @@ STORY_EVENTS_MAX: Final = 32
 
 NO_LEADER: Final = -1
 NO_EPOCH: Final = -1
+NEVER: Final = 2**63 - 1
+"""So many records never wait for the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Partition:
 
     __slots__ = (
         "broker_id",
+        "flush_after",
         "flushed_end",
         "high_watermark",
         "is_leader",
@@ -69,6 +72,8 @@ class Partition:
         self.is_leader = False
         self.log_end = log_end
         self.flushed_end = 0
+        self.flush_after = NEVER
+        """Unflushed records from which on none of them counts: `LogSettings.flush_after`."""
         self.high_watermark = min(high_watermark, log_end)
         self._replica_ends: dict[int, int] = {}
         self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
@@ -112,13 +117,31 @@ class Partition:
         self.log_end = log_end
         return self._advance()
 
-    def flushed(self, end: int) -> None:
-        """Everything below `end` is on this broker's disk."""
+    def flushed(self, end: int) -> bool:
+        """Everything below `end` is on this broker's disk. Whether the high watermark moved."""
         self.flushed_end = max(self.flushed_end, end)
+        return self.is_leader and self._advance()
+
+    def configure(self, flush_after: int) -> bool:
+        """Let records count from other numbers of unflushed ones on. Whether the high watermark
+        moved; what counts already goes on counting."""
+        self.flush_after = flush_after
+        return self.is_leader and self._advance()
+
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether there are records that do not count before the next fsync."""
+        return self.log_end - self.flushed_end >= self.flush_after
+
+    def is_safe_here(self, offset: int) -> bool:
+        """Whether the record at `offset` is as safe on this broker as its topic asks."""
+        return offset < self.flushed_end or not self.awaits_flush
 
     def _advance(self) -> bool:
         """The high watermark is the least end among the in-sync replicas, ours included."""
         least = self.log_end
+        if least - self.flushed_end >= self.flush_after:
+            least = self.flushed_end
         if len(self.isr) > 1:
             for replica in self.isr:
                 if replica != self.broker_id:

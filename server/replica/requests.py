@@ -98,7 +98,7 @@ class ControllerRequests:
         """Give a log the settings that are in force now."""
         topic = replica.log.topic
         try:
-            replica.log.configure(log_settings(self._live.now, self._topic_configs.get(topic)))
+            replica.configure(log_settings(self._live.now, self._topic_configs.get(topic)))
         except BadValue as failure:  # not set through a broker, which would have refused it
             logger.error("settings of topic %s are not in force: %s", topic, failure)
 
@@ -164,6 +164,7 @@ class ControllerRequests:
             log_end=log.end_offset,
         )
         partition.flushed(log.recovery_point)
+        partition.configure(log.settings.flush_after)
         replica = Replica(self._replicas, topic.topic_id, log, partition)
         self._replicas.add(replica)
         return replica
@@ -180,6 +181,7 @@ class ControllerRequests:
         if state.leader == self._live.now.broker_id:
             for command in replica.partition.lead(decision):
                 replica.log.assign_epoch(command.epoch, command.start_offset)
+            replica.flush_if_awaited()  # what a process before this one wrote
         else:
             replica.partition.follow(decision)
         self._replicas.purgatory.changed(replica.key)

@@ -24,8 +24,10 @@ class Command(NamedTuple):
     description: str
     """What `kavka NAME --help` says above the options."""
     add_options: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-    """Imports the command's module, calls it, and returns the exit code."""
+    run: Callable[[argparse.Namespace], int] | None = None
+    """Imports the command's module, calls it, and returns the exit code. None: see `commands`."""
+    commands: tuple[Command, ...] = ()
+    """The commands of which one has to follow."""
 
 
 def _setting(text: str) -> str:
@@ -36,7 +38,7 @@ def _setting(text: str) -> str:
     return text
 
 
-def _add_start_options(parser: argparse.ArgumentParser) -> None:
+def _add_settings_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -56,6 +58,40 @@ def _start(arguments: argparse.Namespace) -> int:
     from kavka.server.main import main as start_broker
 
     return start_broker(arguments.config, arguments.override)
+
+
+def _add_storage_options(parser: argparse.ArgumentParser) -> None:
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[/PATH]",
+        help="the other place, as zookeeper.connect of Apache Kafka 3.9 has it",
+    )
+    place.add_argument("--file", metavar="FILE", help="the other place, a file of JSON")
+    parser.add_argument(
+        "--replace", action="store_true", help="remove what is at the destination already"
+    )
+    _add_settings_options(parser)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    return _move(arguments, is_import=False)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    return _move(arguments, is_import=True)
+
+
+def _move(arguments: argparse.Namespace, *, is_import: bool) -> int:
+    from kavka.tools.storage.command import Place, main
+
+    return main(
+        Place(arguments.file, arguments.zookeeper),
+        is_import=is_import,
+        replace=arguments.replace,
+        config=arguments.config,
+        overrides=arguments.override,
+    )
 
 
 def _no_options(_: argparse.ArgumentParser) -> None:
@@ -82,8 +118,47 @@ COMMANDS: Final = (
             "  kavka start --override listeners=PLAINTEXT://127.0.0.1:9092 "
             "--override log.dirs=./data"
         ),
-        add_options=_add_start_options,
+        add_options=_add_settings_options,
         run=_start,
+    ),
+    Command(
+        name="storage",
+        summary="move a log directory from and to Apache Kafka",
+        description=(
+            "Move a log directory from and to Apache Kafka 3.9 with ZooKeeper.\n"
+            "\n"
+            "Both read and write the same files, but topics, their ids, settings and leaders are\n"
+            "not in them: Kavka keeps these in coordination.log and coordination.snapshot in the\n"
+            "first log directory, Apache Kafka in ZooKeeper. These commands carry them over,\n"
+            "while no broker runs. docs/storage.md has the steps."
+        ),
+        add_options=_no_options,
+        commands=(
+            Command(
+                name="export",
+                summary="from Kavka's log directory to ZooKeeper or a file",
+                description=(
+                    "Copy what Kavka knows of topics and settings to ZooKeeper, or to a file.\n"
+                    "For example:\n"
+                    "\n"
+                    "  kavka storage export --zookeeper localhost:2181 --override log.dirs=./data"
+                ),
+                add_options=_add_storage_options,
+                run=_export,
+            ),
+            Command(
+                name="import",
+                summary="from ZooKeeper or a file to Kavka's log directory",
+                description=(
+                    "Copy what ZooKeeper or a file knows of topics and settings into Kavka's log\n"
+                    "directory. For example:\n"
+                    "\n"
+                    "  kavka storage import --zookeeper localhost:2181 --config server.properties"
+                ),
+                add_options=_add_storage_options,
+                run=_import,
+            ),
+        ),
     ),
     Command(
         name="version",
@@ -103,8 +178,13 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kavka {__version__}")
+    _add_commands(parser, COMMANDS)
+    return parser
+
+
+def _add_commands(parser: argparse.ArgumentParser, table: Sequence[Command]) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for command in table:
         options = commands.add_parser(
             command.name,
             help=command.summary,
@@ -113,8 +193,10 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         command.add_options(options)
-        options.set_defaults(run=command.run)
-    return parser
+        if command.commands:
+            _add_commands(options, command.commands)
+        else:
+            options.set_defaults(run=command.run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import Appended, PartitionLog, Slice
-from kavka.log.settings import LogSettings
+from kavka.log.settings import SYSTEM, LogSettings
 from kavka.wire.records import read_header
 from support.virtual import VirtualClock
 
@@ -44,16 +44,33 @@ class Read(NamedTuple):
     value: bytes | None
 
 
-def settings(**changes: int) -> LogSettings:
+def settings(**changes: Any) -> LogSettings:
     """Settings as a broker's defaults are, but for `changes`."""
-    fields = {
+    fields: dict[str, Any] = {
         "segment_bytes": 1 << 30,
         "segment_ms": 7 * 24 * 3600 * 1000,
         "segment_index_bytes": 10 << 20,
         "index_interval_bytes": 4096,
         "max_message_bytes": 1 << 20,
+        "compression_type": "producer",
+        "compression_gzip_level": -1,
+        "compression_lz4_level": 9,
+        "compression_zstd_level": 3,
+        "message_timestamp_type": "CreateTime",
+        "message_timestamp_before_max_ms": NO_LIMIT,
+        "message_timestamp_after_max_ms": 3_600_000,
         "flush_messages": NO_LIMIT,
         "flush_ms": NO_LIMIT,
+        "kavka_durability": SYSTEM,
+        "retention_ms": -1,
+        "retention_bytes": -1,
+        "segment_jitter_ms": 0,
+        "file_delete_delay_ms": 60_000,
+        "cleanup_policy": ("delete",),
+        "delete_retention_ms": 24 * 3600 * 1000,
+        "min_cleanable_dirty_ratio": 0.5,
+        "min_compaction_lag_ms": 0,
+        "max_compaction_lag_ms": NO_LIMIT,
         "min_insync_replicas": 1,
     }
     return LogSettings(**(fields | changes))

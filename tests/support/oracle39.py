@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from support import java
@@ -73,10 +74,21 @@ class ApacheKafka39(BrokerProcess):
     ready_within_s: ClassVar[float] = 90.0
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
 
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        zookeeper: ZooKeeper | None = None,
+    ) -> None:
+        """With a `zookeeper` it uses that one, which the caller has started and ends."""
+        super().__init__(home, settings)
+        self._has_own = zookeeper is None
+        self.zookeeper = zookeeper or ZooKeeper(home / "zookeeper")
+
     def prepare(self) -> None:
         self.port = free_port()
-        self.zookeeper = ZooKeeper(self.home / "zookeeper")
-        self.zookeeper.launch()  # the broker's client waits for it
+        if self._has_own:
+            self.zookeeper.launch()  # the broker's client waits for it
         lines = [f"{key}={value}" for key, value in self._properties().items()]
         self._properties_path.write_text("\n".join(lines) + "\n")
 
@@ -91,7 +103,7 @@ class ApacheKafka39(BrokerProcess):
 
     def close(self) -> None:
         super().close()
-        if self.starts:
+        if self._has_own:
             self.zookeeper.close()
 
     @property

@@ -130,15 +130,15 @@ def test_a_snapshot_has_kafkas_form() -> None:
 
 def test_a_snapshot_brings_the_newest_batch_back() -> None:
     states = ProducerStates()
-    states.load(snapshot((9, 2, 17, 14, 4, 78, 6, 100), (10, 0, -1, -1, 0, -1, -1, -1)), "f")
+    states.load(snapshot((9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1)), "f")
     assert states.check(header(18, epoch=2)) is None
     assert states.check(header(13, 5, epoch=2)) == AppendedBatch(13, 17, 14, 4, 78)
     assert states.check(header(0, producer_id=10)) is None
     assert refused(states, header(1, producer_id=10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     kept = states.get(9)
-    assert kept is not None and (kept.coordinator_epoch, kept.txn_first_offset) == (6, 100)
+    assert kept is not None and (kept.coordinator_epoch, kept.txn_first_offset) == (6, -1)
     assert states.encode() == snapshot(
-        (9, 2, 17, 14, 4, 78, 6, 100), (10, 0, -1, -1, 0, -1, -1, -1)
+        (9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1)
     )
 
 

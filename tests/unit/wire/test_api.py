@@ -21,6 +21,7 @@ SERVED = {
     "ApiVersions": (0, 4),
     "CreateTopics": (0, 7),
     "DeleteTopics": (0, 6),
+    "DeleteRecords": (0, 2),
     "CreatePartitions": (0, 3),
     "ElectLeaders": (0, 2),
     "AlterPartitionReassignments": (0, 1),

@@ -12,7 +12,10 @@ from kavka.server.config import (
     topic_warnings,
     validate_topic_configs,
 )
+from kavka.server.config.checks import Items, OneOf
+from kavka.server.config.rows import Config
 from kavka.server.config.table import TOPIC
+from kavka.server.config.values import BadValue, to_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -95,9 +98,26 @@ def test_each_field_of_a_log_has_one_row() -> None:
         assert row.field in ("", row.name.replace(".", "_"))
 
 
+def sample(row: Config) -> str:
+    """A value that is not the default."""
+    if isinstance(row.check, OneOf | Items) and row.check.words:
+        return next(word for word in row.check.words if word not in (to_text(row.default) or ""))
+    numbers = [text for text in ("1048577", "7", "0.25") if _fits(row, text)]
+    return numbers[0] if numbers else "true"
+
+
+def _fits(row: Config, text: str) -> bool:
+    try:
+        row.parse(text)
+    except BadValue:
+        return False
+    return True
+
+
 def test_every_field_of_a_log_takes_its_topic_s_value() -> None:
     broker = BrokerSettings.load()
     for row in TOPIC.values():
         if row.field:
-            settings = log_settings(broker, {row.name: "1048577"})
-            assert getattr(settings, row.field) == 1_048_577, row.name
+            text = sample(row)
+            value = getattr(log_settings(broker, {row.name: text}), row.field)
+            assert value == row.parse(text) != row.default, row.name

@@ -1,0 +1,163 @@
+"""The records of a batch taken apart in bulk, and put together again; no object a record.
+
+Millions of records go through these loops, so they are written out: what is common (a varint of
+one or two bytes) stands in line, the rest calls a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kavka.wire.records import read_varint
+
+_VARLONG_BITS: Final = 64
+
+
+class BrokenRecords(Exception):
+    """What is inside a batch are no records."""
+
+
+class Records(NamedTuple):
+    """The records of one batch, one entry each."""
+
+    data: bytes
+    """All of them, inflated."""
+
+    keys: list[bytes]
+    """A record without a key has an empty one here."""
+
+    deltas: list[int]
+    """Offsets, counted from the batch's base offset."""
+
+    ends: list[int]
+    """Where each ends in `data`; the next begins there."""
+
+    keyless: list[int]
+    """Positions in these lists of the records that have no key."""
+
+    tombstones: list[int]
+    """Positions in these lists of the records that have no value."""
+
+
+def split(data: bytes, count: int, last_delta: int) -> Records:
+    """The `count` records in `data`, none of which lies behind `last_delta`; BrokenRecords."""
+    found = Records(data, [], [], [], [], [])
+    try:
+        end = _split(data, count, found)
+    except IndexError:
+        raise BrokenRecords("a record goes past the end of its batch") from None
+    if end != len(data):
+        raise BrokenRecords(f"{len(data)} bytes of records, the last of which ends at {end}")
+    if count and max(found.deltas) > last_delta:
+        raise BrokenRecords(f"the offset delta {max(found.deltas)} is beyond {last_delta}")
+    return found
+
+
+def _split(data: bytes, count: int, found: Records) -> int:
+    """Fills the lists; where the last record ends. Numbers are zigzag: twice what they mean, and
+    odd where that is negative. IndexError, BrokenRecords."""
+    add_key, add_delta = found.keys.append, found.deltas.append
+    add_end = found.ends.append
+    position = 0
+    for slot in range(count):
+        size = data[position]
+        position += 1
+        if size > 127:
+            more = data[position]
+            if more > 127:
+                size, position = _zigzag(data, position - 1)
+            else:
+                size = size & 127 | more << 7
+                position += 1
+        end = position + (size >> 1)
+        position += 1  # attributes
+        while data[position] > 127:  # timestamp
+            position += 1
+        delta = data[position + 1]
+        position += 2
+        if delta > 127:
+            more = data[position]
+            if more > 127:
+                delta, position = _zigzag(data, position - 1)
+            else:
+                delta = delta & 127 | more << 7
+                position += 1
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = _zigzag(data, position - 1)
+        if length & 1:
+            found.keyless.append(slot)
+            add_key(b"")
+        else:
+            begin = position
+            position += length >> 1
+            add_key(data[begin:position])
+        if data[position] & 1:
+            found.tombstones.append(slot)
+        if position >= end or (size | delta) & 1:
+            raise BrokenRecords(f"record {slot} is malformed")
+        add_delta(delta >> 1)
+        add_end(end)
+        position = end
+    return position
+
+
+def _zigzag(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of up to 32 bits, its sign still in its lowest, and the position after it."""
+    value = shift = 0
+    while (byte := data[position]) > 127:
+        value |= (byte & 127) << shift
+        position += 1
+        shift += 7
+        if shift > 28:
+            raise BrokenRecords("a number of more than 32 bits")
+    return value | byte << shift, position + 1
+
+
+def timestamp_deltas(records: Records, slots: Sequence[int]) -> list[int]:
+    """What the records in these places add to the batch's base timestamp."""
+    data, ends = records.data, records.ends
+    deltas = []
+    for slot in slots:
+        position = ends[slot - 1] if slot else 0
+        while data[position] > 127:  # size
+            position += 1
+        delta, _ = read_varint(data, position + 2, _VARLONG_BITS)
+        deltas.append(delta)
+    return deltas
+
+
+def join(records: Records, slots: Sequence[int]) -> bytes:
+    """The records in these places, byte for byte."""
+    data, ends = records.data, records.ends
+    return b"".join([data[ends[slot - 1] if slot else 0 : ends[slot]] for slot in slots])
+
+
+def join_shifted(records: Records, slots: Sequence[int], by_ms: int) -> bytes:
+    """The records in these places, their timestamps counted from `by_ms` later."""
+    data = records.data
+    parts = []
+    for slot in slots:
+        attributes = records.ends[slot - 1] if slot else 0
+        while data[attributes] > 127:  # size
+            attributes += 1
+        attributes += 1
+        delta, position = read_varint(data, attributes + 1, _VARLONG_BITS)
+        body = data[position : records.ends[slot]]
+        shifted = _varint(delta - by_ms)
+        parts += [_varint(1 + len(shifted) + len(body)), data[attributes : attributes + 1]]
+        parts += [shifted, body]
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag, of up to 64 bits."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,95 @@
+"""When segments close, and which of the oldest are to go: as Apache Kafka's UnifiedLog decides it.
+
+Only decides; `PartitionLog` does it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kavka.log.segment import Segment
+from kavka.log.segments import SegmentList
+from kavka.log.settings import LogSettings
+
+SEGMENTS_AT_ONCE_MAX: Final = 20
+"""Segments that leave a log in one go: at up to four renamed files each, 1 ms."""
+
+DELETE: Final = "delete"
+"""The cleanup policy that lets records go by age and size."""
+
+
+class Bounds(NamedTuple):
+    """Offsets of a log. No record at or above the high watermark may go."""
+
+    start: int
+    end: int
+    high_watermark: int
+
+
+def roll_ms(settings: LogSettings, path: str) -> int:
+    """How long the records of the segment at `path` may span: `segment.ms`, less its jitter.
+
+    Apache Kafka draws the jitter. Taken from the path it is spread just as well, and after a
+    restart it is the same again.
+    """
+    jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
+    if not jitter_ms:
+        return settings.segment_ms
+    return settings.segment_ms - zlib.crc32(path.encode()) % jitter_ms
+
+
+def count_old(segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int) -> int:
+    """How many of the oldest segments are to go, at most `SEGMENTS_AT_ONCE_MAX`; all of them
+    when everything in the log is too old, but not the last one while it is empty.
+
+    With or without the policy "delete", those go that end at or before the start offset. With it
+    the size is looked at next, and then the age of what is left.
+    """
+    count = _below(segments, bounds.start)
+    if DELETE in settings.cleanup_policy:
+        count += _too_many(segments, count, settings.retention_bytes, bounds)
+        count += _too_old(segments, count, settings.retention_ms, bounds, now_ms)
+    return count
+
+
+def _candidates(segments: SegmentList, skip: int, bounds: Bounds) -> Iterator[Segment]:
+    """The segments from slot `skip` on that the high watermark lets go."""
+    for slot in range(skip, min(len(segments), SEGMENTS_AT_ONCE_MAX)):
+        is_last = slot + 1 == len(segments)
+        end = bounds.end if is_last else segments.base_at(slot + 1)
+        if end > bounds.high_watermark or (is_last and not segments.at(slot).size):
+            return
+        yield segments.at(slot)
+
+
+def _below(segments: SegmentList, start: int) -> int:
+    return min(segments.slot(start), SEGMENTS_AT_ONCE_MAX)
+
+
+def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Bounds) -> int:
+    if retention_bytes < 0:
+        return 0
+    surplus = sum(segment.size for segment in segments) - retention_bytes
+    surplus -= sum(segments.at(slot).size for slot in range(skip))
+    count = 0
+    for segment in _candidates(segments, skip, bounds):
+        surplus -= segment.size
+        if surplus < 0:
+            break
+        count += 1
+    return count
+
+
+def _too_old(
+    segments: SegmentList, skip: int, retention_ms: int, bounds: Bounds, now_ms: int
+) -> int:
+    if retention_ms < 0:
+        return 0
+    count = 0
+    for segment in _candidates(segments, skip, bounds):
+        if now_ms - segment.newest_ms() <= retention_ms:
+            break
+        count += 1
+    return count

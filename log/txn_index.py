@@ -1,0 +1,132 @@
+"""The transaction index of a segment (`.txnindex`): aborted transactions whose marker is in it.
+
+Kafka's format: 34 bytes an entry, in the order of the markers. A reader of committed records is
+told by it whose records to skip (KIP-98). There is no file before there is an entry. What is
+appended is in the file at once, without fsync: a crash has the index made anew from the batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from kavka.log.fs import File, FileSystem
+
+TXN_ENTRY_BYTES: Final = 34
+READ_ENTRIES: Final = 128
+"""Entries read at a time."""
+
+_VERSION: Final = 0
+_ENTRY: Final = struct.Struct(">hqqqq")
+_LAST_OFFSET: Final = struct.Struct(">18xq8x")
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its first record, its marker, and the offset below which every
+    transaction was decided when that was written."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TxnIndex:
+    """The index at `path`, of which `count` entries may be relied on."""
+
+    __slots__ = ("_fs", "count", "last_offset", "path")
+
+    def __init__(self, fs: FileSystem, path: str, count: int = 0) -> None:
+        self._fs = fs
+        self.path = path
+        self.count = count
+        self.last_offset = self._last_offset_at(fs.open(path), count - 1) if count else -1
+        """The marker of the last entry; -1 when there is none."""
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add an entry; markers rise. OSError: it is not there."""
+        file = self._fs.open(self.path) if self.count else self._fs.create(self.path)
+        file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
+        self.count += 1
+        self.last_offset = aborted.last_offset
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries with a marker at `offset` or above, here and in the file."""
+        if self.last_offset < offset:
+            return
+        file = self._fs.open(self.path)
+        self.count = self._slot(file, offset)
+        file.truncate(self.count * TXN_ENTRY_BYTES)
+        self.last_offset = self._last_offset_at(file, self.count - 1) if self.count else -1
+
+    def collect(self, from_offset: int, upper: int, found: list[AbortedTxn]) -> bool:
+        """Add the transactions that have records from `from_offset` on and below `upper`.
+
+        True: later segments hold none, for their entries were written when all below `upper`
+        was decided.
+        """
+        if self.last_offset < from_offset:
+            return False
+        file = self._fs.open(self.path)
+        for aborted in self._entries(file, self._slot(file, from_offset)):
+            if aborted.first_offset < upper:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper:
+                return True
+        return False
+
+    def entries(self) -> Iterator[AbortedTxn]:
+        """All entries."""
+        if self.count:
+            yield from self._entries(self._fs.open(self.path), 0)
+
+    def _entries(self, file: File, slot: int) -> Iterator[AbortedTxn]:
+        while slot < self.count:
+            wanted = min(READ_ENTRIES, self.count - slot)
+            data = file.pread(wanted * TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES)
+            for _, *fields in _ENTRY.iter_unpack(data):
+                yield AbortedTxn._make(fields)
+            slot += wanted
+
+    def _slot(self, file: File, offset: int) -> int:
+        """The first entry with a marker at `offset` or above."""
+        return bisect_left(
+            range(self.count), offset, key=lambda slot: self._last_offset_at(file, slot)
+        )
+
+    @staticmethod
+    def _last_offset_at(file: File, slot: int) -> int:
+        offset: int
+        (offset,) = _LAST_OFFSET.unpack(file.pread(TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES))
+        return offset
+
+
+def damage_of(data: bytes, base_offset: int, end_offset: int) -> str | None:
+    """Why this can't be the index of a segment with these offsets; None when it can."""
+    if len(data) % TXN_ENTRY_BYTES:
+        return f"its {len(data)} bytes are not entries of {TXN_ENTRY_BYTES}"
+    before = base_offset - 1
+    stable_before = 0
+    for version, _, first, last, stable in _ENTRY.iter_unpack(data):
+        if version != _VERSION:
+            return f"an entry has version {version}"
+        if not before < last < end_offset or not 0 <= first < last:
+            return f"a transaction from {first} to {last} has no place in it"
+        if not stable_before <= stable <= last + 1:
+            return f"{stable} can't be the last stable offset at {last}"
+        before, stable_before = last, stable
+    return None
+
+
+def collect_aborted(
+    indexes: Iterable[TxnIndex | None], from_offset: int, upper: int
+) -> list[AbortedTxn]:
+    """The aborted transactions with records from `from_offset` on and below `upper`, by the
+    indexes of the segment that `from_offset` is in and of those behind it."""
+    found: list[AbortedTxn] = []
+    for index in indexes:
+        if index is not None and index.collect(from_offset, upper, found):
+            break
+    return found

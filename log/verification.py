@@ -1,0 +1,88 @@
+"""Whether a producer's first batch of a transaction was agreed with the coordinator (KIP-890).
+
+A client may add a partition to a transaction only through the transaction coordinator. Whoever is
+to append the first batch asks for a guard, has the coordinator confirm, and shows the guard with
+the batch. A marker or a batch that gets in between takes the guard away, so that no late
+confirmation opens a transaction that nobody will end.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+Guard = NewType("Guard", int)
+"""Shown with a batch; good for one producer, until something of a transaction is appended."""
+
+NOT_NEEDED: Final = Guard(0)
+"""Shown where nobody is to be asked: `transaction.partition.verification.enable` is false."""
+
+
+class _Pending:
+    """A confirmation that is being asked for."""
+
+    __slots__ = ("epoch", "guard", "lowest_sequence", "made_ms")
+
+    def __init__(self, guard: Guard, sequence: int, epoch: int, made_ms: int) -> None:
+        self.guard = guard
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.made_ms = made_ms
+
+
+class Verifications:
+    """The producers of a partition whose transaction is being confirmed.
+
+    As many as there are requests waiting for the coordinator, and those that failed since the
+    producers were looked through last (`producer.id.expiration.check.interval.ms`).
+    """
+
+    __slots__ = ("_last", "_pending")
+
+    def __init__(self) -> None:
+        self._pending: dict[int, _Pending] = {}
+        self._last = 0
+
+    def begin(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> Guard:
+        """The guard for a producer whose batch begins with `sequence`.
+
+        The lowest sequence is kept: where an earlier batch waits to be sent again, a later one
+        may not overtake it.
+        """
+        pending = self._pending.get(producer_id)
+        if pending is None:
+            self._last += 1
+            pending = _Pending(Guard(self._last), sequence, epoch, now_ms)
+            self._pending[producer_id] = pending
+        elif epoch > pending.epoch or (
+            epoch == pending.epoch and sequence < pending.lowest_sequence
+        ):
+            pending.epoch = epoch
+            pending.lowest_sequence = sequence
+        return pending.guard
+
+    def holds(self, producer_id: int, guard: Guard | None) -> bool:
+        """Whether a batch shown with `guard` may begin a transaction."""
+        if guard == NOT_NEEDED:
+            return True
+        pending = self._pending.get(producer_id)
+        return pending is not None and pending.guard == guard
+
+    def lowest_sequence(self, producer_id: int) -> int | None:
+        """The sequence that has to come first; None when any may."""
+        pending = self._pending.get(producer_id)
+        return None if pending is None else pending.lowest_sequence
+
+    def end(self, producer_id: int) -> None:
+        """Something of a transaction was appended: the guard has done its duty."""
+        self._pending.pop(producer_id, None)
+
+    def expire(self, before_ms: int) -> None:
+        """Forget those that were begun at `before_ms` or earlier."""
+        for producer_id in [
+            known for known, pending in self._pending.items() if pending.made_ms <= before_ms
+        ]:
+            del self._pending[producer_id]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._pending.clear()

@@ -1,0 +1,236 @@
+"""What becomes of a batch before it is appended: checked, and rewritten where its topic says so.
+
+Nearly every batch is appended as it came: its header and its CRC are checked, and one number of
+its replica (`Replica.looks_after_ms`) tells that its topic asks for no more. Otherwise the records
+may have to be opened: for keys on compacted topics, for times out of bounds, for another codec.
+What is small is done at once. The rest is awaited: inflating and compressing in threads, walking
+through records in slices. The connection that sent the batch handles nothing else until it is
+appended (`RequestContext.applied`), so that nothing overtakes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from kavka.server.replica.offsets import (
+    INFLATED_BYTES_MAX,
+    INFLATED_RATIO,
+    JOB_BYTES_MIN,
+    RECORDS_PER_TURN,
+)
+from kavka.server.replica.rules import RecordCheck, Rules
+from kavka.wire import compression
+from kavka.wire.compressing import compress
+from kavka.wire.compression import Bytes, Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import (
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    LOG_APPEND_TIME,
+    LZ4,
+    TRANSACTIONAL,
+    ZSTD,
+    BatchHeader,
+    check_batch,
+    read_header,
+)
+from kavka.wire.rewriting import rebuild, set_times
+
+if TYPE_CHECKING:
+    from kavka.server.replica.manager import Replica
+
+ALL: Final = -1
+"""The number of acks that stands for all replicas in sync."""
+
+COMPRESSED_AT_ONCE_BYTES: Final = 16 * 1024
+"""What is compressed on the loop: at 20 ns a byte in gzip, a third of a millisecond. In zstd at
+its highest level it is ten times that."""
+
+UNUSUAL: Final = TRANSACTIONAL | LOG_APPEND_TIME
+"""Attributes of batches that are looked at more closely."""
+
+_ZSTD_SINCE: Final = 7
+
+
+class Prepared(NamedTuple):
+    """A batch as it is to be appended."""
+
+    batch: memoryview
+    header: BatchHeader
+
+
+Job: TypeAlias = tuple[Callable[..., Any], Any, Any, Any]
+Steps: TypeAlias = Generator[Job | None, Any, Prepared]
+"""Work on a batch. It yields None wherever others may have a turn, or a function with three
+arguments to be called in a thread, and is sent the result."""
+
+
+class Opening:
+    """A batch that takes its time; to be awaited, once."""
+
+    __slots__ = ("_replica", "_steps", "_wanted")
+
+    def __init__(self, replica: Replica, steps: Steps, wanted: Job | None) -> None:
+        self._replica = replica
+        self._steps = steps
+        self._wanted = wanted
+
+    def __await__(self) -> Generator[Any, None, Prepared]:
+        return self._finish().__await__()
+
+    async def _finish(self) -> Prepared:
+        replica, steps, wanted = self._replica, self._steps, self._wanted
+        async with replica.opening:
+            while True:
+                made: Any = None
+                if wanted is None:
+                    await replica.tasks.sleep(0)
+                else:
+                    made = await replica.jobs.run(*wanted)
+                try:
+                    wanted = steps.send(made)
+                except StopIteration as end:
+                    prepared: Prepared = end.value
+                    return prepared
+
+
+def codec_max(version: int) -> int:
+    """The highest compression codec that a request of this version may use (KIP-110)."""
+    return ZSTD if version >= _ZSTD_SINCE else LZ4
+
+
+def check(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
+    """The header of a batch that may be appended as it is, unless it is one to look at more
+    closely: with UNUSUAL attributes, or newer than `replica.looks_after_ms`. ApiError."""
+    settings = replica.log.settings
+    header = check_batch(records, codec, settings.max_message_bytes)
+    if acks == ALL and len(replica.partition.isr) < settings.min_insync_replicas:
+        check_in_sync(replica)
+    return header
+
+
+def check_in_sync(replica: Replica) -> None:
+    """Refuse what all replicas in sync are to have while they are too few."""
+    partition = replica.partition
+    # a partition can't have more replicas in sync than it has (Apache Kafka's effectiveMinIsr)
+    enough = min(replica.log.settings.min_insync_replicas, len(partition.replicas))
+    if len(partition.isr) < enough:
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def prepare(replica: Replica, records: memoryview, version: int, acks: int) -> Prepared | Opening:
+    """What is to be appended of the records that a client sent in a request of this version.
+
+    ApiError, or RecordsRefused, says why nothing is; awaiting raises them too.
+    """
+    header = check(replica, records, acks, codec_max(version))
+    if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
+        records = records[: header.size]
+    if header.max_timestamp <= replica.looks_after_ms and not header.attributes & UNUSUAL:
+        return Prepared(records, header)
+    if header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+    now_ms = replica.now_ms()
+    rules = replica.rules
+    if not rules.for_every_batch:
+        replica.looks_after_ms = now_ms + rules.after_max_ms
+        if header.max_timestamp <= replica.looks_after_ms and not _is_flagged(header):
+            return Prepared(records, header)
+    return begin(replica, _look(replica, rules, records, header, now_ms))
+
+
+def begin(replica: Replica, steps: Steps) -> Prepared | Opening:
+    """The outcome of `steps`, at once if they don't yield."""
+    try:
+        wanted = next(steps)
+    except StopIteration as end:
+        prepared: Prepared = end.value
+        return prepared
+    return Opening(replica, steps, wanted)
+
+
+def _is_flagged(header: BatchHeader) -> bool:
+    return bool(header.attributes & LOG_APPEND_TIME)
+
+
+def _look(
+    replica: Replica, rules: Rules, records: memoryview, header: BatchHeader, now_ms: int
+) -> Steps:
+    """Check and rewrite one batch of magic 2."""
+    codec = header.compression
+    wanted = codec if rules.codec is None else rules.codec
+    checked = (
+        rules.keyed
+        or rules.dated
+        or _is_flagged(header)
+        or not (rules.append_time or header.max_timestamp <= now_ms + rules.after_max_ms)
+    )
+    newest = header.max_timestamp
+    batch = records
+    if checked or wanted != codec:
+        payload = _inflate_at_once(header, records)
+        if payload is None:
+            batch = memoryview(bytearray(records))  # what it came in is used again meanwhile
+            yield None  # and nothing more is held while others are open
+            payload = yield from _inflate(codec, batch[HEADER_BYTES:])
+        if checked:
+            newest = yield from _check(replica, rules, header, payload, now_ms)
+        if wanted != codec:
+            packed = yield from _compress(rules, wanted, payload)
+            batch = rebuild(header, wanted, packed)
+            header = read_header(batch)
+    if rules.append_time:
+        newest = replica.now_ms()  # not of when it came: batches are appended in the order of it
+    header = set_times(batch, header, newest, append_time=rules.append_time)
+    if wanted != codec and header.size > replica.log.settings.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"{header.size} bytes once they are compressed anew"
+        )
+    return Prepared(batch, header)
+
+
+def _inflate_at_once(header: BatchHeader, batch: memoryview) -> Bytes | None:
+    """The records; None if they are too much for the loop, or damaged, which is found out then."""
+    codec, packed = header.compression, batch[HEADER_BYTES:]
+    if header.record_count > RECORDS_PER_TURN:
+        return None
+    if codec == Codec.NONE:
+        return packed if len(packed) <= COMPRESSED_AT_ONCE_BYTES else None
+    if len(packed) > JOB_BYTES_MIN:
+        return None
+    try:
+        return compression.decompress(codec, packed, JOB_BYTES_MIN * INFLATED_RATIO)
+    except ApiError:
+        return None
+
+
+def _inflate(codec: int, packed: memoryview) -> Generator[Job | None, Any, Bytes]:
+    """The records, inflated in a thread."""
+    if codec == Codec.NONE:
+        return packed
+    limit_bytes = max(INFLATED_BYTES_MAX, len(packed) * INFLATED_RATIO)
+    inflated: Bytes = yield compression.decompress, codec, packed, limit_bytes
+    return inflated
+
+
+def _check(
+    replica: Replica, rules: Rules, header: BatchHeader, payload: Bytes, now_ms: int
+) -> Generator[Job | None, Any, int]:
+    """The newest time of records that may all be written; else RecordsRefused."""
+    topic, index = replica.key
+    records = RecordCheck(rules, header, payload, now_ms=now_ms, where=f"{topic}-{index}")
+    while not records.step(RECORDS_PER_TURN):
+        yield None
+    return records.newest
+
+
+def _compress(rules: Rules, codec: int, payload: Bytes) -> Generator[Job | None, Any, Bytes]:
+    """The records in another codec."""
+    if codec == Codec.NONE:
+        return payload
+    level = rules.level(codec)
+    if len(payload) <= COMPRESSED_AT_ONCE_BYTES:
+        return compress(codec, payload, level)
+    packed: Bytes = yield compress, codec, payload, level
+    return packed

@@ -1,0 +1,208 @@
+"""What a topic's settings ask of the records that are written to it, beyond a batch's header.
+
+Pure: `kavka.server.replica.admission` decides when records have to be opened for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.log.settings import LOG_APPEND_TIME as APPEND_TIME
+from kavka.log.settings import LogSettings
+from kavka.wire.apis.produce import RecordError
+from kavka.wire.compression import Bytes, Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, iter_records
+from kavka.wire.rewriting import iter_heads
+
+RECORD_ERRORS_MAX: Final = 1000
+"""Records of a batch that are told why they were refused; Apache Kafka tells all. A million of
+them, which fit into a small compressed batch, would make an answer of 150 MB."""
+
+ALWAYS: Final = -(2**63) - 1
+"""A newest time allowed which every batch is beyond."""
+
+_SHOWN: Final = 3
+_UNBOUNDED_MS: Final = 2**62
+_LONG_SPAN: Final = 2**64
+_LONG_MAX: Final = 2**63 - 1
+
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class RecordsRefused(ApiError):
+    """A batch with records that its topic does not take (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, errors: list[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = errors
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One topic's rules. Spans in milliseconds."""
+
+    keyed: bool
+    """Every record needs a key, as compaction goes by it."""
+
+    append_time: bool
+    codec: int | None
+    """What batches are stored in; None for what they are sent in."""
+
+    gzip_level: int
+    lz4_level: int
+    zstd_level: int
+    before_max_ms: int
+    after_max_ms: int
+
+    @classmethod
+    def of(cls, settings: LogSettings) -> Rules:
+        return cls(
+            keyed="compact" in settings.cleanup_policy,
+            append_time=settings.message_timestamp_type == APPEND_TIME,
+            codec=_CODECS.get(settings.compression_type),
+            gzip_level=settings.compression_gzip_level,
+            lz4_level=settings.compression_lz4_level,
+            zstd_level=settings.compression_zstd_level,
+            before_max_ms=settings.message_timestamp_before_max_ms,
+            after_max_ms=settings.message_timestamp_after_max_ms,
+        )
+
+    @property
+    def for_every_batch(self) -> bool:
+        """Whether more than the newest time in a header has to be looked at."""
+        return self.keyed or self.append_time or self.codec is not None or self.dated
+
+    @property
+    def dated(self) -> bool:
+        """Whether records may be too old, which no header tells: it has the first and the newest
+        time in the batch, not the oldest."""
+        return not self.append_time and self.before_max_ms < _UNBOUNDED_MS
+
+    def level(self, codec: int) -> int | None:
+        """How hard to compress."""
+        if codec == Codec.GZIP:
+            return self.gzip_level
+        if codec == Codec.LZ4:
+            return self.lz4_level
+        return self.zstd_level if codec == Codec.ZSTD else None
+
+
+class RecordCheck:
+    """Looks at the records of a batch one by one, in steps, for what its topic does not take.
+
+    The messages are those of Apache Kafka's LogValidator.
+    """
+
+    def __init__(
+        self, rules: Rules, header: BatchHeader, payload: Bytes, *, now_ms: int, where: str
+    ) -> None:
+        self.newest = NO_TIMESTAMP
+        """The greatest timestamp in ms among the records looked at."""
+        self._rules = rules
+        self._header = header
+        self._now_ms = now_ms
+        self._where = where
+        self._errors: list[RecordError] = []
+        self._refused = 0
+        self._code = ErrorCode.INVALID_RECORD
+        flagged = header.attributes & LOG_APPEND_TIME
+        self._checks = self._flagged(payload) if flagged else self._plain(payload)
+
+    def step(self, records_max: int) -> bool:
+        """Look at so many more records; whether that was all.
+
+        RecordsRefused at the end if one was refused; INVALID_RECORD at once if one is malformed.
+        """
+        for _ in range(records_max):
+            if next(self._checks, None) is None:
+                self._end()
+                return True
+        return False
+
+    def _plain(self, payload: Bytes) -> Iterator[bool]:
+        rules, base = self._rules, self._header.base_timestamp
+        keyed, by_clock = rules.keyed, not rules.append_time
+        oldest, latest = self._now_ms - rules.before_max_ms, self._now_ms + rules.after_max_ms
+        newest = NO_TIMESTAMP
+        for index, (delta, key_bytes) in enumerate(iter_heads(self._header, payload)):
+            timestamp = base + delta
+            if keyed and key_bytes < 0:
+                self._refuse(index, self._keyless())
+            elif by_clock and not oldest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
+                self._refuse_time(index, self._untimely(index, timestamp))
+            if timestamp > newest:
+                self.newest = newest = timestamp
+            yield True
+
+    def _flagged(self, payload: Bytes) -> Iterator[bool]:
+        """A client's batch with the flag of LogAppendTime, which gives all records one time."""
+        rules, timestamp = self._rules, self._header.max_timestamp
+        oldest, latest = self._now_ms - rules.before_max_ms, self._now_ms + rules.after_max_ms
+        forbidden = rules.append_time or timestamp == NO_TIMESTAMP
+        self.newest = timestamp
+        for index, record in enumerate(iter_records(self._header, payload)):
+            if rules.keyed and record.key is None:
+                self._refuse(index, self._keyless())
+            elif forbidden:
+                key_bytes, value_bytes = len(record.key or b""), len(record.value or b"")
+                self._refuse_time(
+                    index,
+                    f"Invalid timestamp type in message DefaultRecord(offset={index}, timestamp="
+                    f"{timestamp}, key={key_bytes} bytes, value={value_bytes} bytes). Producer "
+                    "should not set timestamp type to LogAppendTime.",
+                )
+            elif not oldest <= timestamp <= latest:
+                self._refuse_time(index, self._untimely(index, timestamp))
+            yield True
+
+    def _refuse(self, index: int, why: str) -> None:
+        self._refused += 1
+        if len(self._errors) < RECORD_ERRORS_MAX:
+            self._errors.append(RecordError(index, why))
+
+    def _refuse_time(self, index: int, why: str) -> None:
+        self._code = ErrorCode.INVALID_TIMESTAMP
+        self._refuse(index, why)
+
+    def _keyless(self) -> str:
+        return f"Compacted topic cannot accept message without key in topic partition {self._where}"
+
+    def _untimely(self, index: int, timestamp: int) -> str:
+        rules = self._rules
+        oldest = self._now_ms - rules.before_max_ms
+        latest = self._now_ms + rules.after_max_ms
+        return (
+            f"Timestamp {timestamp} of message with offset {index} is out of range. The timestamp "
+            f"should be within [{oldest}, {_as_long(latest)}]"
+        )
+
+    def _end(self) -> None:
+        if not self._refused:
+            return
+        if self._code == ErrorCode.INVALID_TIMESTAMP:
+            message = "One or more records have been rejected due to invalid timestamp"
+        else:
+            shown = ", ".join(
+                f"RecordError(batchIndex={one.batch_index}, "
+                f"message='{one.batch_index_error_message}')"
+                for one in self._errors[:_SHOWN]
+            )
+            message = (
+                f"One or more records have been rejected due to {self._refused} record errors in "
+                f"total, and only showing the first three errors at most: [{shown}]"
+            )
+        raise RecordsRefused(self._code, message, self._errors)
+
+
+def _as_long(value: int) -> int:
+    """As Java counts, which goes on from the greatest number with the least."""
+    return value - _LONG_SPAN if value > _LONG_MAX else value

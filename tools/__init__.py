@@ -1,0 +1,1 @@
+"""Programs that are started, do one thing, and end."""

@@ -1,0 +1,1 @@
+"""`kavka storage`: moves what a cluster knows between a log directory, ZooKeeper and a file."""

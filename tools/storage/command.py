@@ -1,0 +1,114 @@
+"""`kavka storage export` and `kavka storage import`.
+
+Between them lies what is carried: Kavka's tree of nodes on one side, ZooKeeper or a file on the
+other. The records do not move: Kavka and Apache Kafka 3.9 read and write the same files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from kavka.log.errors import StorageError
+from kavka.log.fs import FileSystem, OsFs
+from kavka.server.config import BrokerSettings, ConfigError
+from kavka.tools.storage import document
+from kavka.tools.storage.directories import Directories
+from kavka.tools.storage.errors import Refused
+from kavka.tools.storage.nodes import Carried, check, summary
+from kavka.tools.storage.zookeeper import Broken, ZooKeeper
+
+WARNINGS_MAX: Final = 20
+"""Lines of warnings that are printed; the rest is counted."""
+
+
+class Place(NamedTuple):
+    """Where nodes come from or go to besides the log directories; one of the two is None."""
+
+    file: str | None
+    zookeeper: str | None
+
+    def __str__(self) -> str:
+        return f"ZooKeeper at {self.zookeeper}" if self.file is None else self.file
+
+
+def export_tree(
+    settings: BrokerSettings, fs: FileSystem, place: Place, *, replace: bool
+) -> tuple[Carried, list[str]]:
+    """Carry the nodes from the log directories; what it was, and warnings. Refused, Broken."""
+    with Directories(fs, settings.log_dirs) as directories:
+        carried = directories.read()
+        warnings = check(carried, directories.held())
+        if place.zookeeper is not None:
+            with ZooKeeper(place.zookeeper) as zookeeper:
+                zookeeper.write(carried, replace=replace)
+        else:
+            assert place.file is not None
+            if fs.exists(place.file) and not replace:
+                raise Refused(f"{place.file} is there already; --replace it, or take another name")
+            fs.write_atomic(place.file, document.encode(carried), sync=True)
+    return carried, warnings
+
+
+def import_tree(
+    settings: BrokerSettings, fs: FileSystem, place: Place, now_ms: int, *, replace: bool
+) -> tuple[Carried, list[str]]:
+    """Carry the nodes into the log directories; what it was, and warnings. Refused, Broken."""
+    with Directories(fs, settings.log_dirs) as directories:
+        if directories.has_tree and not replace:
+            raise Refused(
+                f"a Kavka has its metadata in {settings.log_dirs[0]} already; --replace them if "
+                "those to be imported are newer"
+            )
+        if place.zookeeper is not None:
+            with ZooKeeper(place.zookeeper) as zookeeper:
+                carried = zookeeper.read()
+        else:
+            assert place.file is not None
+            carried = document.decode(fs.read_bytes(place.file), place.file)
+        warnings = check(carried, directories.held())
+        directories.write(carried, now_ms)
+    return carried, warnings
+
+
+def main(
+    place: Place,
+    *,
+    is_import: bool,
+    replace: bool,
+    config: str | None,
+    overrides: Sequence[str],
+) -> int:
+    """Do it and say so; 1 when it could not be done. `config` and `overrides` are those of the
+    broker whose log directories are meant."""
+    fs = OsFs()
+    try:
+        content = b"" if config is None else fs.read_bytes(config)
+        settings = BrokerSettings.load(
+            content, path=config or "server.properties", environ=os.environ, overrides=overrides
+        )
+        if is_import:
+            now_ms = time.time_ns() // 1_000_000
+            moved = import_tree(settings, fs, place, now_ms, replace=replace)
+        else:
+            moved = export_tree(settings, fs, place, replace=replace)
+    except (Refused, Broken, ConfigError, StorageError, OSError) as failure:
+        print(f"kavka: {failure}", file=sys.stderr)
+        return 1
+    carried, warnings = moved
+    _print_warnings(warnings)
+    here = ", ".join(settings.log_dirs)
+    source, target = (str(place), here) if is_import else (here, str(place))
+    print(f"{summary(carried)}: from {source} to {target}")
+    return 0
+
+
+def _print_warnings(warnings: Iterable[str]) -> None:
+    lines = list(warnings)
+    for line in lines[:WARNINGS_MAX]:
+        print(f"kavka: {line}", file=sys.stderr)
+    if len(lines) > WARNINGS_MAX:
+        print(f"kavka: and {len(lines) - WARNINGS_MAX} more like this", file=sys.stderr)

@@ -1,0 +1,154 @@
+"""A stopped broker's log directories: whose they are, the logs in them, and Kavka's own tree.
+
+Held locked, so that no broker can use them meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from kavka.log import directory as names
+from kavka.log.directory import Meta
+from kavka.log.errors import CorruptFileError
+from kavka.log.fs import FileSystem, Lock
+from kavka.server.coordination import paths, storage_format
+from kavka.server.coordination.api import NO_SESSION, Create, MultiFailed
+from kavka.server.coordination.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
+from kavka.server.coordination.storage_format import Corrupt
+from kavka.server.coordination.tree import ROOT, Node, Transaction, Tree
+from kavka.tools.storage.errors import Refused
+from kavka.tools.storage.nodes import Carried, Held, is_carried
+
+
+class Directories:
+    """The log directories of one broker, as `log.dirs` lists them. A context manager."""
+
+    def __init__(self, fs: FileSystem, directories: Sequence[str]) -> None:
+        self._fs = fs
+        self._directories = [directory.rstrip("/") or "/" for directory in directories]
+        self._locks: list[Lock] = []
+
+    def __enter__(self) -> Self:
+        try:
+            for directory in self._directories:
+                self._lock(directory)
+        except BaseException:
+            self._unlock()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._unlock()
+
+    def _lock(self, directory: str) -> None:
+        if not self._fs.is_dir(directory):
+            raise Refused(f"there is no directory {directory}; see log.dirs")
+        try:
+            self._locks.append(self._fs.lock(f"{directory}/{names.LOCK_FILE}"))
+        except BlockingIOError as error:
+            raise Refused(f"a broker is using {directory}: stop it first") from error
+
+    def _unlock(self) -> None:
+        while self._locks:
+            self._locks.pop().release()
+
+    # --- what they say
+
+    def held(self) -> Held:
+        """Whose they are and what is in them. Refused when that can't be told."""
+        try:
+            metas = [meta for meta in map(self._meta, self._directories) if meta is not None]
+        except CorruptFileError as error:
+            raise Refused(str(error)) from error
+        if any(meta != metas[0] for meta in metas):
+            raise Refused(f"the log directories belong to different brokers: {metas}")
+        logs: dict[tuple[str, int], UUID | None] = {}
+        for directory in self._directories:
+            for name in self._fs.list_dir(directory):
+                path = f"{directory}/{name}"
+                key = names.parse_log_name(name, directory) if self._fs.is_dir(path) else None
+                if key is not None:
+                    logs[key] = self._topic_id(path)
+        if not metas:
+            return Held(None, None, logs)
+        return Held(metas[0].cluster_id, metas[0].broker_id, logs)
+
+    def _meta(self, directory: str) -> Meta | None:
+        path = f"{directory}/{names.META_FILE}"
+        if not self._fs.exists(path):
+            return None
+        return names.decode_meta(self._fs.read_bytes(path), path)
+
+    def _topic_id(self, log: str) -> UUID | None:
+        path = f"{log}/{names.PARTITION_FILE}"
+        try:
+            return names.decode_partition(self._fs.read_bytes(path), path)
+        except (FileNotFoundError, CorruptFileError):  # a broker makes it again
+            return None
+
+    # --- Kavka's tree
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether a Kavka has kept its metadata here."""
+        first = self._directories[0]
+        return any(self._fs.exists(f"{first}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME))
+
+    def read(self) -> Carried:
+        """What is carried of the tree. Refused when there is none, or it is damaged."""
+        if not self.has_tree:
+            raise Refused(f"{self._directories[0]} has no {LOG_NAME}: no Kavka has served it")
+        nodes = self._tree().copy_nodes()
+        kept = {
+            path: nodes[path].data
+            for path in sorted(nodes)  # by name, a parent comes before its children
+            if is_carried(path) and nodes[path].ephemeral_owner == NO_SESSION
+        }
+        sequence = nodes.get(paths.BROKER_SEQUENCE)
+        return Carried(kept, 0 if sequence is None else sequence.version)
+
+    def _tree(self) -> Tree:
+        storage = Storage(self._fs, self._directories[0])
+        try:
+            return read_tree(storage)
+        except Corrupt as error:
+            raise Refused(
+                f"{error}; to import others instead of them, remove the two files first"
+            ) from error
+        finally:
+            storage.close()
+
+    def write(self, carried: Carried, now_ms: int) -> None:
+        """Put the carried nodes in the place of the tree, in one step. Refused, OSError."""
+        # Whatever the log holds has a lower number, and so is skipped should power go off before
+        # the log is begun anew.
+        zxid = self._tree().zxid + 1 if self.has_tree else 1
+        nodes = _new_nodes(carried, zxid, now_ms)
+        content = [storage_format.encode_snapshot_start(zxid, len(nodes))]
+        content += [storage_format.encode_node(path, node) for path, node in nodes.items()]
+        storage = Storage(self._fs, self._directories[0])
+        storage.replace_log(content)
+        storage.close()
+
+
+def _new_nodes(carried: Carried, zxid: int, now_ms: int) -> dict[str, Node]:
+    creates = [Create(path, data) for path, data in carried.nodes.items() if path != ROOT]
+    tree = Tree()
+    try:
+        tree.execute(Transaction(zxid, now_ms, NO_SESSION, creates))
+    except MultiFailed as failed:
+        path = creates[failed.index].path
+        raise Refused(f"{path} can't be made: {failed.cause!r}") from failed
+    nodes = tree.copy_nodes()
+    if paths.BROKER_SEQUENCE in nodes:
+        counted = nodes[paths.BROKER_SEQUENCE]._replace(version=carried.broker_sequence)
+        nodes[paths.BROKER_SEQUENCE] = counted
+    return nodes

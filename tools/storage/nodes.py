@@ -1,0 +1,160 @@
+"""Which znodes are carried from one place to another, and whether they make sense there.
+
+A cluster's lasting knowledge: topics with ids, assignments, leaders and leader epochs, settings,
+quotas and users, ACLs, delegation tokens, the cluster id, the controller epoch, the producer ids
+that were given out, and orders that wait for a controller. Left behind is what lives only as long
+as a broker does (registrations, the controller) and notifications, whose receivers have stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.paths import TopicAssignment
+from kavka.tools.storage.errors import Refused
+
+Nodes: TypeAlias = Mapping[str, bytes | None]
+"""Data by path."""
+
+ROOTS: Final = (
+    "/admin",
+    "/brokers",
+    "/cluster",
+    "/config",
+    "/consumers",
+    "/controller_epoch",
+    "/delegation_token",
+    "/feature",
+    "/isr_change_notification",
+    "/kafka-acl",
+    "/kafka-acl-changes",
+    "/kafka-acl-extended",
+    "/kafka-acl-extended-changes",
+    "/latest_producer_id_block",
+    "/log_dir_event_notification",
+)
+"""Apache Kafka 3.9's, but for `/controller`, which dies with its broker, and `/migration`, which
+belongs to a move to KRaft. Others in the same ZooKeeper are not Kafka's."""
+
+EMPTIED: Final = (
+    paths.BROKER_IDS,
+    paths.CONFIG_CHANGES,
+    "/delegation_token/token_changes",
+    "/isr_change_notification",
+    "/kafka-acl-changes",
+    "/kafka-acl-extended-changes",
+    "/log_dir_event_notification",
+)
+"""Carried without what is below them."""
+
+
+class Carried(NamedTuple):
+    """What goes from one place to the other."""
+
+    nodes: Nodes
+    """A parent stands before its children."""
+    broker_sequence: int
+    """How many broker ids were generated: the version of `paths.BROKER_SEQUENCE`, which is how
+    Apache Kafka counts them."""
+
+
+def is_carried(path: str) -> bool:
+    """Whether the node at `path` is, unless it is ephemeral."""
+    if any(path.startswith(f"{parent}/") for parent in EMPTIED):
+        return False
+    return any(path == root or path.startswith(f"{root}/") for root in ROOTS)
+
+
+def topics(nodes: Nodes) -> Iterator[tuple[str, TopicAssignment]]:
+    """The topics by name. Refused when one can't be read."""
+    prefix = f"{paths.TOPICS}/"
+    for path, data in nodes.items():
+        name = path.removeprefix(prefix)
+        if path.startswith(prefix) and "/" not in name:
+            try:
+                yield name, paths.decode_topic(data)
+            except (ValueError, KeyError, TypeError) as error:
+                raise Refused(f"the topic at {path} can't be read: {error}") from error
+
+
+def cluster_id(nodes: Nodes) -> str:
+    """The cluster's id. Refused when there is none."""
+    data = nodes.get(paths.CLUSTER_ID)
+    if data is None:
+        raise Refused("it holds no cluster id, so no cluster has lived there")
+    try:
+        return paths.decode_cluster_id(data)
+    except (ValueError, KeyError) as error:
+        raise Refused(f"the cluster id at {paths.CLUSTER_ID} can't be read: {error}") from error
+
+
+class Held(NamedTuple):
+    """What log directories say about themselves."""
+
+    cluster_id: str | None
+    """None, and so `broker_id`, when they belong to nobody yet."""
+    broker_id: int | None
+    logs: Mapping[tuple[str, int], UUID | None]
+    """The partitions, with the topic ids that are written in them."""
+
+
+def check(carried: Carried, held: Held) -> list[str]:
+    """Refused unless the nodes are those of the directories' one broker; warnings."""
+    cluster = cluster_id(carried.nodes)
+    if held.cluster_id not in (None, cluster):
+        raise Refused(
+            f"the log directories belong to cluster {held.cluster_id}, the metadata to {cluster}"
+        )
+    ids: dict[str, UUID | None] = {}
+    expected: dict[tuple[str, int], None] = {}
+    brokers: dict[int, str] = {} if held.broker_id is None else {held.broker_id: ""}
+    for name, assignment in topics(carried.nodes):
+        ids[name] = assignment.topic_id
+        for index, replicas in assignment.replicas.items():
+            expected[name, index] = None
+            brokers |= {broker: name for broker in replicas if broker not in brokers}
+    if len(brokers) > 1:
+        raise Refused(_many_brokers(brokers, held.broker_id))
+    for (name, index), found in held.logs.items():
+        if found is not None and ids.get(name) not in (None, found):
+            raise Refused(
+                f"the log of {name}-{index} is of the topic id {paths.uuid_text(found)}, "
+                "the metadata know another topic of this name"
+            )
+    return _warnings(expected, held)
+
+
+def _many_brokers(brokers: Mapping[int, str], own: int | None) -> str:
+    others = [f"{broker} (topic {name})" for broker, name in brokers.items() if broker != own]
+    whose = "" if own is None else f"; the log directories are those of broker {own}"
+    return (
+        f"there are replicas on broker {', '.join(others)}{whose}. Only the metadata of a cluster "
+        "of one broker can be carried: move all replicas to one (kafka-reassign-partitions) first"
+    )
+
+
+def _warnings(expected: Mapping[tuple[str, int], None], held: Held) -> list[str]:
+    said = [
+        f"{name}-{index} has no log here and will begin empty"
+        for name, index in expected
+        if (name, index) not in held.logs
+    ]
+    said += [
+        f"the log of {name}-{index} is of a topic that the metadata don't know; it is left alone"
+        for name, index in held.logs
+        if (name, index) not in expected
+    ]
+    return said
+
+
+def summary(carried: Carried) -> str:
+    """What it is, for people."""
+    found = list(topics(carried.nodes))
+    partitions = sum(len(assignment.replicas) for _, assignment in found)
+    return (
+        f"cluster {cluster_id(carried.nodes)}: {len(found)} topics with {partitions} partitions, "
+        f"{len(carried.nodes)} nodes"
+    )

@@ -1,0 +1,70 @@
+"""DeleteRecords (key 21): have a partition begin at a later offset (KIP-107).
+
+Versions 0 to 2; 1 is no different, 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka.protocol.admin import DeleteRecordsRequest
+
+HIGH_WATERMARK: Final = -1
+"""The offset that stands for all records that consumers can see."""
+
+UNKNOWN: Final = -1
+"""The low watermark of an answer with an error."""
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """`low_watermark`: the least offset at which any replica's log begins now."""
+
+    partition_index: int
+    low_watermark: int = UNKNOWN
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class TopicResponse:
+    name: str
+    partitions: Sequence[PartitionResponse]
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponse:
+    topics: Sequence[TopicResponse]
+    throttle_time_ms: int = 0
+
+
+def error_response(
+    request: DeleteRecordsRequest, code: ErrorCode, version: int
+) -> DeleteRecordsResponse:
+    """`code` for every partition that was named."""
+    return DeleteRecordsResponse(
+        [
+            TopicResponse(
+                topic.name,
+                [
+                    PartitionResponse(one.partition_index, error_code=code)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API: Final = Api(
+    21,
+    "DeleteRecords",
+    versions=(0, 2),
+    first_flexible=2,
+    error_response=error_response,
+)

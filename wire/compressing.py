@@ -1,0 +1,82 @@
+"""Compression of records, in the forms that Apache Kafka's readers take.
+
+All of it releases the interpreter while it works, so that `Jobs` may run it in a thread. The
+codecs are imported on first use, for the sake of a quick start.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from kavka.wire.compression import Bytes, Codec
+
+ZSTD_LEVEL: Final = 3
+"""Apache Kafka's default level, and the library's."""
+
+_GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header and trailer
+_XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + Struct(">ii").pack(1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024  # what the Java library takes at a time
+_pack_length: Final = Struct(">i").pack
+
+
+def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
+    """`data` compressed; codec 0 gives back `data` itself.
+
+    `level` is the codec's own (lz4: 0 is the fast one, from 3 on the slower ones); None is the
+    default, and snappy has none. ValueError when there is no such codec.
+    """
+    if codec == Codec.NONE:
+        return data
+    deflate = _DEFLATE.get(codec)
+    if deflate is None:
+        raise ValueError(f"no compression codec {codec}")
+    return deflate(data, level)
+
+
+def _gzip(data: Bytes, level: int | None) -> Bytes:
+    member = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+    return member.compress(data) + member.flush()
+
+
+def _snappy(data: Bytes, level: int | None) -> Bytes:
+    """The framing of the Java library (xerial): a header, then blocks with their lengths."""
+    from cramjam import snappy
+
+    view, out = memoryview(data), bytearray(_XERIAL_HEADER)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = memoryview(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        out += _pack_length(len(block))
+        out += block
+    return out
+
+
+def _lz4(data: Bytes, level: int | None) -> Bytes:
+    """Blocks that do not refer to each other: Apache Kafka's reader refuses those that do."""
+    import lz4.frame
+
+    made: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if level is None else level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        content_checksum=False,
+        store_size=False,
+    )
+    return made
+
+
+def _zstd(data: Bytes, level: int | None) -> Bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL if level is None else level).compress(data)
+
+
+_DEFLATE: Final[dict[int, Callable[[Bytes, int | None], Bytes]]] = {
+    Codec.GZIP: _gzip,
+    Codec.SNAPPY: _snappy,
+    Codec.LZ4: _lz4,
+    Codec.ZSTD: _zstd,
+}

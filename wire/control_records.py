@@ -1,0 +1,95 @@
+"""Control batches: what a transaction coordinator writes to end a transaction (KIP-98).
+
+A batch with the flags for transactional and control, without a sequence, and with one record: its
+key says commit or abort, its value which coordinator decided so.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from kavka.wire.compression import Bytes
+from kavka.wire.crc import crc32c
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import (
+    CONTROL,
+    CRC_START,
+    CURRENT_MAGIC,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    LOG_APPEND_TIME,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    BatchHeader,
+    iter_records,
+    payload_of,
+)
+
+ABORT: Final = 0
+COMMIT: Final = 1
+
+MARKER_BYTES_MAX: Final = 4096
+"""More than a control batch ever has; one that is larger is not opened."""
+
+_NO_LEADER_EPOCH: Final = -1
+_KEY: Final = struct.Struct(">hh")  # version, type
+_VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch
+_CRC_AT: Final = 17
+_BODY: Final = b"\0\0\0" + bytes([2 * _KEY.size]) + b"%b" + bytes([2 * _VALUE.size]) + b"%b\0"
+"""Attributes and two deltas, key and value with their lengths as varints, no headers."""
+
+
+class Marker(NamedTuple):
+    """What a control batch says about its producer's transaction. Timestamp in ms."""
+
+    committed: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+def end_marker(producer_id: int, producer_epoch: int, marker: Marker) -> bytearray:
+    """The control batch that ends a transaction, byte for byte as Apache Kafka's, to be stamped."""
+    key = _KEY.pack(0, COMMIT if marker.committed else ABORT)
+    body = _BODY % (key, _VALUE.pack(0, marker.coordinator_epoch))
+    record = bytes([2 * len(body)]) + body
+    batch = bytearray(HEADER_BYTES) + record
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LENGTH_PREFIX_BYTES,
+        _NO_LEADER_EPOCH,
+        CURRENT_MAGIC,
+        0,
+        TRANSACTIONAL | CONTROL,
+        0,
+        marker.timestamp,
+        marker.timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,
+    )
+    struct.pack_into(">I", batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+    return batch
+
+
+def read_marker(header: BatchHeader, batch: Bytes) -> Marker | None:
+    """What a whole control batch says; None when it ends no transaction: compaction has emptied
+    it, or it is of another kind (KRaft's). ApiError INVALID_RECORD when it makes no sense."""
+    if not header.record_count:
+        return None
+    record = next(iter_records(header, payload_of(header, batch, MARKER_BYTES_MAX)), None)
+    if record is None or record.key is None or len(record.key) < _KEY.size:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a control record without a type")
+    _, kind = _KEY.unpack_from(record.key)
+    if kind not in (ABORT, COMMIT):
+        return None
+    if record.value is None or len(record.value) < _VALUE.size:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a control record without a coordinator's epoch")
+    _, coordinator_epoch = _VALUE.unpack_from(record.value)
+    by_log = header.attributes & LOG_APPEND_TIME
+    timestamp = header.max_timestamp if by_log else header.base_timestamp + record.timestamp_delta
+    return Marker(kind == COMMIT, coordinator_epoch, timestamp)

@@ -1,0 +1,213 @@
+"""From batches of magic 2 to a message set (magic 0 or 1), as an old consumer reads it.
+
+As Apache Kafka's `RecordsUtil` does: headers of records, producer ids and transactions have no
+place in the old forms and are dropped, control batches are left out whole, codecs are kept, and
+zstd, which no old consumer knows, is refused (KIP-110). Offsets stay what they are.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, NamedTuple
+
+from kavka.wire import compressing
+from kavka.wire.compression import Bytes, Codec, decompress
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.message_set import (
+    BODY_HEADS,
+    CRC_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    NULL_LENGTH,
+    pack_length,
+    pack_start,
+)
+from kavka.wire.old_lz4 import as_of_old
+from kavka.wire.records import (
+    HEADER_BYTES,
+    MESSAGE_BYTES_MAX,
+    BatchHeader,
+    malformed,
+    read_header,
+    read_varint,
+)
+from kavka.wire.steps import Job, Steps
+from kavka.wire.up_conversion import (
+    BYTES_PER_STEP,
+    INFLATED_BYTES_MAX,
+    INFLATED_RATIO,
+    INLINE_BYTES_MAX,
+    INLINE_DEFLATED_BYTES_MAX,
+    INLINE_INFLATED_BYTES_MAX,
+    RECORDS_PER_STEP,
+)
+
+_VARLONG_BITS: Final = 64
+
+
+class Converted(NamedTuple):
+    """A message set, and the offset up to which what was there is in it or has no place in it."""
+
+    message_set: bytearray
+    upto: int
+
+
+class _Messages(NamedTuple):
+    """The records of one batch as messages, one behind the other."""
+
+    written: bytearray
+    last_offset: int
+    max_timestamp: int
+    whole: bool
+    """Whether all are here."""
+
+
+def down_convert(batches: memoryview, magic: int, offset: int) -> Steps[Converted]:
+    """What a consumer that wants the records from `offset` on is given of these batches.
+
+    A batch that is cut off at the end is left out. The set is as big as the batches at most,
+    unless the first of them takes more: then it is given whole (KIP-74).
+    Where a batch can't be converted the set ends before it; ApiError where it would be the first:
+    UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
+    """
+    made = bytearray()
+    upto, position, held = offset, 0, len(batches)
+    while held - position >= HEADER_BYTES:
+        header = read_header(batches, position)
+        end = position + header.size
+        if not position + HEADER_BYTES <= end <= held:
+            break
+        if header.record_count and not header.is_control:
+            room = held - len(made) if made else MESSAGE_BYTES_MAX
+            try:
+                whole = yield from _convert(batches[position:end], magic, offset, room, made)
+            except ApiError:
+                if made:
+                    break
+                raise
+            if not whole:
+                break
+        position = end
+        upto = header.last_offset + 1
+    return Converted(made, upto)
+
+
+def _convert(batch: memoryview, magic: int, offset: int, room: int, made: bytearray) -> Steps[bool]:
+    """Add a batch to the set, as far as there is room; whether there was for all of it."""
+    header = read_header(batch)
+    codec = header.compression
+    if codec == Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
+    inner = batch[HEADER_BYTES:]
+    if codec == Codec.NONE:
+        plain = yield from _messages(header, bytes(inner), magic, offset, room)
+        made += plain.written
+        return plain.whole
+    # a wrapper has all messages of the batch: clients pass over those before what they asked for
+    payload = yield from _inflated(codec, inner)
+    wrapped = yield from _messages(header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX)
+    wrapper = yield from _wrapper(header, wrapped, magic)
+    if len(wrapper) > room:
+        return False
+    made += wrapper
+    return True
+
+
+def _inflated(codec: int, inner: memoryview) -> Steps[bytes]:
+    if len(inner) <= INLINE_BYTES_MAX:
+        try:
+            return bytes(decompress(codec, inner, INLINE_INFLATED_BYTES_MAX))
+        except ApiError:
+            pass  # too big for the loop, or damaged: found out in the thread
+    limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
+    return bytes((yield Job(decompress, (codec, inner, limit_bytes))))
+
+
+def _messages(
+    header: BatchHeader, payload: bytes, magic: int, offset: int, room: int
+) -> Steps[_Messages]:
+    """The records from `offset` on as messages, as many as there is room for."""
+    written = bytearray()
+    by_log = header.attributes & LOG_APPEND_TIME
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    relative = bool(magic and header.compression)
+    body_head = BODY_HEADS[magic].pack
+    flags = by_log if magic else 0
+    last_offset, max_timestamp, first = offset, NO_TIMESTAMP, -1
+    record_at, pause_at = 0, BYTES_PER_STEP
+    try:
+        for number in range(1, header.record_count + 1):
+            delta, delta_offset, key, value, record_at = _read(payload, record_at)
+            record_offset = base_offset + delta_offset
+            if record_offset >= offset:
+                if first < 0:
+                    first = record_offset if relative else 0
+                timestamp = header.max_timestamp if by_log else base_timestamp + delta
+                if timestamp < 0:
+                    timestamp = NO_TIMESTAMP  # there is no other below zero in the old forms
+                if timestamp > max_timestamp:
+                    max_timestamp = timestamp
+                key_size = -1 if key is None else len(key)
+                head = (
+                    body_head(magic, flags, timestamp, key_size)
+                    if magic
+                    else body_head(magic, flags, key_size)
+                )
+                tail = NULL_LENGTH if value is None else pack_length(len(value)) + value
+                body = head + tail if key is None else head + key + tail
+                size = len(body) + CRC_BYTES
+                if len(written) + size + LOG_OVERHEAD_BYTES > room:
+                    return _Messages(written, last_offset, max_timestamp, False)
+                written += pack_start(record_offset - first, size, zlib.crc32(body))
+                written += body
+                last_offset = record_offset
+            if record_at >= pause_at or number % RECORDS_PER_STEP == 0:
+                pause_at = record_at + BYTES_PER_STEP
+                yield None
+    except IndexError:
+        raise malformed("a record goes past the end of its batch") from None
+    return _Messages(written, last_offset, max_timestamp, True)
+
+
+_Read = tuple[int, int, bytes | None, bytes | None, int]
+
+
+def _read(payload: bytes, position: int) -> _Read:
+    """(timestamp delta, offset delta, key, value, where the next begins) of a record."""
+    size, position = read_varint(payload, position)
+    end = position + size
+    if size <= 0 or end > len(payload):
+        raise malformed(f"a record of {size} bytes, {len(payload) - position} are left")
+    delta, position = read_varint(payload, position + 1, _VARLONG_BITS)
+    delta_offset, position = read_varint(payload, position)
+    key, position = _read_nullable(payload, position, end)
+    value, position = _read_nullable(payload, position, end)
+    return delta, delta_offset, key, value, end
+
+
+def _read_nullable(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(payload, position)
+    if size < 0:
+        return None, position
+    if position + size > end:
+        raise malformed(f"a field of {size} bytes, {end - position} are left")
+    return payload[position : position + size], position + size
+
+
+def _wrapper(header: BatchHeader, inner: _Messages, magic: int) -> Steps[bytes]:
+    """The message around a compressed set."""
+    codec = header.compression
+    if len(inner.written) > INLINE_DEFLATED_BYTES_MAX:
+        value: Bytes = yield Job(compressing.compress, (codec, inner.written))
+    else:
+        value = compressing.compress(codec, inner.written)
+    if codec == Codec.LZ4 and not magic:
+        value = as_of_old(value)
+    if magic:
+        by_log = header.attributes & LOG_APPEND_TIME
+        head = BODY_HEADS[1].pack(1, codec | by_log, inner.max_timestamp, -1)
+    else:
+        head = BODY_HEADS[0].pack(0, codec, -1)
+    body = b"".join((head, pack_length(len(value)), value))
+    return pack_start(inner.last_offset, len(body) + CRC_BYTES, zlib.crc32(body)) + body

@@ -1,0 +1,35 @@
+"""Long work in pieces, so that whoever drives it may let others have the loop in between.
+
+`Steps[T]` is a generator that yields None where a pause is welcome, and a `Job` where it wants
+something done that is long and releases the interpreter; it is sent the job's result, and returns
+a `T`. Work that is short never yields. `kavka.server.slices` drives it on the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Job(NamedTuple):
+    """A call for a thread. Its arguments may not be changed meanwhile."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+Steps: TypeAlias = Generator[Job | None, Any, T]
+
+
+def run_at_once(steps: Steps[T]) -> T:
+    """The result, with everything done on the spot."""
+    answer: Any = None
+    while True:
+        try:
+            job = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = None if job is None else job.function(*job.arguments)

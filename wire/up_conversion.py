@@ -1,0 +1,358 @@
+"""From a message set (magic 0 or 1), as an old producer sends it, to one batch of magic 2.
+
+What is refused, and with which code, is as in Apache Kafka's `UnifiedLog` and `LogValidator`:
+first every message's size and CRC, then what is inside. Offsets are given anew from 0 on.
+Whether the records may be in the topic at all (keys, timestamps, the batch's size) is asked of
+the batch, as of any other.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Generator
+from typing import Final
+
+from kavka.wire import compressing, compression, records
+from kavka.wire.building import varint
+from kavka.wire.compression import Bytes, Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.message_set import (
+    CODEC_MASK,
+    CRC_START,
+    HEAD,
+    HEADS,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
+    MESSAGE_BYTES_MIN,
+    NO_TIMESTAMP,
+    unpack_length,
+)
+from kavka.wire.old_lz4 import mended
+from kavka.wire.steps import Job, Steps
+
+RECORDS_PER_STEP: Final = 512
+"""Messages before a pause; at 3 us each, a millisecond and a half."""
+
+BYTES_PER_STEP: Final = 512 * 1024
+"""Bytes of messages before a pause, where they are so big that they count; 0.5 ms."""
+
+INLINE_INFLATED_BYTES_MAX: Final = 512 * 1024
+"""What is inflated without a thread, out of at most `INLINE_BYTES_MAX`."""
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""Compressed records up to this size are inflated without a thread at first."""
+
+INLINE_DEFLATED_BYTES_MAX: Final = 32 * 1024
+"""Records up to this size are compressed without a thread: gzip makes 30 MB a second."""
+
+INLINE_CRC_BYTES_MAX: Final = 1024 * 1024
+"""Messages up to this size are checked without a thread; 0.3 ms."""
+
+INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Records that grow beyond this when decompressed are refused, unless they are so big that
+`INFLATED_RATIO` allows more."""
+
+INFLATED_RATIO: Final = 8
+
+_KEPT_VARINTS: Final = 4096
+_NOTHING: Final = varint(-1)
+_EMPTY: Final = memoryview(b"")
+_CRC_AT: Final = 17
+_pack_crc: Final = struct.Struct(">I").pack_into
+
+_kept: Final[list[bytes]] = []
+
+
+def up_convert(
+    message_set: memoryview, *, bytes_max: int, codec: int | None = None
+) -> Steps[Bytes]:
+    """One batch of all records, compressed by `codec`, or as they were sent if that is None.
+
+    The batch has base offset 0, no producer, and the flag of LogAppendTime if one of the messages
+    has it. A message that is cut off at the end is dropped; where there is no whole one, nothing
+    comes back (`b""`), as nothing is appended then. `bytes_max` is for each message, as sent, and
+    for the batch.
+    ApiError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, and UNKNOWN_SERVER_ERROR for
+    what Apache Kafka stumbles over.
+    """
+    entries = yield from _checked(message_set, bytes_max)
+    if not entries:
+        return b""
+    sent_codec = _codec_of(message_set, entries)
+    batch = _NewBatch()
+    try:
+        if sent_codec == Codec.NONE:
+            yield from _append_plain(message_set, entries, batch)
+        else:
+            yield from _append_wrapped(message_set, entries, batch)
+    except struct.error:
+        raise _odd("a message that is shorter than its fields") from None
+    return (yield from batch.finish(sent_codec if codec is None else codec, bytes_max))
+
+
+# -- the messages as they were sent ---------------------------------------------------------
+
+
+def _checked(view: memoryview, bytes_max: int) -> Steps[list[int]]:
+    """Positions of all whole messages, of which each is as big as it may be and undamaged."""
+    positions: list[int] = []
+    position, held, pause_at = 0, len(view), BYTES_PER_STEP
+    while held - position > MAGIC_AT:
+        _, size, crc, magic, attributes = _head(view, position)
+        end = position + LOG_OVERHEAD_BYTES + size
+        if size < MESSAGE_BYTES_MIN or magic > records.CURRENT_MAGIC:
+            raise _corrupt(f"a message of {size} bytes with magic {magic}")
+        if end > held:
+            break
+        if end - position > bytes_max:
+            told = f"{end - position} bytes, allowed are {bytes_max}"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
+        covered = view[position + CRC_START : end]
+        if size <= INLINE_CRC_BYTES_MAX:
+            found = zlib.crc32(covered)
+        else:
+            found = yield Job(zlib.crc32, (covered,))
+        if found != crc and magic < len(HEADS):
+            raise _corrupt("the CRC does not fit the message")
+        if attributes & CODEC_MASK > Codec.ZSTD:
+            raise _odd(f"no compression {attributes & CODEC_MASK}")
+        positions.append(position)
+        position = end
+        if position >= pause_at or len(positions) % RECORDS_PER_STEP == 0:
+            pause_at = position + BYTES_PER_STEP
+            yield None
+    return positions
+
+
+def _head(view: memoryview, position: int) -> tuple[int, int, int, int, int]:
+    if len(view) - position >= HEAD.size:
+        head: tuple[int, int, int, int, int] = HEAD.unpack_from(view, position)
+        return head
+    (size,) = unpack_length(view, position + 8)
+    return 0, size, 0, view[position + MAGIC_AT], 0
+
+
+def _codec_of(view: memoryview, positions: list[int]) -> int:
+    """The codec of the one wrapper, or none. Messages beside a wrapper are refused."""
+    first_magic = view[positions[0] + MAGIC_AT]
+    codec = Codec.NONE
+    for position in positions:
+        codec = Codec(view[position + MAGIC_AT + 1] & CODEC_MASK) or codec
+    if codec and len(positions) > 1:
+        raise _invalid("a compressed message among others")
+    for position in positions:
+        if view[position + MAGIC_AT] != first_magic:
+            raise _invalid(f"magic {view[position + MAGIC_AT]} behind magic {first_magic}")
+    return codec
+
+
+def _append_plain(view: memoryview, positions: list[int], batch: _NewBatch) -> Steps[None]:
+    pause_at = BYTES_PER_STEP
+    for number, position in enumerate(positions, 1):
+        _, _, _, attributes, timestamp, key, value = _message(view, position)
+        batch.append(timestamp, attributes, key, value)
+        if position >= pause_at or number % RECORDS_PER_STEP == 0:
+            pause_at = position + BYTES_PER_STEP
+            yield None
+
+
+_Message = tuple[int, int, int, int, int, memoryview | None, memoryview | None]
+
+
+def _message(view: memoryview, position: int) -> _Message:
+    """(offset, size, CRC, attributes, timestamp, key, value) of a message that is whole."""
+    magic = view[position + MAGIC_AT]
+    if magic:
+        offset, size, crc, _, attributes, timestamp, key_size = HEADS[1].unpack_from(view, position)
+        at = position + HEADS[1].size
+    else:
+        offset, size, crc, _, attributes, key_size = HEADS[0].unpack_from(view, position)
+        at = position + HEADS[0].size
+        timestamp = NO_TIMESTAMP
+        attributes &= ~LOG_APPEND_TIME
+    end = position + LOG_OVERHEAD_BYTES + size
+    key = value = None
+    if key_size >= 0:
+        key = view[at : at + key_size]
+        at += key_size
+    if at + 4 > end:
+        raise _odd(f"a key of {key_size} bytes in a message of {size}")
+    (value_size,) = unpack_length(view, at)
+    if value_size >= 0:
+        value = view[at + 4 : at + 4 + value_size]
+        if at + 4 + value_size > end:
+            raise _odd(f"a value of {value_size} bytes in a message of {size}")
+    return offset, size, crc, attributes, timestamp, key, value
+
+
+# -- wrappers -------------------------------------------------------------------------------
+
+
+def _append_wrapped(view: memoryview, positions: list[int], batch: _NewBatch) -> Steps[None]:
+    [position] = positions
+    magic = view[position + MAGIC_AT]
+    offset, _, _, attributes, timestamp, _, value = _message(view, position)
+    codec = attributes & CODEC_MASK
+    if codec == Codec.ZSTD:
+        raise _invalid(f"zstd with magic {magic}")
+    if value is None:
+        raise _invalid("a compressed message without a value")
+    inner = memoryview((yield from _inflated(codec, value, magic)))
+    stamp = timestamp if attributes & LOG_APPEND_TIME else None
+    last_offset = yield from _append_inner(inner, magic, stamp, batch)
+    if not batch.count:
+        raise _invalid("a compressed message with nothing in it")
+    if magic and offset and offset < last_offset:
+        raise _invalid(f"offset {offset} around messages up to {last_offset}")
+
+
+def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
+    data: Bytes = mended(value) if codec == Codec.LZ4 and not magic else value
+    if len(data) <= INLINE_BYTES_MAX:
+        try:
+            return compression.decompress(codec, data, INLINE_INFLATED_BYTES_MAX)
+        except ApiError:
+            pass  # too big for the loop, or damaged: found out in the thread
+    limit_bytes = max(INFLATED_BYTES_MAX, len(data) * INFLATED_RATIO)
+    inflated: Bytes = yield Job(compression.decompress, (codec, data, limit_bytes))
+    return inflated
+
+
+def _append_inner(
+    view: memoryview, magic: int, stamp: int | None, batch: _NewBatch
+) -> Generator[Job | None, None, int]:
+    """Append the messages of a wrapper; the offset of the last one. With `stamp`, the wrapper's
+    time of appending, that is the time of all of them."""
+    position, held, offset, pause_at = 0, len(view), -1, BYTES_PER_STEP
+    while held - position >= LOG_OVERHEAD_BYTES:
+        (size,) = unpack_length(view, position + 8)
+        end = position + LOG_OVERHEAD_BYTES + size
+        if size < MESSAGE_BYTES_MIN:
+            raise _corrupt(f"a message of {size} bytes within another")
+        if end > held:
+            break
+        if view[position + MAGIC_AT] != magic:
+            raise _invalid(f"magic {view[position + MAGIC_AT]} within magic {magic}")
+        offset, _, crc, attributes, timestamp, key, value = _message(view, position)
+        if zlib.crc32(view[position + CRC_START : end]) != crc:
+            raise _corrupt("the CRC does not fit a message within another")
+        if attributes & CODEC_MASK:
+            raise _invalid("a compressed message within another")
+        if stamp is None:
+            batch.append(timestamp, attributes & ~LOG_APPEND_TIME, key, value)
+        else:
+            batch.append(stamp, LOG_APPEND_TIME, key, value)
+        position = end
+        if position >= pause_at or batch.count % RECORDS_PER_STEP == 0:
+            pause_at = position + BYTES_PER_STEP
+            yield None
+    return offset
+
+
+# -- the batch ------------------------------------------------------------------------------
+
+
+class _NewBatch:
+    """A batch in the making."""
+
+    __slots__ = ("_base_timestamp", "_flags", "_max_timestamp", "_payload", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._payload = bytearray()
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+        self._flags = 0
+        if not _kept:
+            _kept.extend(varint(number) for number in range(_KEPT_VARINTS))
+
+    def append(
+        self, timestamp: int, attributes: int, key: memoryview | None, value: memoryview | None
+    ) -> None:
+        """Add a record; the offset is the next one."""
+        number = self.count
+        if timestamp < NO_TIMESTAMP:
+            raise _odd(f"timestamp {timestamp}")
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+        if not number:
+            self._base_timestamp = timestamp
+        self._flags |= attributes & LOG_APPEND_TIME
+        self.count = number + 1
+        time = _varint(timestamp - self._base_timestamp)
+        delta = _varint(number)
+        if key is None:
+            key_length, key = _NOTHING, _EMPTY
+        else:
+            key_length = _varint(len(key))
+        if value is None:
+            value_length, value = _NOTHING, _EMPTY
+        else:
+            value_length = _varint(len(value))
+        before_key = b"\0" + time + delta + key_length
+        size = len(before_key) + len(key) + len(value_length) + len(value) + 1
+        self._payload += b"".join((_varint(size), before_key, key, value_length, value, b"\0"))
+
+    def finish(self, codec: int, bytes_max: int) -> Steps[Bytes]:
+        """The batch, compressed; ApiError MESSAGE_TOO_LARGE."""
+        payload: Bytes = self._payload
+        if codec and len(payload) > INLINE_DEFLATED_BYTES_MAX:
+            payload = yield Job(compressing.compress, (codec, payload))
+        else:
+            payload = compressing.compress(codec, payload)
+        size = records.HEADER_BYTES + len(payload)
+        if size > bytes_max:
+            told = f"{size} bytes as a batch, allowed are {bytes_max}"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
+        return assemble(
+            payload,
+            attributes=codec | self._flags,
+            count=self.count,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+        )
+
+
+def _varint(value: int) -> bytes:
+    return _kept[value] if 0 <= value < _KEPT_VARINTS else varint(value)
+
+
+def assemble(
+    payload: Bytes, *, attributes: int, count: int, base_timestamp: int, max_timestamp: int
+) -> bytearray:
+    """A batch without a producer around records with offsets from 0 on."""
+    batch = bytearray(records.HEADER_BYTES)
+    batch += payload
+    records.HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - records.LENGTH_PREFIX_BYTES,
+        -1,
+        records.CURRENT_MAGIC,
+        0,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        records.NO_PRODUCER_ID,
+        -1,
+        records.NO_SEQUENCE,
+        count,
+    )
+    _pack_crc(batch, _CRC_AT, records.crc_of(batch))
+    return batch
+
+
+def _corrupt(message: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, message)
+
+
+def _odd(message: str) -> ApiError:
+    """What ends in an exception that Apache Kafka does not expect."""
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
