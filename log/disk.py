@@ -61,3 +61,7 @@ class Disk:
         self.files = OpenFiles(open_files_max)
         self.indexes = IndexCache(index_cache_bytes)
         self.garbage = Garbage()
+
+    def apart(self, *, open_files_max: int, index_cache_bytes: int) -> Disk:
+        """The same file system for what a thread does by itself, with limits of its own."""
+        return Disk(self.fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)

@@ -218,6 +218,12 @@ class OffsetIndex:
         """Drop what was loaded from the file."""
         self._head = None
 
+    def move_to(self, cache: IndexCache) -> None:
+        """Have `cache` count what is loaded from now on; nothing is at first."""
+        self._cache.forget(self)
+        self.unload()
+        self._cache = cache
+
     def _load_head(self) -> tuple[array[int], array[int]]:
         data = self._fs.open(self._path).pread(self._first * OFFSET_ENTRY_BYTES, 0)
         entries = array("i")

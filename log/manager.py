@@ -1,29 +1,35 @@
 """All logs of a broker: its log directories, what is in them, and the files that speak of all.
 
-Which directory is whose (`.lock`, `meta.properties`), whether the broker stopped in order
-(`.kafka_cleanshutdown`), and the checkpoints of recovery points, start offsets and high
-watermarks. Blocking: start and stop do all their I/O here; in between only `create`, `delete`
-and `truncate` touch the disk, and what may take long is a plan that a thread runs.
+What one directory is, is in `directories.py`; how a start finds its logs, in `loading.py`. Here
+they come together: the logs by topic and partition, making and deleting them, the checkpoints of
+recovery points, start offsets and high watermarks, and what becomes of a directory that fails.
+Blocking: start and stop do all their I/O here; in between only `create`, `delete` and `truncate`
+touch the disk, and what may take long is a plan that a thread runs.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from kavka.log import directory as names
-from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_offsets
+from kavka.log.checkpoint import TopicPartition
+from kavka.log.directories import (
+    CheckpointPlan,
+    DirectoryCheckpoint,
+    LogDirectory,
+    checkpoint_of,
+)
 from kavka.log.directory import Meta
 from kavka.log.disk import Disk
-from kavka.log.errors import CorruptFileError, StorageError
-from kavka.log.fs import FileSystem, Lock, Volume
+from kavka.log.errors import StorageError
+from kavka.log.fs import FileSystem, Volume
 from kavka.log.garbage import Garbage
+from kavka.log.loading import DirectoryLoading
 from kavka.log.partition_log import LogPlace, PartitionLog
-from kavka.log.recovery import Checkpointed, create_log, load_log
-from kavka.log.scan import BatchScanner
+from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random
 
@@ -35,35 +41,8 @@ OPEN_FILES_MAX: Final = 8192
 INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
 
-
-@dataclass(slots=True)
-class CheckpointPlan:
-    """The checkpoint files as they were at one moment, and directories whose names changed."""
-
-    fs: FileSystem
-    serial: int
-    files: tuple[tuple[str, bytes], ...]
-    directories: tuple[str, ...]
-    done: bool = False
-    superseded: bool = False
-    """Set when a later plan has to have the last word; this one then leaves the files alone."""
-
-    def run(self) -> None:
-        """Write them, with fsync; may run in a thread, one plan at a time. OSError."""
-        temporary = [f"{path}.{self.serial}.tmp" for path, _ in self.files]
-        for name, (_, data) in zip(temporary, self.files, strict=True):
-            file = self.fs.create(name)
-            file.pwrite(data, 0)
-            file.sync()
-            file.close()
-        for name, (path, _) in zip(temporary, self.files, strict=True):
-            if self.superseded:
-                self.fs.remove(name)
-            else:
-                self.fs.rename(name, path)
-        for directory in self.directories:
-            self.fs.sync_dir(directory)
-        self.done = not self.superseded
+TAKEN_OVER_PER_STEP: Final = 500
+"""Loaded logs that are taken over in one go, at 3 us each."""
 
 
 class LogManager:
@@ -81,20 +60,19 @@ class LogManager:
     ) -> None:
         """Touches nothing before `open`."""
         self._fs = fs
-        self._directories = [directory.rstrip("/") or "/" for directory in directories]
+        paths = [directory.rstrip("/") or "/" for directory in directories]
+        self._directories = {path: LogDirectory(fs, path) for path in paths}
         self._clock = clock
         self._random = random
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._parents: dict[TopicPartition, str] = {}
+        self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
         self._high_watermarks: dict[TopicPartition, int] = {}
         # keys in checkpoint files that have no log, with the newest plan that may name them
         self._stale: dict[TopicPartition, int] = {}
         self._plans: list[CheckpointPlan] = []  # those that may not have been run yet
         self._serial = 0
         self._saved_serial = 0
-        self._unclean: set[str] = set()  # directories that will not be marked as closed in order
-        self._locks: list[Lock] = []
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(list(self._logs.values()))
@@ -104,24 +82,37 @@ class LogManager:
 
     @property
     def directories(self) -> list[str]:
-        """The log directories."""
+        """The log directories, failed ones too."""
         return list(self._directories)
 
     @property
-    def failed_directories(self) -> list[str]:
-        """Those in which a log has failed since the start."""
-        return [directory for directory in self._directories if directory in self._unclean]
+    def online_directories(self) -> list[str]:
+        """Those that can be used."""
+        return [each.path for each in self._online()]
+
+    @property
+    def failed_directories(self) -> dict[str, OSError]:
+        """Those that can't be used, and why."""
+        return {
+            path: each.failure
+            for path, each in self._directories.items()
+            if each.failure is not None
+        }
+
+    def _online(self) -> list[LogDirectory]:
+        return [each for each in self._directories.values() if each.failure is None]
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition."""
         return self._logs.get((topic, partition))
 
     def by_directory(self) -> dict[str, list[PartitionLog]]:
-        """The logs in each log directory."""
-        found: dict[str, list[PartitionLog]] = {path: [] for path in self._directories}
-        for key, parent in self._parents.items():
-            found[parent].append(self._logs[key])
-        return found
+        """The logs in each log directory that can be used."""
+        return {path: list(self._within[path].values()) for path in self.online_directories}
+
+    def directory_of(self, log: PartitionLog) -> str:
+        """The log directory that a log lies in."""
+        return log.directory.rpartition("/")[0] or "/"
 
     def absolute(self, directory: str) -> str:
         """The path of a log directory from the root on."""
@@ -136,18 +127,22 @@ class LogManager:
     def open(self) -> Meta | None:
         """Make the directories, lock them, and tell whose they are; None when they are new.
 
-        StorageError: one is in use, or they don't belong together.
+        One that can't be used is left out. StorageError: none can be, one is in use, or they
+        don't belong together.
         """
-        for directory in self._directories:
-            self._make_directory(directory)
-            try:
-                self._locks.append(self._fs.lock(f"{directory}/{names.LOCK_FILE}"))
-            except BlockingIOError as error:
-                self.unlock()
-                raise StorageError(
-                    f"the log directory {directory} is in use by another broker"
-                ) from error
-        found = [meta for meta in map(self._read_meta, self._directories) if meta is not None]
+        found: list[Meta] = []
+        try:
+            for directory in self._directories.values():
+                try:
+                    meta = directory.open()
+                except OSError as failure:
+                    self.fail(directory.path, failure)
+                else:
+                    found += [] if meta is None else [meta]
+            self.check_usable()
+        except StorageError:
+            self.unlock()
+            raise
         if any(meta != found[0] for meta in found):
             raise StorageError(
                 "the log directories belong to different brokers or clusters: "
@@ -155,113 +150,79 @@ class LogManager:
             )
         return found[0] if found else None
 
-    def _make_directory(self, directory: str) -> None:
-        if directory and not self._fs.exists(directory):
-            parent = directory.rpartition("/")[0]
-            self._make_directory(parent)
-            self._fs.make_dir(directory)
-            self._fs.sync_dir(parent or ("/" if directory.startswith("/") else "."))
-
-    def _read_meta(self, directory: str) -> Meta | None:
-        path = f"{directory}/{names.META_FILE}"
-        try:
-            return names.decode_meta(self._fs.read_bytes(path), path)
-        except FileNotFoundError:
-            return None
+    def check_usable(self) -> None:
+        """StorageError where every directory has failed."""
+        if not self._online():
+            told = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
+            raise StorageError(f"none of the log directories can be used: {told}")
 
     def claim(self, meta: Meta) -> None:
         """Write down whose the directories are, where it isn't written yet."""
-        for directory in self._directories:
-            if self._read_meta(directory) is None:
-                path = f"{directory}/{names.META_FILE}"
-                self._fs.write_atomic(path, names.encode_meta(meta), sync=True)
+        for directory in self._online():
+            try:
+                directory.claim(meta)
+            except OSError as failure:
+                self.fail(directory.path, failure)
 
     def load_all(self, settings_of: Callable[[str], LogSettings]) -> None:
         """Load every log, with the settings of its topic; recover where the broker didn't stop
         in order.
 
-        StorageError, CorruptLogError, OSError: what can't be served safely, by its path.
+        StorageError: what can't be served safely, by its path, or every directory failed.
         """
-        scanner = BatchScanner()
-        for directory in self._directories:
-            self._load_directory(directory, settings_of, scanner)
+        loadings = self.loadings(settings_of)
+        for step in (
+            DirectoryLoading.prepare,
+            DirectoryLoading.load_most,
+            DirectoryLoading.load_rest,
+        ):
+            for loading in loadings:
+                step(loading)
+            self.check_loadings(loadings)
+        for loading in loadings:
+            for _ in self.take_over(loading):
+                pass
 
-    def _load_directory(
-        self, directory: str, settings_of: Callable[[str], LogSettings], scanner: BatchScanner
-    ) -> None:
-        clean = self._take_clean_marker(directory)
-        points = self._read_offsets(directory, names.RECOVERY_POINTS_FILE)
-        starts = self._read_offsets(directory, names.START_OFFSETS_FILE)
-        watermarks = self._read_offsets(directory, names.HIGH_WATERMARKS_FILE)
-        found = self._find_logs(directory)
-        if found and not clean:
-            logger.info("recovering %d logs in %s after an unclean stop", len(found), directory)
-        for key in found:
-            if key in self._logs:
-                raise StorageError(
-                    f"{names.log_name(*key)} is in {self._parents[key]} and in {directory}: "
-                    "remove one of the two"
-                )
-            checkpointed = Checkpointed(clean, points.get(key, 0), starts.get(key, 0))
-            log = load_log(self._place(directory, *key, settings_of(key[0])), checkpointed, scanner)
-            log.topic_id = self._read_topic_id(log)
-            self._logs[key] = log
-            self._parents[key] = directory
-        self._high_watermarks |= {key: watermarks[key] for key in found if key in watermarks}
-        for key in (*points, *starts):
-            if key not in self._logs:
+    def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
+        """`load_all` in steps, which may run in threads: each step of all directories before
+        the next, `check_loadings` after each, and in the end `take_over`."""
+        now_ms = self._clock.now_ms()
+        return [
+            DirectoryLoading(directory, self._disk, settings_of, now_ms)
+            for directory in self._online()
+        ]
+
+    def check_loadings(self, loadings: Sequence[DirectoryLoading]) -> None:
+        """StorageError: a log is in two directories, or no directory can be used."""
+        parents: dict[TopicPartition, str] = {}
+        for loading in loadings:
+            path = loading.directory.path
+            for key in loading.keys:
+                if parents.setdefault(key, path) != path:
+                    raise StorageError(
+                        f"{names.log_name(*key)} is in {parents[key]} and in {path}: "
+                        "remove one of the two"
+                    )
+        self.check_usable()
+
+    def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
+        """Have what was loaded from a directory served, in steps."""
+        directory = loading.directory
+        if directory.failure is not None:
+            logger.error("%s", _told(directory.path, directory.failure))
+            return
+        self._disk.garbage.add(loading.deleted, 0)
+        within = self._within[directory.path]
+        for number, log in enumerate(loading.loaded, 1):
+            log.move_to(self._disk)
+            key = (log.topic, log.partition)
+            self._logs[key] = within[key] = log
+            if number % TAKEN_OVER_PER_STEP == 0:
+                yield
+        self._high_watermarks |= loading.watermarks
+        for key in loading.checkpointed:
+            if key not in within:
                 self._stale[key] = self._serial
-
-    def _take_clean_marker(self, directory: str) -> bool:
-        path = f"{directory}/{names.CLEAN_SHUTDOWN_FILE}"
-        if not self._fs.exists(path):
-            return False
-        self._fs.remove(path)
-        # were it to come back with a power cut, what is written from now on would be trusted
-        self._fs.sync_dir(directory)
-        return True
-
-    def _read_offsets(self, directory: str, name: str) -> dict[TopicPartition, int]:
-        path = f"{directory}/{name}"
-        try:
-            return decode_offsets(self._fs.read_bytes(path), path)
-        except FileNotFoundError:
-            return {}
-        except CorruptFileError as error:
-            # safe: more is recovered than needed, a log starts at its first segment, and a high
-            # watermark is found again
-            logger.warning("%s; going on as if it was not there", error)
-            return {}
-
-    def _find_logs(self, directory: str) -> list[TopicPartition]:
-        found = []
-        for name in self._fs.list_dir(directory):
-            path = f"{directory}/{name}"
-            if not self._fs.is_dir(path):
-                if name.endswith(".tmp"):
-                    self._fs.remove(path)
-                continue
-            if names.is_deleted(name):
-                self._disk.garbage.add([path], 0)
-                continue
-            key = names.parse_log_name(name, directory)
-            if key is not None:
-                found.append(key)
-        return found
-
-    def _place(self, directory: str, topic: str, partition: int, settings: LogSettings) -> LogPlace:
-        path = f"{directory}/{names.log_name(topic, partition)}"
-        return LogPlace(self._disk, path, topic, partition, settings, self._clock.now_ms())
-
-    def _read_topic_id(self, log: PartitionLog) -> UUID | None:
-        path = f"{log.directory}/{names.PARTITION_FILE}"
-        try:
-            return names.decode_partition(self._fs.read_bytes(path), path)
-        except FileNotFoundError:
-            return None
-        except CorruptFileError as error:
-            logger.warning("%s; the controller will tell the topic id", error)
-            return None
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks as they were saved last, of the logs that were loaded."""
@@ -269,35 +230,41 @@ class LogManager:
 
     # --- in between
 
+    def next_directory(self) -> str | None:
+        """Where `create` makes the next log: the fewest are there. None: no directory is left."""
+        return min(self.online_directories, key=lambda path: len(self._within[path]), default=None)
+
     def create(
         self, topic: str, partition: int, topic_id: UUID, settings: LogSettings
     ) -> PartitionLog:
-        """A new log, in the directory that has the fewest. Nothing is fsynced but with the first
-        flush. OSError: there is none."""
+        """A new log, in `next_directory`. Nothing is fsynced but with the first flush.
+
+        OSError: there is none, the directory can't be written to.
+        """
         key = (topic, partition)
         if key in self._logs:
             raise StorageError(f"there is a log of {names.log_name(topic, partition)} already")
+        parent = self.next_directory()
+        if parent is None:
+            self.check_usable()
+            raise AssertionError
         if self._is_stale(key):
             # an earlier log's recovery point and start offset may not be taken for this one's
-            self._checkpoint_now()
+            self._checkpoint_now(parent)
         self._stale.pop(key, None)
-        counts = dict.fromkeys(self._directories, 0)
-        for parent in self._parents.values():
-            counts[parent] += 1
-        parent = min(counts, key=lambda candidate: counts[candidate])
-        place = self._place(parent, topic, partition, settings)
-        if self._fs.exists(place.directory):
-            raise StorageError(f"{place.directory} is there already but was not loaded")
+        path = f"{parent}/{names.log_name(topic, partition)}"
+        if self._fs.exists(path):
+            raise StorageError(f"{path} is there already but was not loaded")
+        place = LogPlace(self._disk, path, topic, partition, settings, self._clock.now_ms())
         try:
-            self._fs.make_dir(place.directory)
+            self._fs.make_dir(path)
             log = create_log(place)
             self._write_topic_id(log, topic_id)
         except OSError:
-            self._fs.remove_tree(place.directory)
+            self._fs.remove_tree(path)
             raise
-        log.unsynced_name(place.directory)
-        self._logs[key] = log
-        self._parents[key] = parent
+        log.unsynced_name(path)
+        self._logs[key] = self._within[parent][key] = log
         return log
 
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
@@ -319,31 +286,36 @@ class LogManager:
         """Take a log out; its files are renamed now and removed by `purge`."""
         key = (topic, partition)
         log = self._logs.pop(key)
-        parent = self._parents.pop(key)
+        parent = self.directory_of(log)
+        del self._within[parent][key]
         log.release()
         unique = f"{self._random.getrandbits(128):032x}"
         path = f"{parent}/{names.delete_name(topic, partition, unique)}"
+        self._stale[key] = self._serial
         self._fs.rename(log.directory, path)
         self._disk.garbage.add([path], log.settings.file_delete_delay_ms)
-        self._stale[key] = self._serial
 
-    def fail(self, log: PartitionLog) -> None:
-        """Serve a log no more whose files can't be relied on; they stay as they are.
+    def fail(self, directory: str, failure: OSError) -> list[PartitionLog]:
+        """Use a directory no more; the logs that were in it, which the caller has to release.
 
-        Nothing happens to one that is out already.
+        Its files stay as they are. Nothing happens to a directory that has failed already.
         """
-        key = (log.topic, log.partition)
-        if self._logs.get(key) is log:
-            self._unclean.add(self._parents.pop(key))
+        failed = self._directories[directory]
+        if failed.failure is not None:
+            return []
+        failed.failure = failure
+        logger.error("%s", _told(directory, failure))
+        lost, self._within[directory] = self._within[directory], {}
+        for key in lost:
             del self._logs[key]
-            log.release()
+        return list(lost.values())
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """Cut a log, and make sure that a crash does not take what comes next for flushed."""
         point = log.recovery_point
         log.truncate_to(offset)
         if log.recovery_point < point:
-            self._checkpoint_now()
+            self._checkpoint_now(self.directory_of(log))
 
     @property
     def garbage(self) -> Garbage:
@@ -356,31 +328,38 @@ class LogManager:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The checkpoint files as of now; high watermarks only when given."""
-        files = []
-        for directory in self._directories:
-            logs = {key: self._logs[key] for key, at in self._parents.items() if at == directory}
-            points = {key: log.recovery_point for key, log in logs.items()}
-            starts = {
+        plan = [self._checkpoint_of(each, high_watermarks) for each in self._online()]
+        self._forget_finished()
+        self._serial += 1
+        self._plans.append(CheckpointPlan(self._fs, self._serial, plan))
+        return self._plans[-1]
+
+    def _checkpoint_of(
+        self, directory: LogDirectory, watermarks: Mapping[TopicPartition, int] | None
+    ) -> DirectoryCheckpoint:
+        logs = self._within[directory.path]
+        offsets = {
+            names.RECOVERY_POINTS_FILE: {key: log.recovery_point for key, log in logs.items()},
+            names.START_OFFSETS_FILE: {
                 key: log.start_offset
                 for key, log in logs.items()
                 if log.start_offset > log.first_base_offset
-            }
-            files.append((f"{directory}/{names.RECOVERY_POINTS_FILE}", encode_offsets(points)))
-            files.append((f"{directory}/{names.START_OFFSETS_FILE}", encode_offsets(starts)))
-            if high_watermarks is not None:
-                here = {key: high_watermarks[key] for key in logs if key in high_watermarks}
-                files.append((f"{directory}/{names.HIGH_WATERMARKS_FILE}", encode_offsets(here)))
-        self._forget_finished()
-        self._serial += 1
-        plan = CheckpointPlan(self._fs, self._serial, tuple(files), tuple(self._directories))
-        self._plans.append(plan)
-        return plan
+            },
+        }
+        if watermarks is not None:
+            here = {key: watermarks[key] for key in logs if key in watermarks}
+            offsets[names.HIGH_WATERMARKS_FILE] = here
+        return checkpoint_of(directory, offsets)
 
-    def _checkpoint_now(self, watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Have what is true now on the disk when this returns, whatever a thread is writing."""
+    def _checkpoint_now(self, directory: str) -> None:
+        """Have what is true now of a directory on its disk when this returns, whatever a thread
+        is writing. OSError: it can't be written to."""
         for running in self._plans:
             running.superseded = True
-        self.checkpoint(watermarks).run()
+        plan = self.checkpoint(None)
+        plan.run()
+        if directory in plan.failures:
+            raise plan.failures[directory]
 
     def _forget_finished(self) -> None:
         saved = [plan.serial for plan in self._plans if plan.done]
@@ -396,40 +375,56 @@ class LogManager:
     def close(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Flush and close every log, write the checkpoints, and mark the directories as closed
         in order where all went well; then let go of them."""
-        for key, log in self._logs.items():
-            try:
-                log.close()
-            except OSError as error:
-                self._unclean.add(self._parents[key])
-                logger.error("%s can't be closed in order: %s", log.directory, error)
-        self._checkpoint_now(high_watermarks)
-        for directory in self._directories:
-            if directory not in self._unclean:
-                path = f"{directory}/{names.CLEAN_SHUTDOWN_FILE}"
-                self._fs.write_atomic(path, names.CLEAN_SHUTDOWN, sync=True)
-        self._logs.clear()
-        self._parents.clear()
-        self.unlock()
+        for directory in self._online():
+            for log in self._within[directory.path].values():
+                try:
+                    log.close()
+                except OSError as error:
+                    directory.is_unclean = True
+                    logger.error("%s can't be closed in order: %s", log.directory, error)
+        for running in self._plans:
+            running.superseded = True
+        plan = self.checkpoint(high_watermarks)
+        plan.run()
+        for directory in self._online():
+            failure = plan.failures.get(directory.path)
+            if failure is None and not directory.is_unclean:
+                directory.leave_clean_marker()
+        self._forget_logs()
 
     def abandon(self) -> None:
         """Let go of everything as it is, as if the process had been killed: nothing is written.
         No thread may be at work on it."""
         for log in self._logs.values():
             log.release()
+        self._forget_logs()
+
+    def _forget_logs(self) -> None:
         self._logs.clear()
-        self._parents.clear()
+        for within in self._within.values():
+            within.clear()
         self.unlock()
 
     def unlock(self) -> None:
         """Let others have the directories, without closing anything."""
-        while self._locks:
-            self._locks.pop().release()
+        for directory in self._directories.values():
+            directory.unlock()
+
+
+def _told(directory: str, failure: OSError) -> str:
+    return f"the log directory {directory} can't be used (until a restart): {failure}"
 
 
 def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
-    """Remove files and directories; those that are gone already don't matter."""
+    """Remove files and directories; those that are gone already don't matter.
+
+    One that can't be removed stays until the next start, which tries again.
+    """
     for path in paths:
-        if fs.is_dir(path):
-            fs.remove_tree(path)
-        elif fs.exists(path):
-            fs.remove(path)
+        try:
+            if fs.is_dir(path):
+                fs.remove_tree(path)
+            elif fs.exists(path):
+                fs.remove(path)
+        except OSError as failure:
+            logger.error("%s can't be removed: %s", path, failure)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kavka.log.disk import Disk
+from kavka.log.compaction.of_log import LogCompaction
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
+from kavka.log.place import LogPlace as LogPlace
 from kavka.log.producer_state import ProducerEntry, ProducerStates
 from kavka.log.reader import LogReader
 from kavka.log.replay import replay_producers
@@ -27,6 +27,8 @@ from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import AbortedTxn
+from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
@@ -34,18 +36,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK: Final = -(1 << 63)
 """A time after which to roll that makes `append` look more closely."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlace:
-    """Which log, and what it needs to work."""
-
-    disk: Disk
-    directory: str
-    topic: str
-    partition: int
-    settings: LogSettings
-    now_ms: int
 
 
 class PartitionLog:
@@ -70,6 +60,7 @@ class PartitionLog:
         "_torn",
         "_truncations",
         "_unsynced",
+        "compaction",
         "directory",
         "end_offset",
         "partition",
@@ -78,6 +69,7 @@ class PartitionLog:
         "start_offset",
         "topic",
         "topic_id",
+        "transactions",
     )
 
     def __init__(
@@ -108,8 +100,11 @@ class PartitionLog:
         self._reader = LogReader(self._segments)
         self._epochs = epochs
         self._producers = producers
+        self.transactions = producers.transactions
+        """Those that are not decided; to be looked at."""
         self._snapshots = snapshots
         self._unsynced = Unsynced()
+        self.compaction = LogCompaction(place, self._segments, producers, snapshots, self._unsynced)
         self._truncations = 0
         self._created_ms = self._flushed_ms = place.now_ms
         self._torn = False
@@ -152,20 +147,27 @@ class PartitionLog:
     # --- append
 
     def append(
-        self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append one batch, which the caller has checked (size, magic, CRC, count), as leader.
 
         Base offset and leader epoch are written into `batch`, which then goes to the file as it
         is, in one write. A copy of a batch that is here already is answered with its offsets.
-        Nothing is fsynced.
+        The first one of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
 
-        ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, RECORD_LIST_TOO_LARGE.
+        ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+        RECORD_LIST_TOO_LARGE.
         After it, and after an OSError, the log is as it was.
         """
         producer_id = header.producer_id
         if producer_id >= 0:
-            earlier = self._producers.check(header)
+            earlier = self._producers.check(header, guard)
             if earlier is not None:
                 return duplicate_of(earlier)
         base = self.end_offset
@@ -193,6 +195,12 @@ class PartitionLog:
         if producer_id >= 0:
             self._producers.update(header, last)
         return Appended(base, last, -1, False)
+
+    def note_aborted(self, aborted: AbortedTxn) -> None:
+        """Put the transaction whose marker was appended last into the transaction index."""
+        if self._active.add_aborted(aborted):
+            self._unsynced.add_name(self._active.path)
+        self._reader.last_abort = aborted.last_offset
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, rolled if it has to be for a batch like this."""
@@ -287,6 +295,13 @@ class PartitionLog:
         """The first batch that holds the log's greatest timestamp, whole; None: there is none."""
         return slice_of(self._segments.locate_max_timestamp())
 
+    def offsets_before(self, time_ms: int, now_ms: int, limit: int) -> list[int]:
+        """Up to `limit` offsets, newest first: the end, if it is not later than `time_ms`, and
+        where segments begin that were last written then or before. For ListOffsets v0."""
+        end = [self.end_offset] if self._active.size and now_ms <= time_ms else []
+        bases = self._segments.bases_before(None if end else time_ms, limit)
+        return [*end, *(max(base, self.start_offset) for base in bases)][:limit]
+
     # --- epochs and producers
 
     @property
@@ -312,10 +327,21 @@ class PartitionLog:
         """All leader epochs with their start offsets."""
         return self._epochs.epochs.entries()
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction is decided: its marker is below the high watermark."""
+        first = self.transactions.first_unstable(high_watermark)
+        if first is None or first >= high_watermark:
+            return high_watermark
+        return max(first, self.start_offset)
+
+    def aborted_transactions(self, offset: int, found: Slice) -> Sequence[AbortedTxn]:
+        """The aborted transactions whose records are in what a `read` from `offset` on found."""
+        return self._reader.aborted(offset, found, self.end_offset)
+
     @property
-    def producer_count(self) -> int:
-        """How many producers are remembered."""
-        return len(self._producers)
+    def producers(self) -> ProducerStates:
+        """What is known of the producers."""
+        return self._producers
 
     def producer_states(self) -> list[ProducerEntry]:
         """The active producers; the entries are live and not to be changed."""
@@ -334,6 +360,7 @@ class PartitionLog:
             self._truncate_epochs(self.end_offset)
             return
         self._truncations += 1
+        self.compaction.truncated(offset)
         anew = offset < self._segments.first_base
         slot = 0 if anew else self._segments.slot(offset) + 1
         if slot < len(self._segments):
@@ -475,6 +502,12 @@ class PartitionLog:
             plan.run()
             self.flushed(plan)
         self.release()
+
+    def move_to(self, disk: Disk) -> None:
+        """Count for the limits of `disk` from now on, on the same file system."""
+        for segment in self._segments:
+            segment.move_to(disk)
+        self._disk = disk
 
     def release(self) -> None:
         """Close the files as they are; the log is going to be removed, or its disk has failed."""

@@ -5,11 +5,13 @@ Only batch headers and indexes are looked at; who asks reads the bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kavka.log.results import Slice
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
+from kavka.log.txn_index import AbortedTxn, collect_aborted
 
 PLACES_MAX: Final = 64
 """Offsets whose file position is remembered: where readers are likely to go on."""
@@ -18,12 +20,15 @@ PLACES_MAX: Final = 64
 class LogReader:
     """Reads of one log, whose `segments` it shares."""
 
-    __slots__ = ("_active", "_active_base", "_places", "_segments")
+    __slots__ = ("_active", "_active_base", "_places", "_segments", "last_abort")
 
     def __init__(self, segments: SegmentList) -> None:
         """To be told the active segment before the first read."""
         self._segments = segments
         self._places: dict[int, int] = {}
+        indexes = [segment.txns for segment in segments if segment.txns is not None]
+        self.last_abort = max((index.last_offset for index in indexes), default=-1)
+        """No transaction was aborted behind this offset."""
 
     def activate(self, segment: Segment) -> None:
         """`segment` is the active one from now on, or was cut: what was remembered is void."""
@@ -61,6 +66,17 @@ class LogReader:
             if not length:
                 return None
         return Slice(segment.open_file or segment.file, position, length, base)
+
+    def aborted(self, offset: int, found: Slice, end: int) -> Sequence[AbortedTxn]:
+        """The aborted transactions in what was found from `offset` on, in a log that ends at
+        `end`; perhaps some that begin a little behind it, by the offset index."""
+        if offset > self.last_abort:
+            return ()
+        following = self._segments.since(found.base_offset)
+        upper = following[0].offsets.ceiling_offset(found.position + found.length)
+        if upper < 0:
+            upper = following[1].base_offset if len(following) > 1 else end
+        return collect_aborted((segment.txns for segment in following), offset, upper)
 
     def _end_of(self, segment: Segment, upto: int) -> int:
         """The position up to which a reader who is let see offsets below `upto` may read."""

@@ -23,7 +23,7 @@ from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.leftovers import base_of, settle
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.producer_state import ProducerStates
-from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers
+from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage
 from kavka.log.scan import BatchScanner, headers
 from kavka.log.segment import (
     FILES,
@@ -37,7 +37,6 @@ from kavka.log.segment import (
 )
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
-from kavka.log.txn_index import damage_of
 from kavka.wire.records import BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -75,11 +74,14 @@ def load_log(place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner)
 
     ApiError or StorageError, naming the file, when a part that should be good is not.
     """
-    return _Loader(place, checkpointed, scanner).load()
+    return LogLoader(place, checkpointed, scanner).load()
 
 
-class _Loader:
-    """One load; its fields are what has been found out so far."""
+class LogLoader:
+    """One load, in two steps; its fields are what has been found out so far.
+
+    Both raise ApiError or StorageError, naming the file, when a part that should be good is not.
+    """
 
     def __init__(self, place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> None:
         self._place = place
@@ -94,7 +96,15 @@ class _Loader:
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
 
+    @property
+    def bytes_to_check(self) -> int:
+        """How much `load` is going to read of what was not flushed for certain."""
+        if self._checkpointed.clean:
+            return 0
+        return sum(segment.size for segment in self._segments[self._first_to_check() :])
+
     def load(self) -> PartitionLog:
+        """The log, recovered if it has to be."""
         clean = self._checkpointed.clean
         end = self._end_of_clean() if clean else None
         if end is None:
@@ -197,7 +207,7 @@ class _Loader:
         if not self._segments:
             return self._checkpointed.start_offset
         try:
-            return self._segments[-1].next_offset()
+            return self._segments[-1].next_offset(self._scanner)
         except CorruptLogError as error:
             logger.warning("%s although the broker was stopped in order; recovering", error)
             return None
@@ -210,7 +220,7 @@ class _Loader:
         for slot, segment in enumerate(segments):
             if segment.txns is not None:
                 following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
-                why = damage_of(segment, following)
+                why = txn_index_damage(segment, following)
                 if why is not None:
                     logger.warning("%s is made anew: %s", segment.txns.path, why)
                     start = self._checkpointed.start_offset
@@ -229,13 +239,17 @@ class _Loader:
 
     # --- after a crash
 
+    def _first_to_check(self) -> int:
+        """Where the segment stands that holds the recovery point."""
+        bases = [segment.base_offset for segment in self._segments]
+        return max(0, bisect_right(bases, self._checkpointed.recovery_point) - 1)
+
     def _recover(self) -> int:
         """Check the batches from the recovery point's segment on; the end offset."""
         if not self._segments:
             return self._checkpointed.start_offset
-        point = self._checkpointed.recovery_point
         bases = [segment.base_offset for segment in self._segments]
-        first = max(0, bisect_right(bases, point) - 1)
+        first = self._first_to_check()
         begin = bases[first]
         self._touched_from = bases[max(0, first - 1)]
         if first:
@@ -299,9 +313,7 @@ class _Loader:
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Learn producer state and aborted transactions; False for a marker without sense."""
         try:
-            aborted = replay_batch(
-                self._producers, segment.file, segment.path, position, header
-            )
+            aborted = replay_batch(self._producers, segment.file, segment.path, position, header)
         except CorruptLogError as error:
             logger.warning("%s", error)
             return False

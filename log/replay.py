@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kavka.log.errors import CorruptLogError
+from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
 from kavka.log.scan import headers
@@ -43,6 +43,29 @@ def replay_producers(
                 replay_batch(producers, segment.file, segment.path, position, header)
 
 
+def txn_index_damage(segment: Segment, end: int) -> str | None:
+    """Why the transaction index of a segment that ends at `end` can't be used; None when it can.
+
+    That it lacks entries at its end can't be seen.
+    """
+    txns = segment.txns
+    if txns is None:
+        return None
+    try:
+        why = txns.damage(segment.base_offset, end)
+        if why is not None or not txns.count:
+            return why
+        last = txns.last()
+        extent = segment.find(last.last_offset)
+    except (CorruptFileError, CorruptLogError) as error:
+        return str(error)
+    if extent is not None and extent.base_offset == last.last_offset:
+        _, header = next(headers(segment.file, segment.path, extent.position, segment.size))
+        if header.is_control and header.producer_id == last.producer_id:
+            return None
+    return f"there is no marker of producer {last.producer_id} at offset {last.last_offset}"
+
+
 def rebuild_txn_index(
     segments: Sequence[Segment], slot: int, snapshots: Snapshots, start: int
 ) -> None:
@@ -75,7 +98,7 @@ def replay_batch(
     try:
         marker = read_marker(header, file.pread(header.size, position))
     except ApiError as error:
-        raise CorruptLogError(path, position, error.message) from error
+        raise CorruptLogError(path, position, str(error)) from error
     if marker is None:
         return None
     aborted = producers.aborted_by(header.producer_id, marker, header.base_offset)

@@ -114,14 +114,22 @@ class BatchScanner:
     def __init__(self, buffer_bytes: int = SCAN_BYTES) -> None:
         self._buffer = memoryview(bytearray(max(buffer_bytes, HEADER_BYTES)))
 
-    def batches(self, file: File, path: str, end: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Positions and headers of the whole batches up to `end`.
+    def check(self, file: File, path: str, extent: Extent) -> None:
+        """CorruptLogError unless the batch is as its checksum says."""
+        end = extent.position + extent.size
+        if next(self.batches(file, path, end, extent.position), None) is None:
+            raise CorruptLogError(path, extent.position, "its checksum would be wrong")
+
+    def batches(
+        self, file: File, path: str, end: int, start: int = 0
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Positions and headers of the whole batches between two positions.
 
         Stops at the first that is not whole: wrong magic, size or CRC. StorageError for a good
         message of the formats before 2, which may not be taken for damage.
         """
         buffer = self._buffer
-        position = 0
+        position = start
         while position < end:
             filled = file.read_into(buffer[: min(len(buffer), end - position)], position)
             at = 0

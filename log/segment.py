@@ -13,7 +13,7 @@ from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from kavka.log.scan import Extent, extent_at, extents, headers
+from kavka.log.scan import BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 
@@ -129,13 +129,17 @@ class Segment:
     def max_timestamp(self) -> int:
         """The greatest timestamp in the segment; -1 when there is none."""
         if self._max_timestamp == UNKNOWN:
-            self._max_timestamp, self._max_timestamp_offset = self.times.last()
+            self._look_up_max_timestamp()
         return self._max_timestamp
 
     def newest_ms(self) -> int:
         """When the newest record was made; where no record tells, when the file was written."""
         newest = self.max_timestamp
-        return newest if newest >= 0 else self._disk.fs.modified_ms(self.path)
+        return newest if newest >= 0 else self.written_ms()
+
+    def written_ms(self) -> int:
+        """When the file was last written."""
+        return self._disk.fs.modified_ms(self.path)
 
     @property
     def max_timestamp_offset(self) -> int:
@@ -227,6 +231,13 @@ class Segment:
         self._offsets = self._times = None
         self._disk.files.drop(self)
 
+    def move_to(self, disk: Disk) -> None:
+        """Count for the limits of `disk` from now on; the file is closed until it is used."""
+        self._disk.files.drop(self)
+        if self._offsets is not None:
+            self._offsets.move_to(disk.indexes)
+        self._disk = disk
+
     def truncate(self, offset: int) -> None:
         """Drop the batches from the one that holds `offset` on; waits for the disk."""
         extent = self.find(offset)
@@ -258,27 +269,38 @@ class Segment:
         self.seal()
 
     def _look_up_timestamps(self) -> None:
-        """Learn the greatest timestamp from the time index, and from the batches that it does
-        not cover: those behind the last entry of the offset index."""
         self._first_timestamp = UNKNOWN if self.size else -1
+        self._look_up_max_timestamp()
+
+    def _look_up_max_timestamp(self) -> None:
+        """Learn it from the time index, which may have been cut, and from the batches that it
+        does not cover: those behind the last entry of the offset index."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
-        start = self.offsets.floor(self.base_offset + RELATIVE_OFFSET_MAX).position
-        for _, header in headers(self.file, self.path, start, self.size):
+        for _, header in headers(self.file, self.path, self._last_indexed(), self.size):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
 
     # --- finding
 
-    def next_offset(self) -> int:
-        """The offset after the last batch; the base offset when there is none."""
-        last = self.offsets.floor(self.base_offset + RELATIVE_OFFSET_MAX).offset
-        indexed = self.find(max(last, self.base_offset))
-        following = self.base_offset
-        if indexed is not None:
-            for extent in extents(self.file, self.path, indexed.position, self.size):
-                following = extent.last_offset + 1
-        return following
+    def next_offset(self, scanner: BatchScanner) -> int:
+        """The offset after the last batch; the base offset when there is none.
+
+        CorruptLogError when the segment does not end with a whole batch, which `scanner` checks.
+        """
+        last: Extent | None = None
+        for extent in extents(self.file, self.path, self._last_indexed(), self.size):
+            last = extent
+        if last is None:
+            return self.base_offset
+        scanner.check(self.file, self.path, last)
+        return last.last_offset + 1
+
+    def _last_indexed(self) -> int:
+        """Where the last batch is that the offset index knows; 0 when it knows none."""
+        top = self.base_offset + RELATIVE_OFFSET_MAX
+        self.find(self.offsets.floor(top).offset)  # an index that is wrong is made anew
+        return self.offsets.floor(top).position
 
     def find(self, offset: int) -> Extent | None:
         """The first batch that ends at `offset` or later; None if the segment ends before.
@@ -293,6 +315,8 @@ class Segment:
 
     def _find(self, offset: int) -> Extent | None:
         floor = self.offsets.floor(offset)
+        if floor.position and not 0 < floor.position < self.size:
+            raise _WrongIndexError
         if floor.offset < offset <= floor.next_offset:
             # whoever reads on where an earlier read was cut asks for exactly this batch
             try:
@@ -418,8 +442,13 @@ class Segment:
         end = self.size
         self.start_over()
         try:
+            following = self.base_offset
             for position, header in headers(self.file, self.path, 0, end):
-                self.index(position, header.size, header.last_offset, header.max_timestamp)
+                last = header.last_offset
+                if header.base_offset < following or last - self.base_offset > RELATIVE_OFFSET_MAX:
+                    raise CorruptLogError(self.path, position, "its offsets would not fit")
+                self.index(position, header.size, last, header.max_timestamp)
+                following = last + 1
         finally:
             self.size = end
         self.seal()

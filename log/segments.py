@@ -100,6 +100,21 @@ class SegmentList:
         del self._bases[slot:]
         return removed
 
+    def bases_before(self, time_ms: int | None, limit: int) -> list[int]:
+        """Base offsets, newest first and at most `limit`, from the newest segment on of which the
+        file was last written at `time_ms` or before; None: from the active one on."""
+        slot = len(self._segments)
+        while slot and time_ms is not None and self._segments[slot - 1].written_ms() > time_ms:
+            slot -= 1
+        return self._bases[max(0, slot - limit) : slot][::-1]
+
+    def replace(self, slot: int, count: int, made: Sequence[Segment]) -> Sequence[Segment]:
+        """Have others stand in the place of `count` segments from `slot` on, which are returned."""
+        replaced = self._segments[slot : slot + count]
+        self._segments[slot : slot + count] = made
+        self._bases[slot : slot + count] = [segment.base_offset for segment in made]
+        return replaced
+
     def remove_oldest(self, count: int) -> Sequence[Segment]:
         """Take the first `count` segments out of the row."""
         removed = self._segments[:count]

@@ -97,6 +97,9 @@ class LogSettings:
     max_compaction_lag_ms: int
     """Milliseconds after which a record is compacted, whatever the dirty ratio is."""
 
+    message_downconversion_enable: bool
+    """Whether old consumers get message sets. Checked by the reader."""
+
     min_insync_replicas: int
     """Replicas that must have a record before acks=all is answered. Checked by the replica."""
 

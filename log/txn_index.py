@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from kavka.log.errors import CorruptFileError
 from kavka.log.fs import File, FileSystem
 
 TXN_ENTRY_BYTES: Final = 34
@@ -82,11 +83,31 @@ class TxnIndex:
         if self.count:
             yield from self._entries(self._fs.open(self.path), 0)
 
+    def damage(self, base_offset: int, end_offset: int) -> str | None:
+        """Why this can't be the index of a segment with these offsets; None when it can."""
+        odd = self._fs.size(self.path) - self.count * TXN_ENTRY_BYTES
+        if odd:
+            return f"{odd} bytes are left behind its last entry"
+        before = base_offset - 1
+        for _, first, last, stable in self.entries():
+            if not before < last < end_offset or not 0 <= first < last:
+                return f"a transaction from {first} to {last} has no place in it"
+            if not 0 <= stable <= last + 1:
+                return f"{stable} can't be the last stable offset at {last}"
+            before = last
+        return None
+
+    def last(self) -> AbortedTxn:
+        """The last entry, if there is one."""
+        return next(self._entries(self._fs.open(self.path), self.count - 1))
+
     def _entries(self, file: File, slot: int) -> Iterator[AbortedTxn]:
         while slot < self.count:
             wanted = min(READ_ENTRIES, self.count - slot)
             data = file.pread(wanted * TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES)
-            for _, *fields in _ENTRY.iter_unpack(data):
+            for version, *fields in _ENTRY.iter_unpack(data):
+                if version != _VERSION:
+                    raise CorruptFileError(self.path, f"an entry has version {version}")
                 yield AbortedTxn._make(fields)
             slot += wanted
 
@@ -101,23 +122,6 @@ class TxnIndex:
         offset: int
         (offset,) = _LAST_OFFSET.unpack(file.pread(TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES))
         return offset
-
-
-def damage_of(data: bytes, base_offset: int, end_offset: int) -> str | None:
-    """Why this can't be the index of a segment with these offsets; None when it can."""
-    if len(data) % TXN_ENTRY_BYTES:
-        return f"its {len(data)} bytes are not entries of {TXN_ENTRY_BYTES}"
-    before = base_offset - 1
-    stable_before = 0
-    for version, _, first, last, stable in _ENTRY.iter_unpack(data):
-        if version != _VERSION:
-            return f"an entry has version {version}"
-        if not before < last < end_offset or not 0 <= first < last:
-            return f"a transaction from {first} to {last} has no place in it"
-        if not stable_before <= stable <= last + 1:
-            return f"{stable} can't be the last stable offset at {last}"
-        before, stable_before = last, stable
-    return None
 
 
 def collect_aborted(

@@ -30,7 +30,7 @@ from kavka.server.coordination.broker_registration import (
     register_broker,
 )
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.coordination.paths import BrokerInfo, Endpoint, uuid_text
+from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS, Dispatcher
@@ -42,6 +42,7 @@ from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Unlimited
+from kavka.server.replica.loading import LogLoader
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
 from kavka.server.request_stats import RequestStats
@@ -81,6 +82,7 @@ class Instance:
         """`on_failure` is called when the broker can't go on and is to be stopped."""
         self.live = LiveSettings(settings)
         self.has_failed = False
+        self._why_failed: str | None = None
         self._on_failure = on_failure
         self.addresses: Mapping[str, tuple[str, int]] = {}
         """Where clients are told to connect, by listener; known after the start."""
@@ -120,6 +122,7 @@ class Instance:
         self._logs = logs
         coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
+        await self._refuse_logs_of_others(coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
         logs.claim(self._checked(meta, Meta(cluster, settings.broker_id)))
@@ -127,7 +130,14 @@ class Instance:
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
         settings = self.settings
-        logs.load_all(lambda topic: _of_topic(settings, topic, topic_configs.get(topic)))
+        await LogLoader(
+            logs,
+            lambda topic: _of_topic(settings, topic, topic_configs.get(topic)),
+            threads=settings.num_recovery_threads_per_data_dir,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+        ).load()
         self._logs_loaded = True
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
@@ -170,15 +180,22 @@ class Instance:
     def health(self) -> Health:
         """How the broker is."""
         problems = []
-        if self.has_failed:
-            problems.append("the metadata can't be written any more")
-        for directory in [] if self._logs is None else self._logs.failed_directories:
-            problems.append(f"a log in {directory} failed")
+        if self._why_failed is not None:
+            problems.append(self._why_failed)
+        failed = {} if self._logs is None else self._logs.failed_directories
+        problems += [f"the log directory {path} failed: {why}" for path, why in failed.items()]
         cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
         return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 
     async def _open_coordination(self) -> Coordination:
         directory = self.settings.log_dirs[0]
+        assert self._logs is not None
+        failure = self._logs.failed_directories.get(self._logs.directories[0])
+        if failure is not None:
+            raise StartError(
+                f"{directory}, the first in log.dirs, holds the cluster's metadata and can't be "
+                f"used: {failure}"
+            )
         try:
             return await open_embedded(
                 self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
@@ -186,12 +203,34 @@ class Instance:
         except Corrupt as failure:
             raise StartError(f"the cluster's metadata are damaged: {failure}") from failure
 
+    async def _refuse_logs_of_others(self, coordination: Coordination, meta: Meta | None) -> None:
+        """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
+        if meta is not None and await coordination.exists(CLUSTER_ID) is None:
+            raise StartError(
+                f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose topics "
+                "nothing is known here: Apache Kafka keeps them in ZooKeeper, from where "
+                "`kavka storage import` brings them"
+            )
+
     def _session_event(self, event: SessionEvent) -> None:
         """Without a session nothing can be decided or remembered any more: better no broker."""
-        if event is SessionEvent.EXPIRED and not self.has_failed:
-            logger.error("the metadata can't be written any more; stopping")
+        if event is SessionEvent.EXPIRED:
+            self._fail("the metadata can't be written any more")
+
+    def _fail(self, why: str) -> None:
+        if not self.has_failed:
+            logger.error("%s; stopping", why)
             self.has_failed = True
+            self._why_failed = why
             self._on_failure()
+
+    def _directory_failed(self) -> None:
+        """Others go on; without any there is nothing to serve."""
+        assert self._logs is not None
+        if not self._logs.online_directories:
+            self._fail("no log directory can be used any more")
+        elif self._controller is not None:
+            self._controller.log_directory_failed()
 
     def _checked(self, found: Meta | None, ours: Meta) -> Meta:
         """The directories must be this broker's, of this cluster."""
@@ -221,6 +260,7 @@ class Instance:
             tasks=self._tasks,
             jobs=self._jobs,
         )
+        replicas.on_directory_failed = self._directory_failed
         port = ControllerRequests(
             live=self.live,
             replicas=replicas,

@@ -23,7 +23,13 @@ from kavka.server.replica.admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition import NEVER
 from kavka.server.request_stats import Tally
-from kavka.wire.apis.produce import API, PartitionResponse, ProduceResponse, TopicResponse
+from kavka.wire.apis.produce import (
+    API,
+    BATCHES_SINCE,
+    PartitionResponse,
+    ProduceResponse,
+    TopicResponse,
+)
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError
 from kavka.wire.records import LENGTH_PREFIX_BYTES
@@ -120,7 +126,7 @@ class Shortcut:
         Only what was accepted is remembered: acks, topic and leader were found right then, and
         what of that can change is asked again each time.
         """
-        if len(self._layouts) >= LAYOUTS_MAX:
+        if len(self._layouts) >= LAYOUTS_MAX or context.version < BATCHES_SINCE:
             return
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1:
@@ -169,9 +175,7 @@ class Shortcut:
             return None
         if not broker.authorizer.allows(context, _WRITE, _TOPIC, layout.name):
             return None
-        if partition.flush_after != NEVER or (
-            layout.acks == ALL and len(partition.isr) > 1
-        ):
+        if partition.flush_after != NEVER or (layout.acks == ALL and len(partition.isr) > 1):
             return None  # the answer may have to wait
         if not broker.quotas.unlimited:
             return None  # the answer may have to say how long to be quiet

@@ -44,17 +44,18 @@ def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T | Awaitable[T]:
     except StopIteration as end:
         result: T = end.value
         return result
-    return _go_on_with_jobs(tasks, jobs, work, job)
+    return go_on_with_jobs(tasks, jobs, work, job)
 
 
-async def _go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
+async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
+    """The rest of `work`, which has yielded `job` and not more."""
     while True:
         made: Any = None
         try:
             if job is None:
                 await tasks.sleep(0)
             else:
-                made = await jobs.run(job.function, *job.arguments)
+                made = await jobs.run(*job)
         except Exception as failure:
             job = work.throw(failure)
             continue

@@ -20,7 +20,7 @@ from kavka.server.replica.manager import ReplicaManager
 logger = logging.getLogger(__name__)
 
 GARBAGE_CHECK_INTERVAL_MS: Final = 1000
-"""Files go up to so much later than `file.delete.delay.ms` says."""
+"""Files go up to twice so much later than `file.delete.delay.ms` says."""
 
 LOGS_PER_TURN: Final = 20
 """Logs looked at before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
@@ -108,8 +108,11 @@ class Upkeep:
         watermarks = self._replicas.high_watermarks()
         state = (watermarks, [(log.recovery_point, log.start_offset) for log in self._logs])
         if state != self._saved:
-            await self._jobs.run(self._logs.checkpoint(watermarks).run)
+            plan = self._logs.checkpoint(watermarks)
+            await self._jobs.run(plan.run)
             self._saved = state
+            for directory, failure in plan.failures.items():
+                self._replicas.directory_failed(directory, failure)
 
     async def flush(self) -> None:
         """Bring to the disk what `flush.ms` says should be there by now."""

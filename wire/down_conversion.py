@@ -32,7 +32,7 @@ from kavka.wire.records import (
     read_header,
     read_varint,
 )
-from kavka.wire.steps import Job, Steps
+from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import (
     BYTES_PER_STEP,
     INFLATED_BYTES_MAX,
@@ -121,7 +121,7 @@ def _inflated(codec: int, inner: memoryview) -> Steps[bytes]:
         except ApiError:
             pass  # too big for the loop, or damaged: found out in the thread
     limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
-    return bytes((yield Job(decompress, (codec, inner, limit_bytes))))
+    return bytes((yield decompress, codec, inner, limit_bytes))
 
 
 def _messages(
@@ -199,7 +199,7 @@ def _wrapper(header: BatchHeader, inner: _Messages, magic: int) -> Steps[bytes]:
     """The message around a compressed set."""
     codec = header.compression
     if len(inner.written) > INLINE_DEFLATED_BYTES_MAX:
-        value: Bytes = yield Job(compressing.compress, (codec, inner.written))
+        value: Bytes = yield compressing.compress, codec, inner.written
     else:
         value = compressing.compress(codec, inner.written)
     if codec == Codec.LZ4 and not magic:

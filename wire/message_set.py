@@ -50,6 +50,9 @@ def head_bytes(magic: int) -> int:
     return HEADS[magic].size
 
 
-def is_message_set(records: Bytes) -> bool:
-    """Whether what a client sent begins with a message, and not with a batch."""
-    return len(records) > MAGIC_AT and records[MAGIC_AT] < len(HEADS)
+def is_batch(records: Bytes) -> bool:
+    """Whether what a client sent is a batch, whole, and neither a message nor nothing at all."""
+    if len(records) <= MAGIC_AT or records[MAGIC_AT] < len(HEADS):
+        return False
+    (size,) = unpack_length(records, LOG_OVERHEAD_BYTES - 4)
+    return bool(size + LOG_OVERHEAD_BYTES <= len(records))

@@ -7,18 +7,14 @@ a `T`. Work that is short never yields. `kavka.server.slices` drives it on the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Generator
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
 
-class Job(NamedTuple):
-    """A call for a thread. Its arguments may not be changed meanwhile."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
+Job: TypeAlias = tuple[Any, ...]
+"""A call for a thread: the function and its arguments, which may not be changed meanwhile."""
 
 Steps: TypeAlias = Generator[Job | None, Any, T]
 
@@ -32,4 +28,4 @@ def run_at_once(steps: Steps[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        answer = None if job is None else job.function(*job.arguments)
+        answer = None if job is None else job[0](*job[1:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final
 
 from kavka.wire import compressing, compression, records
@@ -66,9 +66,14 @@ _kept: Final[list[bytes]] = []
 
 
 def up_convert(
-    message_set: memoryview, *, bytes_max: int, codec: int | None = None
+    message_set: memoryview,
+    *,
+    bytes_max: int,
+    codec: int | None = None,
+    level: Callable[[int], int | None] = lambda codec: None,
 ) -> Steps[Bytes]:
-    """One batch of all records, compressed by `codec`, or as they were sent if that is None.
+    """One batch of all records, compressed by `codec`, or as they were sent if that is None, and
+    as hard as `level` says of that codec.
 
     The batch has base offset 0, no producer, and the flag of LogAppendTime if one of the messages
     has it. A message that is cut off at the end is dropped; where there is no whole one, nothing
@@ -89,7 +94,8 @@ def up_convert(
             yield from _append_wrapped(message_set, entries, batch)
     except struct.error:
         raise _odd("a message that is shorter than its fields") from None
-    return (yield from batch.finish(sent_codec if codec is None else codec, bytes_max))
+    wanted = sent_codec if codec is None else codec
+    return (yield from batch.finish(wanted, level(wanted), bytes_max))
 
 
 # -- the messages as they were sent ---------------------------------------------------------
@@ -113,7 +119,7 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[list[int]]:
         if size <= INLINE_CRC_BYTES_MAX:
             found = zlib.crc32(covered)
         else:
-            found = yield Job(zlib.crc32, (covered,))
+            found = yield zlib.crc32, covered
         if found != crc and magic < len(HEADS):
             raise _corrupt("the CRC does not fit the message")
         if attributes & CODEC_MASK > Codec.ZSTD:
@@ -216,7 +222,7 @@ def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
         except ApiError:
             pass  # too big for the loop, or damaged: found out in the thread
     limit_bytes = max(INFLATED_BYTES_MAX, len(data) * INFLATED_RATIO)
-    inflated: Bytes = yield Job(compression.decompress, (codec, data, limit_bytes))
+    inflated: Bytes = yield compression.decompress, codec, data, limit_bytes
     return inflated
 
 
@@ -294,13 +300,13 @@ class _NewBatch:
         size = len(before_key) + len(key) + len(value_length) + len(value) + 1
         self._payload += b"".join((_varint(size), before_key, key, value_length, value, b"\0"))
 
-    def finish(self, codec: int, bytes_max: int) -> Steps[Bytes]:
+    def finish(self, codec: int, level: int | None, bytes_max: int) -> Steps[Bytes]:
         """The batch, compressed; ApiError MESSAGE_TOO_LARGE."""
         payload: Bytes = self._payload
         if codec and len(payload) > INLINE_DEFLATED_BYTES_MAX:
-            payload = yield Job(compressing.compress, (codec, payload))
+            payload = yield compressing.compress, codec, payload, level
         else:
-            payload = compressing.compress(codec, payload)
+            payload = compressing.compress(codec, payload, level)
         size = records.HEADER_BYTES + len(payload)
         if size > bytes_max:
             told = f"{size} bytes as a batch, allowed are {bytes_max}"

@@ -81,7 +81,7 @@ class OffsetMap:
     def get(self, keys: Sequence[bytes]) -> list[int]:
         """The offset noted for each key; NO_OFFSET where there is none."""
         table, slots = self._table, self._slots
-        offsets = []
+        offsets: list[int] = []
         note = offsets.append
         for one, two in zip(map(hash, keys), map(hash, map(_prefixed, keys)), strict=True):
             one = one or 1

@@ -10,8 +10,10 @@ from kavka.server.config.listeners import Listener
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.sources import ConfigError
 from kavka.server.config.topics import log_settings, topic_warnings, validate_topic_configs
+from kavka.server.config.values import BadValue
 
 __all__ = [
+    "BadValue",
     "BrokerSettings",
     "ConfigError",
     "Listener",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items, Limit, Required
+from kavka.server.config.cleaner_rows import CLEANER_ROWS
 from kavka.server.config.connection_limits import NO_LIMIT
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import TOPIC_ROWS
@@ -272,6 +273,16 @@ _BROKER_ROWS: Final = (
         "Directories for data; partitions are spread over them.",
     ),
     _row(
+        "num.recovery.threads.per.data.dir",
+        Type.INT,
+        2,
+        AtLeast(1),
+        HIGH,
+        "How many logs of one directory are recovered, or brought to the disk at the stop, at a "
+        "time; in all directories together 4 at most. A change counts for the next stop.",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
         "auto.create.topics.enable",
         Type.BOOLEAN,
         True,
@@ -465,6 +476,9 @@ _TOPIC_DEFAULT_ROWS: Final = (
     _default_of("local.retention.ms", "log.local.retention.ms"),
     _default_of("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     _default_of("max.message.bytes", "message.max.bytes", HIGH),
+    _default_of(
+        "message.downconversion.enable", "log.message.downconversion.enable", LOW
+    )._replace(internal=True),
     _default_of("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
     _default_of("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
     _default_of("message.timestamp.type", "log.message.timestamp.type"),
@@ -485,4 +499,4 @@ _TOPIC_DEFAULT_ROWS: Final = (
     _default_of("unclean.leader.election.enable", "unclean.leader.election.enable", HIGH),
 )
 
-BROKER_ROWS: Final = (*_NETWORK_ROWS, *_BROKER_ROWS, *_STORAGE_ROWS, *_TOPIC_DEFAULT_ROWS)
+BROKER_ROWS: Final = (*_NETWORK_ROWS, *_BROKER_ROWS, *_STORAGE_ROWS, *CLEANER_ROWS, *_TOPIC_DEFAULT_ROWS)

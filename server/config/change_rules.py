@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
 from kavka.server.config.connection_limits import OF_LISTENERS
 from kavka.server.config.table import base_name
 from kavka.server.config.values import BadValue, Value
@@ -25,7 +26,6 @@ _THREADS: Final = (
 )
 _CLEANER_THREADS: Final = "log.cleaner.threads"
 _CLEANER_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
-_CLEANER_THREAD_BYTES_MIN: Final = 1_048_576
 _PER_IP: Final = "max.connections.per.ip"
 
 
@@ -47,7 +47,7 @@ def _check_required(new: ValueOf) -> None:
             "property is set."
         )
     threads = max(1, _number(new(_CLEANER_THREADS)))
-    if _number(new(_CLEANER_BUFFER)) // threads <= _CLEANER_THREAD_BYTES_MIN:
+    if _number(new(_CLEANER_BUFFER)) // threads <= CLEANER_THREAD_BYTES_MIN:
         raise BadValue(
             f"requirement failed: {_CLEANER_BUFFER} must be at least 1MB per cleaner thread."
         )

@@ -12,6 +12,8 @@ from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.values import to_text
 
+_SHOWN: Final = ("kavka.", "log.message.downconversion.", "message.downconversion.")
+
 _HEAD: Final = """\
 # Settings
 
@@ -108,8 +110,8 @@ def page() -> str:
 
 
 def _honoured(rows: Iterable[Config]) -> list[Config]:
-    """What is hidden is Apache Kafka's for its tests, but for Kavka's own."""
-    shown = (row for row in rows if not row.internal or row.name.startswith("kavka."))
+    """What is hidden is Apache Kafka's for its tests, but for some of Kavka's."""
+    shown = (row for row in rows if not row.internal or row.name.startswith(_SHOWN))
     return [row for row in shown if row.status is Status.HONOURED]
 
 

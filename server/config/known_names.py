@@ -240,7 +240,6 @@ delete.records.purgatory.purge.interval.requests int 1 - M
 fetch.purgatory.purge.interval.requests int 1000 - M
 num.io.threads int 8 >=1 HC
 num.network.threads int 3 >=1 HC
-num.recovery.threads.per.data.dir int 2 >=1 HC
 num.replica.alter.log.dirs.threads int null - H
 producer.purgatory.purge.interval.requests int 1000 - M
 share.fetch.purgatory.purge.interval.requests int 1000 - M
@@ -383,16 +382,6 @@ socket.connection.setup.timeout.ms long 10000 - M
 unclean.leader.election.interval.ms long 300000 >=1 Mi
 """
 
-CLEANER: Final = """\
-log.cleaner.backoff.ms long 15000 >=0 MC
-log.cleaner.dedupe.buffer.size long 134217728 - MC
-log.cleaner.enable boolean true - M
-log.cleaner.io.buffer.load.factor double 0.9 - MC
-log.cleaner.io.buffer.size int 524288 >=0 MC
-log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 - MC
-log.cleaner.threads int 1 >=0 MC
-"""
-
 METRICS: Final = """\
 auto.include.jmx.reporter boolean true - Lo
 kafka.metrics.polling.interval.secs int 10 >=1 L
@@ -407,7 +396,6 @@ telemetry.max.bytes int 1048576 >=1 L
 REST: Final = """\
 cordoned.log.dirs list "" items MB
 log.dir.failure.timeout.ms long 30000 >=1 L
-log.message.downconversion.enable boolean true - LCo
 log.message.format.version string 3.0-IV1 - Mo
 """
 

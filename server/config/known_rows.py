@@ -13,9 +13,7 @@ from kavka.server.config import known_names as names
 from kavka.server.config.checks import AtLeast, Between, Check, Items, NotEmpty, OneOf
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import (
-    NO_COMPACTION,
     NO_TIERS,
-    NO_TIME_CHECK,
     ONE_REPLICA,
 )
 from kavka.server.config.values import Type, parse
@@ -37,8 +35,7 @@ _GROUPS: Final = (
     (names.GROUPS, _WARNED, "consumer groups are not served yet"),
     (names.TRANSACTIONS, _WARNED, "transactions are not served yet"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
-    (names.CLEANER, _WARNED, NO_COMPACTION),
-    (names.TIMES, _WARNED, NO_TIME_CHECK),
+    (names.TIMES, _WARNED, "the bounds before and after have taken its place (KIP-937)"),
     (names.METRICS, _WARNED, "metrics are not served yet"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),
 )

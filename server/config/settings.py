@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kavka.log.settings import LogSettings
+from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
 from kavka.server.config.connection_limits import (
     CREATION_RATE,
     MAX_CONNECTIONS,
@@ -67,6 +68,7 @@ class BrokerSettings:
     kavka_http_listener: Listener | None
     """Where pages are served over HTTP."""
     log_dirs: tuple[str, ...]
+    num_recovery_threads_per_data_dir: int
     auto_create_topics_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
@@ -74,6 +76,13 @@ class BrokerSettings:
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_threads: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
@@ -131,6 +140,7 @@ class BrokerSettings:
         given = effective_given(start, dynamic)
         values, warnings = _checked(given)
         _check_roles(values, given)
+        _check_cleaner(values, given)
         fields: dict[str, Any] = {
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
@@ -204,6 +214,22 @@ def _check_roles(values: Mapping[str, Value], given: Mapping[str, Given]) -> Non
             "process.roles",
             given["process.roles"],
             "Kavka is a broker with a controller inside and cannot be a controller alone",
+        )
+
+
+def _check_cleaner(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
+    key, of_threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
+    size = values.get(key, BROKER[key].default)
+    threads = values.get(of_threads, BROKER[of_threads].default)
+    assert isinstance(size, int)
+    assert isinstance(threads, int)
+    if size // max(1, threads) <= CLEANER_THREAD_BYTES_MIN:
+        key = key if key in given else of_threads
+        raise _error(
+            key,
+            given[key],
+            "log.cleaner.dedupe.buffer.size must be more than 1 MiB "
+            "for each of log.cleaner.threads",
         )
 
 

@@ -17,7 +17,6 @@ from kavka.server.config.values import LONG_MAX, Type, Value
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
-NO_COMPACTION: Final = "topics are not compacted yet"
 ONE_REPLICA: Final = "partitions have one replica so far"
 NO_TIERS: Final = "there is no tiered storage"
 
@@ -125,6 +124,17 @@ _HONOURED_ROWS: Final = (
         AtLeast(0),
         "The biggest batch in bytes, as sent (compressed, with its header), that is taken.",
         "message.max.bytes",
+    ),
+    _row(
+        "message.downconversion.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        "Whether consumers of versions before 0.11, which know no record batches, get them "
+        "converted to message sets. Of Apache Kafka 3.9; newer ones serve no such consumers.",
+        "log.message.downconversion.enable",
+        field="message_downconversion_enable",
+        internal=True,  # Apache Kafka 4 has it no more, and describes topics without it
     ),
     _honoured(
         "min.insync.replicas",

@@ -3,8 +3,8 @@
 Promises: all partitions or those that were asked for; what isn't here is left out. Sizes are
 those of the batches, lags those of this replica; the volume's size from version 4 on (KIP-827).
 Replicas are not moved between directories, so no log is a future one, and no directory is
-cordoned. A directory whose volume can't be asked is answered KAFKA_STORAGE_ERROR; a log that
-failed is not served and not listed, while Apache Kafka gives its whole directory up.
+cordoned. A directory that has failed, or whose volume can't be asked, is answered
+KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -44,10 +44,16 @@ async def _describe(broker: Broker, request: Any) -> DescribeLogDirsResponse:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    found = broker.replicas.logs.by_directory()
-    return DescribeLogDirsResponse(
-        [await _directory(broker, directory, logs, wanted) for directory, logs in found.items()]
-    )
+    logs = broker.replicas.logs
+    found = logs.by_directory()
+    failed = [
+        DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, logs.absolute(directory))
+        for directory in logs.failed_directories
+    ]
+    online = [
+        await _directory(broker, directory, logs, wanted) for directory, logs in found.items()
+    ]
+    return DescribeLogDirsResponse(online + failed)
 
 
 async def _directory(

@@ -2,7 +2,11 @@
 
 Promises: sessions (KIP-227), topic ids (KIP-516), long poll by `min_bytes` and `max_wait_ms`, the
 byte limits of request and partition with the first batch always whole (KIP-74), fencing by leader
-epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951).
+epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951). Before version 4 the
+records are converted to message sets (`converting`).
+Other than Apache Kafka, which gives nothing then: in versions 0 to 2, too, the first batch of each
+partition is whole, whatever its limit; and an old consumer that asks for what has no place in a
+message set (transaction markers) waits for what comes behind it.
 Left out until there are clusters: fetching followers, which are answered as replicas that this
 partition does not have, and reading from the closest replica (KIP-392).
 """
@@ -11,11 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.replica import converting
 from kavka.server.replica.reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
@@ -26,6 +32,7 @@ from kavka.server.replica.reading import (
 )
 from kavka.server.sessions import Fetching, TopicKey, Wanted
 from kavka.wire.apis.fetch import (
+    BATCHES_SINCE,
     FetchResponse,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -35,6 +42,7 @@ from kavka.wire.apis.fetch import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
 
+_LIMIT_OF_ALL_SINCE: Final = 3
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _CURRENT_LEADER_SINCE: Final = 16
@@ -68,7 +76,9 @@ class _Fetch:
         "_enough_missing",
         "_fetching",
         "_is_follower",
+        "_looks_at_settings",
         "_parts",
+        "_passed",
         "_request",
     )
 
@@ -80,7 +90,9 @@ class _Fetch:
         self._request = request
         self._fetching = fetching
         self._is_follower = _replica_id(context, request) >= 0
+        self._looks_at_settings = context.version < converting.LOOKED_AT_BEFORE
         self._parts: list[Part] = []
+        self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
         self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
 
     # -- planning -------------------------------------------------------------------------
@@ -110,14 +122,20 @@ class _Fetch:
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if bytes_left > ARENA_BYTES:
             bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
+        if self._context.version < BATCHES_SINCE:
+            bytes_left = min(bytes_left, converting.ANSWER_BYTES_MAX)
         self._bytes_max = bytes_left
         at_least_one = True
+        of_each = self._context.version < _LIMIT_OF_ALL_SINCE
         parts: list[Part] = []
         missing: list[Part] = []
         for wanted in self._fetching.partitions:
             try:
+                replica = self._replica(wanted)
+                if self._passed:
+                    wanted = self._behind_passed(wanted)
                 part = plan_part(
-                    self._replica(wanted),
+                    replica,
                     wanted,
                     committed_only=committed_only,
                     bytes_max=bytes_left,
@@ -130,7 +148,7 @@ class _Fetch:
                     continue
             if part.slice is not None:
                 bytes_left = max(bytes_left - part.slice.length, 0)
-                at_least_one = False
+                at_least_one = of_each and bytes_left > 0
             parts.append(part)
         if parts and request.isolation_level not in ISOLATION_LEVELS:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
@@ -145,12 +163,18 @@ class _Fetch:
         if not broker.authorizer.allows(context, operation, kind, of):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
+        if self._looks_at_settings:
+            converting.check_readable(replica.log.settings, context.version)
         if self._is_follower:
             if wanted.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
+
+    def _behind_passed(self, wanted: Wanted) -> Wanted:
+        offset = self._passed.get((str(wanted.topic), wanted.partition), wanted.offset)
+        return replace(wanted, offset=max(offset, wanted.offset))
 
     def _name(self, topic: TopicKey) -> str | None:
         if isinstance(topic, str):
@@ -189,6 +213,8 @@ class _Fetch:
 
     def answer(self) -> Any:
         """The answer to the last plan; awaitable when the disk must be read."""
+        if self._context.version < BATCHES_SINCE:
+            return self._answer_converted()
         cold = read_cached(self._parts, self._broker.arenas, self._context)
         if cold:
             return self._answer_cold(cold)
@@ -198,12 +224,32 @@ class _Fetch:
         await read_cold(cold, self._broker.jobs)
         return self._response()
 
+    async def _answer_converted(self) -> FetchResponse:
+        """For a consumer that reads message sets. Where there was nothing for it, it waits again,
+        for what comes behind that."""
+        broker, context, request = self._broker, self._context, self._request
+        ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
+        while True:
+            passed = await converting.read_converted(broker, context, self._parts)
+            if not passed or any(part.answer.records for part in self._parts):
+                return self._response()
+            self._passed |= passed
+            left_s = ends_s - broker.clock.monotonic_s()
+            if not self.ready() and left_s > 0:
+                keys = [part.replica.key for part in self._parts if part.replica is not None]
+                if not await broker.purgatory.wait(keys, self.ready, left_s, "Fetch"):
+                    self.ready()
+
     def _response(self) -> FetchResponse:
         fetching = self._fetching
         try:
             fetching.check_current()
         except ApiError as refusal:
             return FetchResponse((), refusal.code)
+        if self._looks_at_settings:
+            for part in self._parts:
+                code = part.answer.error_code
+                part.answer.error_code = converting.old_error(code, self._context.version)
         topics: list[TopicResponse] = []
         leaders: dict[int, None] = {}
         last: TopicKey | None = None

@@ -2,7 +2,8 @@
 
 Promises: earliest, latest (high watermark, or last stable offset for read_committed), by time,
 the record with the largest timestamp (KIP-734), and the local and tiered specials as a broker
-without tiered storage answers them (KIP-405, KIP-1005, KIP-1023).
+without tiered storage answers them (KIP-405, KIP-1005, KIP-1023). Version 0 gives offsets where
+segments begin, by the time that their files were last written.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ _SPECIAL_SINCE: Final = {
 }
 
 
+_CONSUMER: Final = -1
+
+
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not context.version:
+        return _offsets_of_segments(broker, context, request)
     if request.isolation_level not in ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
     asked_once, twice = _each_once(request)
@@ -67,6 +73,35 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         topics.append(TopicResponse(name, answers))
     response = ListOffsetsResponse(topics)
     return _when_all(response, waiting) if waiting else response
+
+
+def _offsets_of_segments(
+    broker: Broker, context: RequestContext, request: Any
+) -> ListOffsetsResponse:
+    """Version 0. What may not be described comes last, and what is named twice is answered so."""
+    allowed: list[TopicResponse] = []
+    refused: list[TopicResponse] = []
+    for topic in request.topics:
+        may = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        answers = [PartitionResponse(asked.partition_index) for asked in topic.partitions]
+        (allowed if may else refused).append(TopicResponse(topic.name, answers))
+        for answer, asked in zip(answers, topic.partitions, strict=True):
+            try:
+                if not may:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if asked.timestamp < EARLIEST:
+                    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+                answer.old_style_offsets = offsets.find_old(
+                    broker.replicas.leader(topic.name, asked.partition_index),
+                    asked.timestamp,
+                    asked.max_num_offsets,
+                    by_replica=request.replica_id != _CONSUMER,
+                )
+            except ApiError as refusal:
+                answer.error_code = refusal.code
+            except OSError as failure:
+                _fail(answer, topic.name, failure)
+    return ListOffsetsResponse(allowed + refused)
 
 
 def _each_once(request: Any) -> tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]:

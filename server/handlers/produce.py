@@ -1,9 +1,10 @@
 """Produce: append batches to the partitions that this broker leads.
 
-Promises: a batch is checked (size, magic, CRC, count) and appended whole or refused with its
-partition's code; a repeated batch of an idempotent producer is acknowledged with its first
-offset; with acks=all the answer waits for the high watermark. With acks=0 there is no answer,
-and an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
+Promises: a batch is checked (size, magic, CRC, count, and what its topic asks for beyond that) and
+appended whole or refused with its partition's code, and with what is wrong with which record where
+that is it (KIP-467); a repeated batch of an idempotent producer is acknowledged with its first
+offset; with acks=all the answer waits for the high watermark. With acks=0 there is no answer, and
+an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
 counts, and an unreadable first batch spoils the whole request, as there.
 Left out until transactions are served: transactional batches are refused (INVALID_TXN_STATE).
 """
@@ -17,7 +18,9 @@ from typing import Any, Final, NamedTuple
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, RequestContext
+from kavka.server.replica.admission import ALL, Opening, Prepared, check_in_sync, prepare
 from kavka.server.replica.manager import Replica
+from kavka.server.replica.rules import RecordsRefused
 from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
@@ -28,21 +31,15 @@ from kavka.wire.apis.produce import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import (
-    LENGTH_PREFIX_BYTES,
-    LZ4,
+    LOG_APPEND_TIME,
     TRANSACTIONAL,
-    ZSTD,
-    BatchHeader,
     Unacceptable,
     attributes_of_first,
-    check_batch,
 )
 
-ALL: Final = -1
 NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
 
-_ZSTD_SINCE: Final = 7
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
 
@@ -83,6 +80,22 @@ class _Waiting(NamedTuple):
             self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class _Opened(NamedTuple):
+    """A batch that is looked into, and the place for what becomes of it."""
+
+    replica: Replica
+    opening: Opening
+    sent_bytes: int
+    answer: PartitionResponse
+
+
+class _Unfinished(NamedTuple):
+    """What of a request can't be answered at once."""
+
+    waiting: list[_Waiting]
+    opened: list[_Opened]
+
+
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     acks = request.acks
     asked = request.topic_data
@@ -94,22 +107,49 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return _refuse_whole(request, asked, refusal)
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
-    waiting: list[_Waiting] = []
+    unfinished = _Unfinished([], [])
     topics = []
     for topic in asked:
         name, refusal_code = _resolve(broker, context, topic, by_id)
         partitions = [
-            append(broker, context, name, data, acks, waiting)
+            append(broker, context, name, data, acks, unfinished)
             if refusal_code is None
             else PartitionResponse(data.index, refusal_code)
             for data in topic.partition_data
         ]
         topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
+    if unfinished.opened:
+        context.applied = broker.tasks.future()
+        return _finish(broker, context, request, topics, unfinished)
     if acks == NO_ANSWER:
         return _no_answer(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
-    if waiting:
-        return _wait(broker, response, waiting, request.timeout_ms)
+    if unfinished.waiting:
+        return _wait(broker, response, unfinished.waiting, request.timeout_ms)
+    return response
+
+
+async def _finish(
+    broker: Broker,
+    context: RequestContext,
+    request: Any,
+    topics: list[TopicResponse],
+    unfinished: _Unfinished,
+) -> ProduceResponse | None:
+    """Append the batches that take their time; the answer after all of them, if there is one."""
+    applied = context.applied
+    assert applied is not None, "others wait for it"
+    try:
+        for opened in unfinished.opened:
+            await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
+    finally:
+        applied.set_result(None)
+    if request.acks == NO_ANSWER:
+        _no_answer(topics)
+        return None
+    response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
+    if unfinished.waiting:
+        return await _wait(broker, response, unfinished.waiting, request.timeout_ms)
     return response
 
 
@@ -220,55 +260,72 @@ def _append(
     name: str,
     data: Any,
     acks: int,
-    waiting: list[_Waiting],
+    unfinished: _Unfinished,
 ) -> PartitionResponse:
     """Append one partition's batch; its place in the answer."""
+    answer = PartitionResponse(data.index)
     replica: Replica | None = None
     try:
         replica = broker.replicas.leader(name, data.index)
         records = data.records
         if records is None:
             raise Unacceptable(ErrorCode.INVALID_RECORD, "there must be a record batch")
-        header = admit(replica, records, acks, codec_max(context.version))
-        if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
-            records = records[: header.size]
-        appended = replica.append(records, header)
+        prepared = prepare(replica, records, context.version, acks)
+        if isinstance(prepared, Opening):
+            unfinished.opened.append(_Opened(replica, prepared, len(records), answer))
+            return answer
+        _append_prepared(replica, prepared, len(records), acks, answer, unfinished.waiting)
     except ApiError as refusal:
         if (hosted := broker.replicas.find(name, data.index)) is not None:
             hosted.traffic.refuse(refusal.code, len(data.records or b""))
-        return _refused(broker, context, name, data.index, replica, refusal)
-    response = PartitionResponse(
-        data.index,
-        0,
-        appended.base_offset,
-        appended.log_append_time_ms,
-        replica.log.start_offset,
+        _refuse(broker, context, name, answer, replica, refusal)
+    return answer
+
+
+async def _append_opened(
+    broker: Broker, context: RequestContext, opened: _Opened, acks: int, waiting: list[_Waiting]
+) -> None:
+    """The same once the batch is ready, if its partition is still there to take it."""
+    replica, opening, sent_bytes, answer = opened
+    name, index = replica.key
+    try:
+        prepared = await opening
+        if broker.replicas.leader(name, index) is not replica:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks == ALL:
+            check_in_sync(replica)
+        _append_prepared(replica, prepared, sent_bytes, acks, answer, waiting)
+    except ApiError as refusal:
+        replica.traffic.refuse(refusal.code, sent_bytes)
+        _refuse(broker, context, name, answer, replica, refusal)
+
+
+def _append_prepared(
+    replica: Replica,
+    prepared: Prepared,
+    sent_bytes: int,
+    acks: int,
+    answer: PartitionResponse,
+    waiting: list[_Waiting],
+) -> None:
+    batch, header, converted = prepared
+    if not batch:
+        return  # an old request without a whole message: nothing is wrong with it
+    appended = replica.append(batch, header)
+    if converted:
+        replica.traffic.converted += header.record_count
+        replica.traffic.bytes_in += sent_bytes - len(batch)  # what came counts, not what is kept
+    answer.base_offset = appended.base_offset
+    answer.log_append_time_ms = (
+        header.max_timestamp
+        if header.attributes & LOG_APPEND_TIME and not appended.duplicate
+        else appended.log_append_time_ms
     )
+    answer.log_start_offset = replica.log.start_offset
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
     needs_flush = acks == LEADER_ONLY and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
-        waiting.append(_Waiting(replica, appended.last_offset, response, needs_commit, needs_flush))
-    return response
-
-
-def codec_max(version: int) -> int:
-    """The highest compression codec that a request of this version may use (KIP-110)."""
-    return ZSTD if version >= _ZSTD_SINCE else LZ4
-
-
-def admit(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
-    """The header of a batch that may be appended; ApiError for one that may not."""
-    settings = replica.log.settings
-    header = check_batch(records, codec, settings.max_message_bytes)
-    if header.attributes & TRANSACTIONAL:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
-    if acks == ALL:
-        partition = replica.partition
-        in_sync = len(partition.isr)
-        # a partition can't have more replicas in sync than it has (Apache Kafka's effectiveMinIsr)
-        if in_sync < settings.min_insync_replicas and in_sync < len(partition.replicas):
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-    return header
+        waiting.append(_Waiting(replica, appended.last_offset, answer, needs_commit, needs_flush))
 
 
 def _refuse_acks(
@@ -277,39 +334,48 @@ def _refuse_acks(
     name: str,
     data: Any,
     acks: int,
-    waiting: list[_Waiting],
+    unfinished: _Unfinished,
 ) -> PartitionResponse:
     """In the place of `_append`, for a number of acks that there is not."""
+    answer = PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
         broker.replicas.leader(name, data.index)
     except ApiError as refusal:
-        return _refused(broker, context, name, data.index, None, refusal)
-    return PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+        _refuse(broker, context, name, answer, None, refusal)
+    return answer
 
 
-def _refused(
+def _refuse(
     broker: Broker,
     context: RequestContext,
     name: str,
-    index: int,
+    answer: PartitionResponse,
     replica: Replica | None,
     refusal: ApiError,
-) -> PartitionResponse:
-    """The reason is for the log: Apache Kafka has a text only for records refused one by one."""
-    response = PartitionResponse(index, refusal.code)
+) -> None:
+    """Put a refusal into its place in the answer. The reason is for the log: Apache Kafka has a
+    text only for records refused one by one."""
+    answer.error_code = refusal.code
     if replica is not None:
         broker.replicas.refusals.line(
-            "refused a batch of %s for %s-%d: %s", context.peer.address, name, index, refusal
+            "refused a batch of %s for %s-%d: %s",
+            context.peer.address,
+            name,
+            answer.index,
+            refusal,
         )
         if refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
-            response.log_start_offset = replica.log.start_offset
+            answer.log_start_offset = replica.log.start_offset
+        if isinstance(refusal, RecordsRefused):
+            answer.record_errors = refusal.record_errors
+            answer.error_message = refusal.message
+            replica.traffic.keyless += refusal.keyless
     if (
         refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.version >= _CURRENT_LEADER_SINCE
     ):
-        known = broker.metadata.image.topics[name].partitions[index]
-        response.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
-    return response
+        known = broker.metadata.image.topics[name].partitions[answer.index]
+        answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
 
 
 def _no_answer(topics: list[TopicResponse]) -> None:

@@ -49,14 +49,14 @@ LOG_ROWS: Final = (
         "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
         Kind.GAUGE,
         (),
-        "Log directories in which a log failed since the start.",
+        "Log directories that can't be used, since the start or later.",
         one(lambda view: len(view.broker.replicas.logs.failed_directories)),
     ),
     Metric(
         "kafka.log:type=LogManager,name=LogDirectoryOffline",
         Kind.GAUGE,
         ("logDirectory",),
-        "1 for a log directory in which a log failed since the start.",
+        "1 for a log directory that can't be used, since the start or later.",
         _directories,
     ),
 )

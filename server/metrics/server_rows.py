@@ -92,6 +92,18 @@ TOPIC_ROWS: Final = (
         "Batches that were refused for a wrong CRC or length.",
         one(lambda view: view.traffic.corrupt),
     ),
+    _traffic(
+        "ProduceMessageConversionsPerSec",
+        "Records that are kept in another form (magic, codec) than they came in.",
+        lambda topic: topic.converted,
+    ),
+    Metric(
+        "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
+        Kind.COUNTER,
+        (),
+        "Records without a key for compacted topics, which don't take them.",
+        one(lambda view: view.traffic.keyless),
+    ),
 )
 
 

@@ -125,7 +125,7 @@ def _count_replica(replica: Replica, counts: ReplicaCounts) -> None:
     if replica.offline:
         counts.offline += 1
         return
-    counts.producers += replica.log.producer_count
+    counts.producers += len(replica.log.producers)
     partition = replica.partition
     if not partition.is_leader:
         return

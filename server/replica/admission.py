@@ -10,8 +10,8 @@ appended (`RequestContext.applied`), so that nothing overtakes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.replica.offsets import (
     INFLATED_BYTES_MAX,
@@ -20,10 +20,13 @@ from kavka.server.replica.offsets import (
     RECORDS_PER_TURN,
 )
 from kavka.server.replica.rules import RecordCheck, Rules
+from kavka.server.slices import go_on_with_jobs
 from kavka.wire import compression
+from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.message_set import is_batch
 from kavka.wire.records import (
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
@@ -36,6 +39,8 @@ from kavka.wire.records import (
     read_header,
 )
 from kavka.wire.rewriting import rebuild, set_times
+from kavka.wire.steps import Job, Steps
+from kavka.wire.up_conversion import up_convert
 
 if TYPE_CHECKING:
     from kavka.server.replica.manager import Replica
@@ -51,6 +56,7 @@ UNUSUAL: Final = TRANSACTIONAL | LOG_APPEND_TIME
 """Attributes of batches that are looked at more closely."""
 
 _ZSTD_SINCE: Final = 7
+_OF_NOTHING: Final = read_header(bytes(HEADER_BYTES))
 
 
 class Prepared(NamedTuple):
@@ -58,12 +64,8 @@ class Prepared(NamedTuple):
 
     batch: memoryview
     header: BatchHeader
-
-
-Job: TypeAlias = tuple[Callable[..., Any], Any, Any, Any]
-Steps: TypeAlias = Generator[Job | None, Any, Prepared]
-"""Work on a batch. It yields None wherever others may have a turn, or a function with three
-arguments to be called in a thread, and is sent the result."""
+    converted: bool = False
+    """Whether it came in another codec, or as a message set."""
 
 
 class Opening:
@@ -71,7 +73,7 @@ class Opening:
 
     __slots__ = ("_replica", "_steps", "_wanted")
 
-    def __init__(self, replica: Replica, steps: Steps, wanted: Job | None) -> None:
+    def __init__(self, replica: Replica, steps: Steps[Prepared], wanted: Job | None) -> None:
         self._replica = replica
         self._steps = steps
         self._wanted = wanted
@@ -80,24 +82,15 @@ class Opening:
         return self._finish().__await__()
 
     async def _finish(self) -> Prepared:
-        replica, steps, wanted = self._replica, self._steps, self._wanted
+        replica = self._replica
         async with replica.opening:
-            while True:
-                made: Any = None
-                if wanted is None:
-                    await replica.tasks.sleep(0)
-                else:
-                    made = await replica.jobs.run(*wanted)
-                try:
-                    wanted = steps.send(made)
-                except StopIteration as end:
-                    prepared: Prepared = end.value
-                    return prepared
+            return await go_on_with_jobs(replica.tasks, replica.jobs, self._steps, self._wanted)
 
 
 def codec_max(version: int) -> int:
     """The highest compression codec that a request of this version may use (KIP-110)."""
-    return ZSTD if version >= _ZSTD_SINCE else LZ4
+    # before there were batches nobody looked: who sends one in so old a version may send any
+    return LZ4 if BATCHES_SINCE <= version < _ZSTD_SINCE else ZSTD
 
 
 def check(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
@@ -122,8 +115,11 @@ def check_in_sync(replica: Replica) -> None:
 def prepare(replica: Replica, records: memoryview, version: int, acks: int) -> Prepared | Opening:
     """What is to be appended of the records that a client sent in a request of this version.
 
-    ApiError, or RecordsRefused, says why nothing is; awaiting raises them too.
+    ApiError, or RecordsRefused, says why nothing is; awaiting raises them too. An empty batch is
+    not appended: an old request may hold none.
     """
+    if version < BATCHES_SINCE and not is_batch(records):
+        return begin(replica, _from_message_set(replica, records, acks))
     header = check(replica, records, acks, codec_max(version))
     if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
         records = records[: header.size]
@@ -140,7 +136,7 @@ def prepare(replica: Replica, records: memoryview, version: int, acks: int) -> P
     return begin(replica, _look(replica, rules, records, header, now_ms))
 
 
-def begin(replica: Replica, steps: Steps) -> Prepared | Opening:
+def begin(replica: Replica, steps: Steps[Prepared]) -> Prepared | Opening:
     """The outcome of `steps`, at once if they don't yield."""
     try:
         wanted = next(steps)
@@ -154,9 +150,27 @@ def _is_flagged(header: BatchHeader) -> bool:
     return bool(header.attributes & LOG_APPEND_TIME)
 
 
+def _from_message_set(replica: Replica, records: memoryview, acks: int) -> Steps[Prepared]:
+    """Make a batch of what an old producer sent, and go on with that."""
+    if acks == ALL:
+        check_in_sync(replica)
+    rules = replica.rules
+    converted = yield from up_convert(
+        memoryview(bytes(records)),  # what it came in is used again meanwhile
+        bytes_max=replica.log.settings.max_message_bytes,
+        codec=rules.codec,
+        level=rules.level,
+    )
+    batch = memoryview(converted)
+    if not batch:
+        return Prepared(batch, _OF_NOTHING)
+    looked_at = yield from _look(replica, rules, batch, read_header(batch), replica.now_ms())
+    return looked_at._replace(converted=True)
+
+
 def _look(
     replica: Replica, rules: Rules, records: memoryview, header: BatchHeader, now_ms: int
-) -> Steps:
+) -> Steps[Prepared]:
     """Check and rewrite one batch of magic 2."""
     codec = header.compression
     wanted = codec if rules.codec is None else rules.codec
@@ -187,7 +201,7 @@ def _look(
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE, f"{header.size} bytes once they are compressed anew"
         )
-    return Prepared(batch, header)
+    return Prepared(batch, header, wanted != codec)
 
 
 def _inflate_at_once(header: BatchHeader, batch: memoryview) -> Bytes | None:
@@ -205,18 +219,22 @@ def _inflate_at_once(header: BatchHeader, batch: memoryview) -> Bytes | None:
         return None
 
 
-def _inflate(codec: int, packed: memoryview) -> Generator[Job | None, Any, Bytes]:
-    """The records, inflated in a thread."""
+def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
+    """The records, inflated in a thread. ApiError UNKNOWN_SERVER_ERROR if they can't be: Apache
+    Kafka does not expect that, and its producers do not send such a batch again."""
     if codec == Codec.NONE:
         return packed
     limit_bytes = max(INFLATED_BYTES_MAX, len(packed) * INFLATED_RATIO)
-    inflated: Bytes = yield compression.decompress, codec, packed, limit_bytes
+    try:
+        inflated: Bytes = yield compression.decompress, codec, packed, limit_bytes
+    except ApiError as damage:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, damage.message) from damage
     return inflated
 
 
 def _check(
     replica: Replica, rules: Rules, header: BatchHeader, payload: Bytes, now_ms: int
-) -> Generator[Job | None, Any, int]:
+) -> Steps[int]:
     """The newest time of records that may all be written; else RecordsRefused."""
     topic, index = replica.key
     records = RecordCheck(rules, header, payload, now_ms=now_ms, where=f"{topic}-{index}")
@@ -225,7 +243,7 @@ def _check(
     return records.newest
 
 
-def _compress(rules: Rules, codec: int, payload: Bytes) -> Generator[Job | None, Any, Bytes]:
+def _compress(rules: Rules, codec: int, payload: Bytes) -> Steps[Bytes]:
     """The records in another codec."""
     if codec == Codec.NONE:
         return payload

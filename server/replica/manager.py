@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -34,6 +34,10 @@ ANY_EPOCH: Final = -1
 OPENED_AT_ONCE_MAX: Final = 4
 """Batches whose records are looked into at once, all partitions together: what they inflate to
 is in memory meanwhile (`offsets.INFLATED_BYTES_MAX` each)."""
+
+
+RELEASED_PER_TURN: Final = 100
+"""Logs of a failed directory whose files are closed before the loop gets a turn."""
 
 
 class Replica:
@@ -117,7 +121,7 @@ class Replica:
         below 0 and beyond the high watermark, KAFKA_STORAGE_ERROR.
         """
         log = self.log
-        if "delete" not in log.settings.cleanup_policy:
+        if log.settings.cleanup_policy == ("compact",):
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         if not 0 <= offset <= self.partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -136,9 +140,17 @@ class Replica:
         except OSError as failure:
             self._manager.storage_failed(self, failure)
             return 0
-        if count and self.log.flush_wanted:
-            self._manager.flush_soon(self)
+        if count:
+            begin = self.log.start_offset
+            logger.info("%s-%d begins at %d: %d old segments are deleted", *self.key, begin, count)
+            if self.log.flush_wanted:
+                self._manager.flush_soon(self)
         return count
+
+    def read_failed(self, failure: OSError) -> None:
+        """Its log can't be read: so it is with the whole directory, unless a file has gone."""
+        if not isinstance(failure, FileNotFoundError):
+            self._manager.storage_failed(self, failure)
 
     def now_ms(self) -> int:
         """What the clock says."""
@@ -165,9 +177,11 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided. No transactions are served yet, so none is open
-        and all that is committed is stable."""
-        return self.partition.high_watermark
+        """Below it every transaction is decided."""
+        high_watermark = self.partition.high_watermark
+        if self.log.transactions.settled:
+            return high_watermark
+        return self.log.last_stable_offset(high_watermark)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose metadata is older, or newer, than ours (KIP-320)."""
@@ -203,6 +217,9 @@ class ReplicaManager:
         self.tasks = tasks
         self.jobs = jobs
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
+        self.on_directory_failed: Callable[[], object] = _nothing
+        """Called when a log directory has failed."""
+        self._missing: dict[tuple[str, int], None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._of_topics: dict[str, dict[int, Replica]] = {}
         self._flushes: dict[asyncio.Task[None], None] = {}
@@ -224,7 +241,7 @@ class ReplicaManager:
         replica = self._replicas.get((topic, index))
         if replica is not None and replica.partition.is_leader and not replica.offline:
             return replica
-        if replica is not None and replica.offline:
+        if (replica is not None and replica.offline) or (topic, index) in self._missing:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         known = self._metadata.image.topics.get(topic)
         if known is None or not 0 <= index < len(known.partitions):
@@ -253,13 +270,43 @@ class ReplicaManager:
     # -- the disk -------------------------------------------------------------------------
 
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
-        """A partition whose log can't be written is served no more (until a restart)."""
-        if replica.offline:
+        """A log that can't be written or read takes its whole directory offline."""
+        if not replica.offline:
+            logger.error("%s-%d can't be written or read: %s", *replica.key, failure)
+            self.directory_failed(self.logs.directory_of(replica.log), failure)
+
+    def directory_failed(self, directory: str, failure: OSError) -> None:
+        """The partitions in a log directory are served no more (until a restart)."""
+        if directory in self.logs.failed_directories:
             return
-        replica.offline = True
-        self.logs.fail(replica.log)
-        logger.error("%s-%d is offline, its log failed: %s", *replica.key, failure)
-        self.purgatory.changed(replica.key)
+        lost = self.logs.fail(directory, failure)
+        for log in lost:
+            replica = self.find(log.topic, log.partition)
+            if replica is not None and replica.log is log:
+                replica.offline = True
+                self.purgatory.changed(replica.key)
+        logger.error("%d partitions in %s are offline", len(lost), directory)
+        self.tasks.spawn(self._release(lost), name="files of a failed log directory")
+        self.on_directory_failed()
+
+    async def _release(self, logs: Sequence[PartitionLog]) -> None:
+        for number, log in enumerate(logs, 1):
+            log.release()
+            if number % RELEASED_PER_TURN == 0:
+                await self.tasks.sleep(0)
+
+    def miss(self, topic: str, index: int) -> None:
+        """The log of a partition must be in a directory that failed before the start."""
+        self._missing[(topic, index)] = None
+
+    def misses(self, topic: str, index: int) -> bool:
+        """Whether that was said of a partition."""
+        return (topic, index) in self._missing
+
+    @property
+    def missing_count(self) -> int:
+        """Of how many partitions that was said."""
+        return len(self._missing)
 
     def flush_soon(self, replica: Replica) -> None:
         """Bring a log to the disk, one fsync at a time a partition.
@@ -275,7 +322,7 @@ class ReplicaManager:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            while self._hosts(replica):
+            while self._hosts(replica) and not replica.offline:
                 plan = replica.log.flush_plan(self.clock.now_ms())
                 if plan is None:
                     break
@@ -283,6 +330,8 @@ class ReplicaManager:
                 await self.jobs.run(plan.run)
                 ended_s = self.clock.monotonic_s()
                 self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
+                if replica.offline:
+                    break  # another log of its directory has failed meanwhile
                 replica.log.flushed(plan)
                 replica.partition.flushed(replica.log.recovery_point)
                 self.purgatory.changed(replica.key)
@@ -304,3 +353,7 @@ class ReplicaManager:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         """What `replication-offset-checkpoint` holds."""
         return {r.key: r.partition.high_watermark for r in self._replicas.values()}
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -34,6 +34,9 @@ JOB_BYTES_MIN: Final = 64 * 1024
 this: a kilobyte may become a hundred megabytes, which takes a tenth of a second."""
 
 
+_ANY_MS: Final = 2**63 - 1
+
+
 class Found(NamedTuple):
     """Timestamp in ms; -1 where there is none."""
 
@@ -68,13 +71,32 @@ def find(
     )
 
 
+def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) -> list[int]:
+    """Up to `limit` offsets in falling order, for clients that know no timestamps: the log's end,
+    if that counts as `timestamp` (ms, or special), and where segments begin that were last written
+    before. A consumer is told the high watermark in the place of what lies above it."""
+    log = replica.log
+    if limit < 0:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} offsets are asked for")
+    if timestamp == EARLIEST:
+        found = [log.start_offset][:limit]
+    else:
+        time_ms = _ANY_MS if timestamp == LATEST else timestamp
+        found = log.offsets_before(time_ms, replica.now_ms(), limit)
+    high_watermark = replica.high_watermark
+    if by_replica or not found or found[0] <= high_watermark:
+        return found
+    return [high_watermark, *(offset for offset in found if offset <= high_watermark)]
+
+
 async def _find_newest(
     replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
 ) -> Found:
     async with replica.opening:
         opened = await _open(batch, jobs)
         timestamp = opened.header.max_timestamp
-        return await _search(replica, opened, timestamp, fetchable, tasks) or NOTHING
+        # as in Apache Kafka, be it before the log's start, in a segment that is still there
+        return await _search(opened, timestamp, 0, fetchable, tasks) or NOTHING
 
 
 async def _find_by_time(
@@ -86,7 +108,8 @@ async def _find_by_time(
     while batch is not None:
         async with replica.opening:
             opened = await _open(batch, jobs)
-            found = await _search(replica, opened, timestamp, fetchable, tasks)
+            start = replica.log.start_offset
+            found = await _search(opened, timestamp, start, fetchable, tasks)
         if found is not None:
             return found
         if not replica.partition.is_leader:  # and its log may be deleted
@@ -124,10 +147,10 @@ async def _inflate(codec: int, inner: memoryview, jobs: Jobs) -> Any:
 
 
 async def _search(
-    replica: Replica, opened: _Opened, timestamp: int, fetchable: int, tasks: Tasks
+    opened: _Opened, timestamp: int, start: int, fetchable: int, tasks: Tasks
 ) -> Found | None:
-    """The first record that is not older; nothing, if it is not fetchable yet."""
-    search = records.FirstAtOrAfter(*opened, timestamp, replica.log.start_offset)
+    """The first record from `start` on that is not older; nothing, if it is not fetchable yet."""
+    search = records.FirstAtOrAfter(*opened, timestamp, start)
     while not search.step(RECORDS_PER_TURN):
         await tasks.sleep(0)
     if search.found is None:
@@ -135,4 +158,4 @@ async def _search(
     offset, found_timestamp = search.found
     if offset >= fetchable:
         return NOTHING
-    return Found(found_timestamp, offset, replica.log.epoch_of(offset))
+    return Found(found_timestamp, offset, opened.header.leader_epoch)

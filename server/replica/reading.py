@@ -8,14 +8,16 @@ Bytes come from the page cache into pooled arenas; what is not cached is read by
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
+from kavka.log.errors import StorageError
 from kavka.log.partition_log import Slice
 from kavka.seams import Jobs
 from kavka.server.context import RequestContext
 from kavka.server.replica.manager import Replica
 from kavka.server.sessions import Wanted
-from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
+from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
 
@@ -76,18 +78,32 @@ def plan_part(
         part.slice = log.read(
             wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one or allowed < 0
         )
-    except OSError as failure:
-        _fail(part, failure)
+        if committed_only and part.slice is not None:
+            _add_aborted(part)
+    except (OSError, StorageError) as failure:
+        fail(part, failure)
     if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
     return part
 
 
-def _fail(part: Part, failure: OSError) -> None:
-    """A log that can't be read is its own partition's error and nobody else's."""
+def _add_aborted(part: Part) -> None:
+    """Name the aborted transactions whose records a reader of committed ones has to skip."""
+    assert part.replica is not None and part.slice is not None, "there is something to read"
+    aborted = part.replica.log.aborted_transactions(part.wanted.offset, part.slice)
+    if aborted:
+        part.answer.aborted_transactions = [
+            AbortedTransaction(found.producer_id, found.first_offset) for found in aborted
+        ]
+
+
+def fail(part: Part, failure: Exception) -> None:
+    """A log that can't be read is its partition's error, and that of others only where the
+    directory fails for it."""
     answer = part.answer
     assert part.replica is not None, "only what is hosted is read"
     logger.error("%s-%d can't be read: %s", *part.replica.key, failure)
+    part.replica.read_failed(failure)
     part.slice = None
     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
@@ -140,10 +156,17 @@ class Cold:
         self.view = view
 
 
+def room_for(
+    size: int, arenas: ArenaPool, context: RequestContext
+) -> Callable[[int], memoryview]:
+    """Where buffers for an answer with so many bytes of records come from."""
+    return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
+
+
 def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> list[Cold]:
     """Read what the page cache holds; what it does not is returned, to be read by `read_cold`."""
     size = sum([part.slice.length for part in parts if part.slice is not None])
-    take = _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
+    take = room_for(size, arenas, context)
     cold: list[Cold] = []
     for part in parts:
         found = part.slice
@@ -153,7 +176,7 @@ def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -
         try:
             is_whole = found.file.read_cached(view, found.position) == found.length
         except OSError as failure:
-            _fail(part, failure)
+            fail(part, failure)
             continue
         if is_whole:
             part.answer.records = view
@@ -168,6 +191,6 @@ async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
         try:
             size = await jobs.run(miss.slice.file.read_into, miss.view, miss.slice.position)
         except OSError as failure:
-            _fail(miss.part, failure)
+            fail(miss.part, failure)
         else:
             miss.part.answer.records = miss.view[:size]

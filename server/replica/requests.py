@@ -11,6 +11,7 @@ from typing import Final
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
+from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Tasks
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.values import BadValue
@@ -136,28 +137,33 @@ class ControllerRequests:
         replica = self._replicas.find(topic.topic_name, state.partition_index)
         if replica is not None and replica.topic_id != topic.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if replica is not None and replica.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
             if replica is None:
-                replica = self._host(topic, state.partition_index)
+                replica = self._host(topic, state)
             self._apply(replica, state)
         except (OSError, StorageError) as failure:
+            if replica is not None and isinstance(failure, OSError):
+                self._replicas.storage_failed(replica, failure)
             name = f"{topic.topic_name}-{state.partition_index}"
             logger.error("%s can't be served, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
-    def _host(self, topic: LeaderAndIsrTopicState, index: int) -> Replica:
+    def _host(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState) -> Replica:
         """Take over the log that the start-up found, or make one."""
-        logs = self._replicas.logs
-        overrides = self._topic_configs.get(topic.topic_name)
+        logs, index = self._replicas.logs, state.partition_index
         log = logs.get(topic.topic_name, index)
-        if log is None:
-            settings = log_settings(self._live.now, overrides)
-            log = logs.create(topic.topic_name, index, topic.topic_id, settings)
-        else:
+        if log is not None:
             logs.assign_topic_id(log, topic.topic_id)
+        elif state.is_new or not logs.failed_directories:
+            log = self._make_log(topic, index)
+        else:  # in the place of the one that can't be read there may be no empty one
+            self._replicas.miss(topic.topic_name, index)
+            raise StorageError("its log must be in a directory that can't be used")
         partition = Partition(
             self._live.now.broker_id,
             high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
@@ -168,6 +174,18 @@ class ControllerRequests:
         replica = Replica(self._replicas, topic.topic_id, log, partition)
         self._replicas.add(replica)
         return replica
+
+    def _make_log(self, topic: LeaderAndIsrTopicState, index: int) -> PartitionLog:
+        """A new log. A directory where none can be made has failed, and the next one is tried."""
+        overrides = self._topic_configs.get(topic.topic_name)
+        settings = log_settings(self._live.now, overrides)
+        logs = self._replicas.logs
+        while (directory := logs.next_directory()) is not None:
+            try:
+                return logs.create(topic.topic_name, index, topic.topic_id, settings)
+            except OSError as failure:
+                self._replicas.directory_failed(directory, failure)
+        raise StorageError("no log directory can be used")
 
     def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
         decision = Leadership(
@@ -213,12 +231,13 @@ class ControllerRequests:
             for state in topic.partition_states
             if state.delete_partition
         ]
-        try:
-            for directory in self._replicas.logs.directories if deleted else ():
+        for directory in self._replicas.logs.online_directories if deleted else ():
+            try:
                 await self._jobs.run(self._fs.sync_dir, directory)
-        except OSError as failure:
-            logger.error("deletions may not last: %s", failure)
-            errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
+            except OSError as failure:
+                logger.error("deletions in %s may not last: %s", directory, failure)
+                self._replicas.directory_failed(directory, failure)
+                errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
         replica = self._replicas.find(topic, state.partition_index)
@@ -230,11 +249,16 @@ class ControllerRequests:
                 return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay: after a restart, perhaps
             self._replicas.remove(topic, state.partition_index)
         if state.delete_partition:
+            if self._replicas.misses(topic, state.partition_index):
+                return ErrorCode.KAFKA_STORAGE_ERROR  # as above
             logs = self._replicas.logs
             try:
-                if logs.get(topic, state.partition_index) is not None:
+                log = logs.get(topic, state.partition_index)
+                if log is not None:
+                    directory = logs.directory_of(log)
                     logs.delete(topic, state.partition_index)
             except OSError as failure:
                 logger.error("%s-%d can't be deleted: %s", topic, state.partition_index, failure)
+                self._replicas.directory_failed(directory, failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE

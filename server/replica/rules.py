@@ -41,9 +41,13 @@ _CODECS: Final = {
 class RecordsRefused(ApiError):
     """A batch with records that its topic does not take (KIP-467)."""
 
-    def __init__(self, code: ErrorCode, message: str, errors: list[RecordError]) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str, errors: list[RecordError], keyless: int
+    ) -> None:
         super().__init__(code, message)
         self.record_errors = errors
+        self.keyless = keyless
+        """How many of them have no key, as compacted topics want it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class RecordCheck:
         self._where = where
         self._errors: list[RecordError] = []
         self._refused = 0
-        self._code = ErrorCode.INVALID_RECORD
+        self._untimed = 0
         flagged = header.attributes & LOG_APPEND_TIME
         self._checks = self._flagged(payload) if flagged else self._plain(payload)
 
@@ -170,7 +174,7 @@ class RecordCheck:
             self._errors.append(RecordError(index, why))
 
     def _refuse_time(self, index: int, why: str) -> None:
-        self._code = ErrorCode.INVALID_TIMESTAMP
+        self._untimed += 1
         self._refuse(index, why)
 
     def _keyless(self) -> str:
@@ -188,7 +192,8 @@ class RecordCheck:
     def _end(self) -> None:
         if not self._refused:
             return
-        if self._code == ErrorCode.INVALID_TIMESTAMP:
+        code = ErrorCode.INVALID_TIMESTAMP if self._untimed else ErrorCode.INVALID_RECORD
+        if self._untimed:
             message = "One or more records have been rejected due to invalid timestamp"
         else:
             shown = ", ".join(
@@ -200,7 +205,7 @@ class RecordCheck:
                 f"One or more records have been rejected due to {self._refused} record errors in "
                 f"total, and only showing the first three errors at most: [{shown}]"
             )
-        raise RecordsRefused(self._code, message, self._errors)
+        raise RecordsRefused(code, message, self._errors, self._refused - self._untimed)
 
 
 def _as_long(value: int) -> int:

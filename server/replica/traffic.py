@@ -30,9 +30,11 @@ class TopicTraffic:
         "bytes_in",
         "bytes_out",
         "bytes_rejected",
+        "converted",
         "corrupt",
         "failed",
         "fetches",
+        "keyless",
         "messages_in",
         "refused",
         "replicas",
@@ -51,6 +53,10 @@ class TopicTraffic:
         self.bytes_in = 0
         self.bytes_rejected = 0
         """Bytes of batches above `max.message.bytes`."""
+        self.converted = 0
+        """Records that producers wrote in another form (magic, codec) than they are kept in."""
+        self.keyless = 0
+        """Records refused for want of a key."""
         self.fetches = 0
         """Partitions named in requests to fetch, or remembered for them."""
         self.bytes_out = 0
@@ -76,6 +82,8 @@ class TopicTraffic:
         self.messages_in += other.messages_in
         self.bytes_in += other.bytes_in
         self.bytes_rejected += other.bytes_rejected
+        self.converted += other.converted
+        self.keyless += other.keyless
         self.fetches += other.fetches
         self.bytes_out += other.bytes_out
 

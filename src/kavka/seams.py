@@ -64,6 +64,22 @@ class Tasks(Protocol):
         ...
 
 
+class Worker(Protocol):
+    """What a function that has a process of its own may do there besides computing."""
+
+    def tell(self, news: Any) -> None:
+        """Have `news`, which must be picklable, reach the caller's `told`."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds of a clock that never goes back; only differences mean anything."""
+        ...
+
+    def sleep(self, delay_s: float) -> None:
+        """Do nothing for so long: there is no loop to be held."""
+        ...
+
+
 class Jobs(Protocol):
     """Runs what would hold the loop for more than 5 ms."""
 
@@ -75,6 +91,22 @@ class Jobs(Protocol):
         Arguments must not be changed by anyone while it runs.
         """
         ...
+
+    def run_process(
+        self, function: Callable[..., T], *args: Any, told: Callable[[Any], object]
+    ) -> Awaitable[T]:
+        """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
+
+        For long work in plain Python. Function, arguments, result and failure are pickled;
+        `worker` is a `Worker`, and what it tells comes to `told` on the loop, before the result.
+        The process ends with the broker. Cancelling what is returned kills it; ProcessLost when
+        something else did.
+        """
+        ...
+
+
+class ProcessLost(Exception):
+    """A process ended without a result."""
 
 
 class Listening(Protocol):

@@ -61,6 +61,8 @@ APACHE_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+INTERNAL = {"__consumer_offsets", "__transaction_state"}
+
 Reading = dict[tuple[str, int], list[tuple[object, ...]]]
 """All records by partition: offset, timestamp, key, value and headers."""
 
@@ -130,7 +132,8 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     apache, kavka = stage.apache.start(), stage.kavka
     fill(stage, apache)
     wait_for_cleaning(stage, "compacted")
-    written = read_all(apache)
+    written, committed = read_all(apache), read_all(apache, "read_committed")
+    assert len(committed["transactional", 0]) < len(written["transactional", 0])
     topics = described(apache)
     end(apache)
     before = log_files(stage.data)
@@ -139,6 +142,7 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     kavka.start()
     assert described(kavka) == topics
     assert_same(read_all(kavka), written)
+    assert_same(read_all(kavka, "read_committed"), committed)
     kavka.stop()
     assert log_files(stage.data) == before, "Kavka only read"
 
@@ -150,9 +154,65 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
 
     stage.carry("export", "--replace")
     apache.start()
+    wait_for_leaders(apache, len(topics))
     assert described(apache) == topics
     assert_same(read_all(apache), both)
+    assert_grown(read_all(apache, "read_committed"), committed, more)
     apache.stop()
+    dumped = assert_sound(stage.data, compacted=["compacted"])
+    assert dumped.aborted > 0 and dumped.producers > 0
+
+
+def test_from_kavka_and_back(stage: Stage) -> None:
+    """A cluster that Kavka began; killed, so that Apache Kafka has to recover its files."""
+    apache, kavka = stage.apache, stage.kavka.start()
+    create_topic(kavka.bootstrap, "gone", corpus.PARTITIONS)
+    CONFLUENT.write(kavka.bootstrap, "gone", corpus.make(CONFLUENT.shapes, 0, 10), "none")
+    for codec in corpus.CODECS:
+        configs = {"segment.ms": SEGMENT_MS, "retention.ms": "-1"}
+        create_topic(kavka.bootstrap, f"codec.{codec}", PARTITIONS, configs)
+    write_every_codec(kavka)
+    delete_topic(kavka, "gone")
+    topics, written = described(kavka), read_all(kavka)
+    kavka.kill()
+    kavka.start()
+    kavka.stop()
+    assert_sound(stage.data)
+    kavka.start()
+    kavka.kill()
+
+    said = stage.carry("export")
+    assert f"{len(corpus.CODECS)} topics with {len(corpus.CODECS) * PARTITIONS} part" in said
+    refused = stage.storage("export", "--zookeeper", stage.place)
+    assert refused.returncode == 1 and "--replace" in refused.stderr
+    apache.start()
+    wait_for_leaders(apache, len(topics))
+    assert described(apache) == topics
+    assert_same(read_all(apache), written)
+    assert "using" in stage.storage("import", "--replace", "--zookeeper", stage.place).stderr
+
+    more = write_every_codec(apache)
+    create_topic(apache.bootstrap, "transactional", PARTITIONS, {"segment.ms": SEGMENT_MS})
+    write_transactions(apache)
+    commit_offsets(apache)
+    topics, both, committed = (
+        described(apache),
+        read_all(apache),
+        read_all(apache, "read_committed"),
+    )
+    new = {place: records for place, records in both.items() if place not in written}
+    assert {topic for topic, _ in new} == INTERNAL | {"transactional"}
+    assert_grown({place: both[place] for place in written}, written, more)
+    apache.kill()
+
+    refused = stage.storage("import", "--zookeeper", stage.place)
+    assert refused.returncode == 1 and "--replace" in refused.stderr
+    stage.carry("import", "--replace")
+    kavka.start()
+    assert described(kavka) == topics
+    assert_same(read_all(kavka), both)
+    assert_same(read_all(kavka, "read_committed"), committed)
+    kavka.stop()
     assert_sound(stage.data)
 
 
@@ -269,6 +329,11 @@ def wait_for_cleaning(stage: Stage, topic: str) -> None:
     admin.incremental_alter_configs([change])[change].result(READ_WITHIN_S)
 
 
+def delete_topic(broker: BrokerProcess, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(READ_WITHIN_S)
+
+
 # --- reading
 
 
@@ -310,6 +375,18 @@ def read_all(broker: BrokerProcess, isolation: str = "read_uncommitted") -> Read
 def shown(message: Message) -> tuple[object, ...]:
     headers = tuple(message.headers() or ())
     return message.offset(), message.timestamp(), message.key(), message.value(), headers
+
+
+def wait_for_leaders(broker: BrokerProcess, topics: int) -> None:
+    """Apache Kafka says that it has started before its controller has."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def all_led() -> bool:
+        found = admin.list_topics(timeout=READ_WITHIN_S).topics.values()
+        led = [part.leader >= 0 for topic in found for part in topic.partitions.values()]
+        return len(found) == topics and all(led)
+
+    eventually(all_led, within_s=READ_WITHIN_S, what="every partition has a leader")
 
 
 def described(broker: BrokerProcess) -> dict[str, tuple[str, int, dict[str, str]]]:

@@ -20,11 +20,11 @@ from support.process import BrokerProcess
 PROJECTS: Final = ("kafka4", "kafka39")
 """The jars of both judges."""
 
-SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1"}
-"""Of Kavka, so that both of a pair have the same id."""
-
 JUDGES_SETTINGS: Final[Mapping[str, str]] = {"log.initial.task.delay.ms": "3600000"}
 """Records have old timestamps: retention, which begins after half a minute, would take them."""
+
+SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1", **JUDGES_SETTINGS}
+"""Of Kavka, so that both of a pair have the same id."""
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from differential.case import Facts
+from differential.message_sets import is_set, messages
 from differential.nature import NATURE, UNORDERED, Nature, Unordered
 from support import batches
 
@@ -102,7 +103,9 @@ def _sorted(api: str, side: Side, path: str) -> list[Any]:
 
 
 def opened(records: bytes) -> dict[str, Any]:
-    """Record batches field by field, for telling what differs in them."""
+    """Record batches, or messages, field by field, for telling what differs in them."""
+    if is_set(records):
+        return {"batches": [], "messages": messages(records), "rest": ""}
     found: list[Any] = []
     position = 0
     while len(records) - position >= batches.HEADER_BYTES:
@@ -113,7 +116,8 @@ def opened(records: bytes) -> dict[str, Any]:
             break
         whole = batch[:size]
         fits = fields.pop("crc") == crc32c(whole[batches.CRC_START :])
-        payload = whole[batches.HEADER_BYTES :].hex()
-        found.append({**fields, "CRC fits": fits, "payload": payload})
+        packed = whole[batches.HEADER_BYTES :]
+        payload = batches.inflate(fields["attributes"], packed)
+        found.append({**fields, "CRC fits": fits, "packed": packed.hex(), "payload": payload.hex()})
         position += size
-    return {"batches": found, "rest": records[position:].hex()}
+    return {"batches": found, "messages": [], "rest": records[position:].hex()}

@@ -8,6 +8,7 @@ Patterns are those of the shell: `*` is any text, dots included, and `?` an inde
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +73,10 @@ def _any_id(value: Any, facts: Facts) -> Any:
 
 def _now(value: Any, facts: Facts) -> Any:
     return "<now>" if isinstance(value, int) and abs(value - NOW_MS) < DAY_MS else value
+
+
+def _bounds(value: Any, facts: Facts) -> Any:
+    return re.sub(r"within \[-?\d+, -?\d+\]", "within <bounds>", value) if value else value
 
 
 def _positive(value: Any, facts: Facts) -> Any:
@@ -162,6 +167,13 @@ NATURE: Final = (
         api="CreateTopics",
     ),
     Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
+    Nature(
+        "bounds of record times",
+        "*.batch_index_error_message",
+        _bounds,
+        "they are told as they are by the broker's clock",
+        api="Produce",
+    ),
     Nature("times in batches", "*records.*timestamp", _now, "the broker's clock"),
     Nature(
         "session ids",
@@ -256,6 +268,12 @@ UNORDERED: Final = (
         "Produce",
         "responses.*.partition_responses",
         ("index",),
+        "Apache Kafka keeps them in a hash map",
+    ),
+    Unordered(
+        "DeleteRecords",
+        "topics.?.partitions",
+        ("partition_index",),
         "Apache Kafka keeps them in a hash map",
     ),
     Unordered("ListOffsets", "topics", ("name",), "Apache Kafka keeps topics in hash maps"),

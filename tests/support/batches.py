@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
+from kafka import codec as stock
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
@@ -32,6 +33,12 @@ FIELDS = {
 HEADER_BYTES = 61
 CRC_START = 21
 LOG_APPEND_TIME = 0x08
+_INFLATE: dict[int, Callable[[bytes], bytes]] = {
+    1: stock.gzip_decode,
+    2: stock.snappy_decode,
+    3: stock.lz4_decode,
+    4: stock.zstd_decode,
+}
 CONTROL = 0x20
 
 
@@ -71,6 +78,15 @@ def build_legacy(magic: int) -> bytearray:
 def read(batch: bytes | bytearray | memoryview) -> list[Any]:
     """Its records as kafka-python reads them."""
     return list(DefaultRecordBatch(bytearray(batch)))
+
+
+def inflate(attributes: int, packed: bytes) -> bytes:
+    """The records of a batch as kafka-python's codecs inflate them; as they are if they can't."""
+    unpack = _INFLATE.get(attributes & 7)
+    try:
+        return packed if unpack is None else bytes(unpack(packed))
+    except Exception:  # each library has its own
+        return packed
 
 
 def patch(batch: bytearray, **values: int) -> bytearray:

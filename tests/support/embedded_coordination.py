@@ -28,6 +28,11 @@ class HeldJobs:
         self.waiting.append((future, lambda: function(*args)))
         return future
 
+    def run_process(
+        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
+    ) -> Awaitable[Any]:
+        raise NotImplementedError  # nothing of the coordination needs a process
+
     def let_one_through(self) -> None:
         future, work = self.waiting.popleft()
         self.done += 1
@@ -48,10 +53,14 @@ def new_fs() -> MemFs:
 
 
 async def open_on(
-    fs: FileSystem, *, clock: VirtualClock | None = None, jobs: Jobs | None = None
+    fs: FileSystem,
+    *,
+    directory: str = DIRECTORY,
+    clock: VirtualClock | None = None,
+    jobs: Jobs | None = None,
 ) -> Embedded:
-    """A session on what `fs` holds."""
+    """A session on what a directory of `fs` holds."""
     clock = clock or VirtualClock()
     return await open_embedded(
-        fs, DIRECTORY, clock=clock, tasks=VirtualTasks(clock), jobs=jobs or InlineJobs()
+        fs, directory, clock=clock, tasks=VirtualTasks(clock), jobs=jobs or InlineJobs()
     )

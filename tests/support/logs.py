@@ -71,6 +71,7 @@ def settings(**changes: Any) -> LogSettings:
         "min_cleanable_dirty_ratio": 0.5,
         "min_compaction_lag_ms": 0,
         "max_compaction_lag_ms": NO_LIMIT,
+        "message_downconversion_enable": True,
         "min_insync_replicas": 1,
     }
     return LogSettings(**(fields | changes))
@@ -147,6 +148,8 @@ class Broker:
         self.fs = fs
         self.directory = directory
         self.clock = VirtualClock()
+        if isinstance(fs, MemFs):
+            fs.now_ms = self.clock.now_ms
         self.random = random.Random(0)
         self.settings = log_settings or settings()
         self.start()

@@ -145,6 +145,7 @@ class MemoryBroker:
         self.overrides = list(overrides)
         self.fs = fs or MemFs()
         self.clock = VirtualClock()
+        self.fs.now_ms = self.clock.now_ms
         self.random = random.Random(seed)
         self.failed = 0
         """How often the broker has said that it can't go on."""

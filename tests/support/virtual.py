@@ -100,6 +100,20 @@ async def settle(turns: int = 20) -> None:
         await asyncio.sleep(0)
 
 
+class InlineWorker:
+    """For a function that has no process of its own; its clock moves while it sleeps."""
+
+    def __init__(self, told: Callable[[Any], object]) -> None:
+        self.tell = told
+        self.now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def sleep(self, delay_s: float) -> None:
+        self.now_s += delay_s
+
+
 class InlineJobs:
     """Jobs done at once, on the spot."""
 
@@ -110,3 +124,8 @@ class InlineJobs:
         except Exception as failure:
             done.set_exception(failure)
         return done
+
+    def run_process(
+        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
+    ) -> Awaitable[Any]:
+        return self.run(function, InlineWorker(told), *args)

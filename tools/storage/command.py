@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
-from kavka.server.config import BrokerSettings, ConfigError
+from kavka.server.config import BadValue, BrokerSettings, ConfigError, log_settings
 from kavka.tools.storage import document
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried, check, summary
+from kavka.tools.storage.nodes import Carried, check, summary, topic_configs
 from kavka.tools.storage.zookeeper import Broken, ZooKeeper
 
 WARNINGS_MAX: Final = 20
@@ -70,8 +70,22 @@ def import_tree(
             assert place.file is not None
             carried = document.decode(fs.read_bytes(place.file), place.file)
         warnings = check(carried, directories.held())
+        check_configs(settings, carried)
+        directories.check_formats()
         directories.write(carried, now_ms)
     return carried, warnings
+
+
+def check_configs(settings: BrokerSettings, carried: Carried) -> None:
+    """Refused for a topic with settings that Kavka would not start with."""
+    for name, configs in topic_configs(carried.nodes):
+        try:
+            log_settings(settings, configs)
+        except BadValue as error:
+            raise Refused(
+                f"the configs of topic {name} are not valid in Kavka: {error}. Change them with "
+                "kafka-configs while Apache Kafka serves the topic"
+            ) from error
 
 
 def main(

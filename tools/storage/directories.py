@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from uuid import UUID
 
 from kavka.log import directory as names
 from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem, Lock
+from kavka.log.segment import LOG
 from kavka.server.coordination import paths, storage_format
 from kavka.server.coordination.api import NO_SESSION, Create, MultiFailed
 from kavka.server.coordination.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
@@ -21,6 +22,10 @@ from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.coordination.tree import ROOT, Node, Transaction, Tree
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried, Held, is_carried
+from kavka.wire.records import CURRENT_MAGIC
+
+MAGIC_AT: Final = 16
+"""Of a message in a segment, whatever its format."""
 
 
 class Directories:
@@ -74,7 +79,9 @@ class Directories:
         for directory in self._directories:
             for name in self._fs.list_dir(directory):
                 path = f"{directory}/{name}"
-                key = names.parse_log_name(name, directory) if self._fs.is_dir(path) else None
+                if names.is_deleted(name) or not self._fs.is_dir(path):
+                    continue
+                key = names.parse_log_name(name, directory)
                 if key is not None:
                     logs[key] = self._topic_id(path)
         if not metas:
@@ -87,6 +94,28 @@ class Directories:
             return None
         return names.decode_meta(self._fs.read_bytes(path), path)
 
+    def check_formats(self) -> None:
+        """Refused when a segment begins with messages as Kafka before 0.11 wrote them.
+
+        Newer ones only follow them, so the first tells.
+        """
+        for directory in self._directories:
+            for log in self._fs.list_dir(directory):
+                path = f"{directory}/{log}"
+                if names.is_deleted(log) or not self._fs.is_dir(path):
+                    continue
+                for name in self._fs.list_dir(path):
+                    if name.endswith(LOG):
+                        self._check_format(f"{path}/{name}")
+
+    def _check_format(self, segment: str) -> None:
+        start = self._fs.open(segment).pread(MAGIC_AT + 1, 0)
+        if len(start) > MAGIC_AT and start[MAGIC_AT] < CURRENT_MAGIC:
+            raise Refused(
+                f"{segment} has messages of format {start[MAGIC_AT]}, of Kafka before 0.11: Kavka "
+                "reads format 2. Copy the topic to a new one with Apache Kafka first"
+            )
+
     def _topic_id(self, log: str) -> UUID | None:
         path = f"{log}/{names.PARTITION_FILE}"
         try:
@@ -98,13 +127,17 @@ class Directories:
 
     @property
     def has_tree(self) -> bool:
-        """Whether a Kavka has kept its metadata here."""
+        """Whether a Kavka has kept its metadata here. Refused when they are damaged."""
+        return self._has_files and len(self._tree()) > 1  # a start that was refused leaves a root
+
+    @property
+    def _has_files(self) -> bool:
         first = self._directories[0]
         return any(self._fs.exists(f"{first}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME))
 
     def read(self) -> Carried:
         """What is carried of the tree. Refused when there is none, or it is damaged."""
-        if not self.has_tree:
+        if not self._has_files:
             raise Refused(f"{self._directories[0]} has no {LOG_NAME}: no Kavka has served it")
         nodes = self._tree().copy_nodes()
         kept = {
@@ -130,7 +163,7 @@ class Directories:
         """Put the carried nodes in the place of the tree, in one step. Refused, OSError."""
         # Whatever the log holds has a lower number, and so is skipped should power go off before
         # the log is begun anew.
-        zxid = self._tree().zxid + 1 if self.has_tree else 1
+        zxid = self._tree().zxid + 1 if self._has_files else 1
         nodes = _new_nodes(carried, zxid, now_ms)
         content = [storage_format.encode_snapshot_start(zxid, len(nodes))]
         content += [storage_format.encode_node(path, node) for path, node in nodes.items()]

@@ -80,6 +80,17 @@ def topics(nodes: Nodes) -> Iterator[tuple[str, TopicAssignment]]:
                 raise Refused(f"the topic at {path} can't be read: {error}") from error
 
 
+def topic_configs(nodes: Nodes) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The settings of topics that have some. Refused when they can't be read."""
+    prefix = paths.config(paths.TOPIC_CONFIGS, "")
+    for path, data in nodes.items():
+        if path.startswith(prefix):
+            try:
+                yield path.removeprefix(prefix), paths.decode_config(data)
+            except (ValueError, AttributeError) as error:
+                raise Refused(f"the settings at {path} can't be read: {error}") from error
+
+
 def cluster_id(nodes: Nodes) -> str:
     """The cluster's id. Refused when there is none."""
     data = nodes.get(paths.CLUSTER_ID)

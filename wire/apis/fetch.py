@@ -1,12 +1,13 @@
 """Fetch (key 1): read record batches from partitions, for consumers and followers.
 
-Versions 4 to 18; 4 has record batches of magic 2 and the isolation level (KIP-98), 5 the log
-start offset (KIP-107), 7 fetch sessions (KIP-227), 9 the current leader epoch (KIP-320), 10
-allows zstd (KIP-110), 11 racks and the preferred read replica (KIP-392), 12 is flexible and finds
-divergence by epoch (KIP-595), 13 names topics by id (KIP-516), 14 may say that an offset has
-moved to tiered storage (KIP-405), 15 carries the replica's epoch (KIP-903), 16 the endpoints of
-current leaders (KIP-951), 17 directory ids (KIP-853), 18 the reader's high watermark (KIP-1166).
-Versions 0 to 3, whose answers hold message sets of magic 0 and 1, are not served.
+Versions 0 to 18; the answers of 0 and 1 hold message sets of magic 0, those of 2 and 3 of magic 1
+with timestamps (KIP-32); 3 has a limit for the whole answer (KIP-74), 4 record batches of magic 2
+and the isolation level (KIP-98), 5 the log start offset (KIP-107), 7 fetch sessions (KIP-227), 9
+the current leader epoch (KIP-320), 10 allows zstd (KIP-110), 11 racks and the preferred read
+replica (KIP-392), 12 is flexible and finds divergence by epoch (KIP-595), 13 names topics by id
+(KIP-516), 14 may say that an offset has moved to tiered storage (KIP-405), 15 carries the
+replica's epoch (KIP-903), 16 the endpoints of current leaders (KIP-951), 17 directory ids
+(KIP-853), 18 the reader's high watermark (KIP-1166).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API",
+    "BATCHES_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
     "FetchResponse",
@@ -35,6 +37,9 @@ __all__ = [
     "TopicResponse",
     "error_response",
 ]
+
+BATCHES_SINCE: Final = 4
+"""Before, records are message sets; the broker makes them of its batches."""
 
 _TOP_LEVEL_ONLY_SINCE: Final = 13
 
@@ -119,7 +124,7 @@ def error_response(request: FetchRequest, code: ErrorCode, version: int) -> Fetc
 API: Final = Api(
     1,
     "Fetch",
-    versions=(4, 18),
+    versions=(0, 18),
     first_flexible=12,
     error_response=error_response,
 )

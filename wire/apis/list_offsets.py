@@ -1,10 +1,10 @@
 """ListOffsets (key 2): the offset for a time, or for one of the special times below zero.
 
-Versions 1 to 11; 1 gives one offset with its timestamp (KIP-79), 2 adds the isolation level
-(KIP-98), 4 the leader epoch (KIP-320), 5 may say OFFSET_NOT_AVAILABLE (KIP-207), 6 is flexible,
-7 finds the largest timestamp (KIP-734), 8 the local log start (KIP-405), 9 the last tiered offset
-(KIP-1005), 10 has a timeout for remote reads (KIP-1075), 11 finds the earliest offset that waits
-for its upload (KIP-1023). Version 0, a list of offsets by segment, is not served.
+Versions 0 to 11; 0 gives a list of offsets where segments begin, 1 one offset with its timestamp
+(KIP-79), 2 adds the isolation level (KIP-98), 4 the leader epoch (KIP-320), 5 may say
+OFFSET_NOT_AVAILABLE (KIP-207), 6 is flexible, 7 finds the largest timestamp (KIP-734), 8 the local
+log start (KIP-405), 9 the last tiered offset (KIP-1005), 10 has a timeout for remote reads
+(KIP-1075), 11 finds the earliest offset that waits for its upload (KIP-1023).
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 
 @dataclass(slots=True)
 class PartitionResponse:
-    """Timestamp in ms; -1, -1, -1 where nothing was found."""
+    """Timestamp in ms; -1, -1, -1 where nothing was found. Version 0 has a list instead."""
 
     partition_index: int
     error_code: int = 0
     timestamp: int = -1
     offset: int = -1
     leader_epoch: int = -1
+    old_style_offsets: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ def error_response(
 API: Final = Api(
     2,
     "ListOffsets",
-    versions=(1, 11),
+    versions=(0, 11),
     first_flexible=6,
     error_response=error_response,
 )

@@ -1,9 +1,9 @@
 """Produce (key 0): append record batches to partitions.
 
-Versions 3 to 13; 9 is flexible (KIP-482), 10 adds the current leader on errors (KIP-951),
-12 belongs to transaction protocol 2 (KIP-890), 13 names topics by id (KIP-516).
-Versions 0 to 2 (message sets, magic 0 and 1) are listed by ApiVersions, because librdkafka turns
-compression off for a broker that does not list them (KAFKA-18659), but are not served.
+Versions 0 to 13; 0 and 1 hold message sets of magic 0, 2 of magic 1 with timestamps (KIP-32), 3
+record batches (KIP-98), 7 allows zstd (KIP-110), 8 tells which records were refused (KIP-467), 9
+is flexible (KIP-482), 10 adds the current leader on errors (KIP-951), 12 belongs to transaction
+protocol 2 (KIP-890), 13 names topics by id (KIP-516).
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ def error_response(request: ProduceRequest, code: ErrorCode, version: int) -> Pr
     )
 
 
+BATCHES_SINCE: Final = 3
+"""Before, records are message sets; the broker makes batches of them."""
+
+
 def expects_response(request: Any) -> bool:
     """With acks=0 the client reads no answer."""
     return bool(request.acks != 0)
@@ -93,7 +97,6 @@ API: Final = Api(
     0,
     "Produce",
     versions=(0, 13),
-    lowest_served=3,
     first_flexible=9,
     error_response=error_response,
 )

@@ -46,7 +46,12 @@ def deleting(*offsets: int, partition: int = 0) -> Function:
 def seen(on: Ground) -> Script:
     """What is left of partition 0, as several ways of reading tell it."""
     label = on.case.topics[0].label
-    for special in (EARLIEST, LATEST, MAX_TIMESTAMP, *range(BASE_TIMESTAMP_MS, BASE_TIMESTAMP_MS + 60, 10)):
+    for special in (
+        EARLIEST,
+        LATEST,
+        MAX_TIMESTAMP,
+        *range(BASE_TIMESTAMP_MS, BASE_TIMESTAMP_MS + 60, 10),
+    ):
         asked = list_offsets.asking(list_offsets.asked(on.topic, special))
         yield on.other("ListOffsets", 7, **asked)
     for offset in range(8):
@@ -97,7 +102,12 @@ def a_topic_twice(on: Ground) -> Script:
 
 @CASES.case(topics=[SIX])
 def two_partitions_and_one_that_is_not_there(on: Ground) -> Script:
-    partitions = [*named(5), *named(1, partition=1), *named(0, partition=2), *named(0, partition=-1)]
+    partitions = [
+        *named(5),
+        *named(1, partition=1),
+        *named(0, partition=2),
+        *named(0, partition=-1),
+    ]
     yield on.ask(**of(on.topic, partitions))
 
 

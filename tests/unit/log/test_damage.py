@@ -27,7 +27,7 @@ from support.logs import Broker, Producer, Read
 WHOLE = os.environ.get("DAMAGE") == "whole"
 PATTERNS = range(1, 256) if WHOLE else (0x01, 0x80, 0xFF)
 """What bytes are flipped with."""
-LAST_BATCHES = 12 if WHOLE else 3
+LAST_BATCHES = 12 if WHOLE else 2
 """How many of the batches at the end are cut and flipped byte by byte."""
 
 SETTINGS = logs.settings(segment_bytes=1500, index_interval_bytes=200)
@@ -316,7 +316,9 @@ def test_apache_kafka_reads_what_was_recovered(
     """Each directory after another damage and an orderly stop, all given to DumpLogSegments."""
     chance = random.Random(5)
     content = state.files[state.last]
-    names = [name for name in state.files if name.endswith(DERIVED)]
+    # a snapshot that nobody needs is looked at by nobody: one after an orderly stop, but the last
+    kinds = DERIVED if state.name != "stopped" else (".index", ".timeindex")
+    names = [name for name in state.files if name.endswith(kinds)]
     expected = 0
     for number in range(12):
         name = chance.choice(names)
@@ -326,7 +328,8 @@ def test_apache_kafka_reads_what_was_recovered(
         }
         directory = state.lay(tmp_path / "one", **changed)
         broker = opened(directory)
-        expected += broker.log().end_offset
+        expected += len(logs.read_from(broker.log()))  # what is wrong is found by its reader
+        broker.log().batch_of_max_timestamp()
         broker.logs.close()
         shutil.copytree(directory / "t-0", tmp_path / "all" / f"t-{number}")
     assert dump_log.assert_sound(tmp_path / "all").records == expected

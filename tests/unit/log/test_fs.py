@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, s
 
 
 Place = tuple[FileSystem, str]
+
+GRAIN_MS = 20
+"""How far behind the clock a kernel may be that looks at it with every tick."""
 
 
 def test_a_file_is_written_and_read_at_any_offset(place: Place) -> None:
@@ -205,6 +209,20 @@ def test_the_volume_is_the_operating_systems(tmp_path: Path) -> None:
     total, usable = OsFs().volume(str(tmp_path))
     assert total == free.total
     assert usable == pytest.approx(free.free, rel=0.2), "others write meanwhile"
+
+
+def test_a_file_tells_when_it_was_written(place: Place) -> None:
+    fs, directory = place
+    if isinstance(fs, MemFs):
+        fs.now_ms = lambda: int(time.time() * 1000)
+    before_ms = int(time.time() * 1000) - GRAIN_MS
+    file = fs.create(f"{directory}/f")
+    file.pwrite(b"x", 0)
+    written_ms = fs.modified_ms(f"{directory}/f")
+    assert before_ms <= written_ms <= time.time() * 1000
+    file.sync()
+    fs.rename(f"{directory}/f", f"{directory}/g")
+    assert fs.modified_ms(f"{directory}/g") == written_ms
 
 
 def test_absolute_paths(place: Place) -> None:

@@ -219,8 +219,8 @@ def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) ->
     broker.logs.delete("t", 0)
     broker.kill()
     assert len(broker.logs) == 0
-    garbage = broker.logs.take_garbage()
-    assert garbage and broker.logs.take_garbage() == []
+    garbage = broker.logs.garbage.due(0)
+    assert garbage and broker.logs.garbage.take() == []
     remove_garbage(fs, garbage)
     remove_garbage(fs, garbage)
     assert not [name for name in fs.list_dir("/data") if name.startswith("t-")]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
+from kavka.log.scan import BatchScanner
 from kavka.log.segment import GAP_BYTES_MAX, Segment, file_name
 from kavka.log.settings import LogSettings
 from kavka.wire.records import stamp
@@ -38,7 +39,7 @@ def fill(
     segment: Segment, count: int, *, size: int = 300, timestamps: list[int] | None = None
 ) -> None:
     """Batches of two records, the n-th at offsets BASE + 2n and BASE + 2n + 1."""
-    offset = segment.next_offset()
+    offset = segment.next_offset(BatchScanner())
     for number in range(count):
         timestamp = timestamps[number] if timestamps else offset * STEP_MS
         data = logs.batch([bytes(size), b""], timestamps=timestamp)
@@ -60,7 +61,7 @@ def test_a_new_segment_has_its_files() -> None:
         "00000000000000005000.log",
         "00000000000000005000.timeindex",
     ]
-    assert segment.size == 0 and segment.next_offset() == BASE
+    assert segment.size == 0 and segment.next_offset(BatchScanner()) == BASE
     assert segment.first_timestamp == segment.max_timestamp == segment.max_timestamp_offset == -1
     assert segment.find(BASE) is None
 
@@ -72,7 +73,7 @@ def test_each_offset_is_found(interval: int, again: bool) -> None:
     fill(segment, 120)
     if again:
         segment = reopened(segment)
-    assert segment.next_offset() == BASE + 240
+    assert segment.next_offset(BatchScanner()) == BASE + 240
     end = 0
     for number in range(120):
         base = BASE + 2 * number
@@ -130,12 +131,12 @@ def test_truncation(cut: int) -> None:
     fill(segment, 100)
     segment.truncate(BASE + cut)
     left = min(cut // 2, 100)
-    assert segment.next_offset() == BASE + 2 * left
+    assert segment.next_offset(BatchScanner()) == BASE + 2 * left
     assert fs.size(segment.path) == segment.size
     assert segment.max_timestamp == ((BASE + 2 * left - 2) * STEP_MS if left else -1)
     fill(segment, 30)
     again = reopened(segment)
-    assert again.next_offset() == BASE + 2 * left + 60
+    assert again.next_offset(BatchScanner()) == BASE + 2 * left + 60
     for number in range(left + 30):
         assert segment.find(BASE + 2 * number) == again.find(BASE + 2 * number)
 
@@ -183,7 +184,7 @@ def test_a_damaged_offset_index_is_made_anew(how: str) -> None:
         extent = again.find(BASE + 2 * number)
         assert extent is not None and extent.base_offset == BASE + 2 * number
     assert again.find_timestamp(0, 0) == again.find(BASE)
-    assert again.next_offset() == BASE + 200
+    assert again.next_offset(BatchScanner()) == BASE + 200
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "zeros", "garbage", "odd", "shifted"])

@@ -74,8 +74,8 @@ def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
     removed = row.remove(1)
     assert [segment.base_offset for segment in removed] == [10, 20]
     assert len(row) == 1 and row.active.base_offset == 0
-    renamed = mark_deleted(disk, removed)
-    assert renamed[0].startswith("/d/00000000000000000020.")
+    renamed = mark_deleted(disk, reversed(removed))
+    assert renamed[0].startswith("/d/00000000000000000020."), "in the order given"
     assert all(path.endswith(".deleted") for path in renamed)
     names = disk.fs.list_dir("/d")
     assert sorted(path.removeprefix("/d/") for path in renamed) == [

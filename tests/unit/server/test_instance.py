@@ -107,6 +107,24 @@ async def test_a_directory_of_another_broker_is_left_alone(broker: MemoryBroker)
     assert await values(broker) == [b"1"]
 
 
+@scenario(topics={"t": 1})
+async def test_a_directory_whose_topics_are_not_known_is_not_served(broker: MemoryBroker) -> None:
+    """As Apache Kafka leaves it, whose ZooKeeper knows them."""
+    await broker.produce(one(b"1"))
+    await broker.restart()
+    await broker.die()
+    for name in [name for name in files(broker) if name.startswith("coordination.")]:
+        broker.fs.remove(f"{DATA}/{name}")
+    before = files(broker)
+    for _ in range(2):
+        with pytest.raises(StartError, match="kavka storage import"):
+            await broker.revive()
+        await broker.instance.stop()
+    after = files(broker)
+    after.pop("coordination.log")
+    assert after == before
+
+
 @scenario(topics={"t": 1, "u": 1})
 async def test_logs_that_cannot_be_loaded_are_left_as_they_are(broker: MemoryBroker) -> None:
     await broker.produce(one(b"1"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kavka.log.memfs import Fault
+from kavka.log.partition_log import PartitionLog
+from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
+from kavka.server.upkeep import GARBAGE_CHECK_INTERVAL_MS
 from support.batches import build
 from support.memory_broker import DATA, MemoryBroker, scenario
 
@@ -99,8 +102,9 @@ async def test_files_of_deleted_topics_go_after_a_while(broker: MemoryBroker) ->
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     deleted = [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
     assert len(deleted) == 2
+    await broker.advance(MINUTE_MS - 1)
     assert broker.fs.list_dir(f"{DATA}/{deleted[0]}"), "who still reads can finish"
-    await broker.advance(MINUTE_MS)
+    await broker.advance(2 * GARBAGE_CHECK_INTERVAL_MS)
     assert len(broker.fs.list_dir(DATA)) <= used - 2 + len(("checkpoints", "of", "three kinds"))
     assert not [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
 
@@ -119,3 +123,139 @@ async def test_it_ends_with_the_broker(broker: MemoryBroker) -> None:
     await broker.stop()
     assert not broker.tasks.names
     await broker.revive()
+
+
+# --- retention
+
+OLD = {"internal.segment.bytes": "200", "retention.ms": "60000"}
+FIRST_LOOK_MS = 30_000
+SECOND_LOOK_MS = 330_000
+
+
+async def fill(broker: MemoryBroker, topic: str = "t", batches: int = 6) -> None:
+    """Batches of three records, two a segment."""
+    for _ in range(batches):
+        await broker.produce(build(), topic)
+
+
+@scenario()
+async def test_old_records_go_at_the_first_look_after_they_are_due(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=OLD)
+    await fill(broker)
+    log = broker.replica().log
+    assert log.segment_count == 3
+    await broker.advance(FIRST_LOOK_MS)
+    assert log.start_offset == 0, "half a minute old"
+    await broker.advance(SECOND_LOOK_MS - FIRST_LOOK_MS - 1)
+    assert log.start_offset == 0, "nobody has looked"
+    await broker.advance(1)
+    assert (log.start_offset, log.end_offset, log.segment_count) == (18, 18, 1)
+    assert await broker.read_all() == []
+    await broker.produce(build())
+    assert [one.offset for one in await broker.read_all()] == [18, 19, 20]
+
+
+@scenario("log.initial.task.delay.ms=1000", "log.retention.check.interval.ms=2000")
+async def test_how_often_it_is_looked(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"internal.segment.bytes": "200", "retention.bytes": "0"})
+    log = broker.replica().log
+    ends = []
+    for elapsed_ms in (999, 1, 1999, 1, 2000):
+        await fill(broker)
+        await broker.advance(elapsed_ms)
+        ends.append((log.start_offset, log.end_offset))
+    assert ends == [(0, 18), (36, 36), (36, 54), (72, 72), (90, 90)]
+
+
+@scenario()
+async def test_a_setting_that_changes_counts_at_the_next_look(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"internal.segment.bytes": "200"})
+    await fill(broker)
+    await broker.advance(SECOND_LOOK_MS)
+    log = broker.replica().log
+    assert log.start_offset == 0, "a week is not over"
+    enough = str(log.size_bytes * 2 // 3)
+    change = {"name": "retention.bytes", "config_operation": 0, "value": enough}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [change]}
+    await broker.ask("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+    await broker.advance(SECOND_LOOK_MS)
+    assert log.start_offset == 6, "two segments of 2 x 3 records are left"
+
+
+@scenario("log.retention.ms=1000", topics={"t": 1})
+async def test_what_the_broker_is_told_counts_for_all_topics(broker: MemoryBroker) -> None:
+    await broker.create("own", configs={"retention.ms": "-1"})
+    await fill(broker)
+    await fill(broker, "own")
+    await broker.advance(FIRST_LOOK_MS)
+    assert (broker.replica().log.start_offset, broker.replica("own").log.start_offset) == (18, 0)
+
+
+@scenario()
+async def test_files_go_after_their_topic_s_delay(broker: MemoryBroker) -> None:
+    for topic, delay_ms in (("slow", "90000"), ("quick", "0")):
+        await broker.create(topic, configs=OLD | {"file.delete.delay.ms": delay_ms})
+        await fill(broker, topic)
+
+    def deleted(topic: str) -> int:
+        names = broker.fs.list_dir(f"{DATA}/{topic}-0")
+        return sum(name.endswith(".log.deleted") for name in names)
+
+    await broker.advance(SECOND_LOOK_MS)
+    assert deleted("slow") == 3
+    await broker.advance(2 * GARBAGE_CHECK_INTERVAL_MS)
+    assert (deleted("slow"), deleted("quick")) == (3, 0)
+    await broker.advance(90_000)
+    assert deleted("slow") == 0
+
+
+@scenario()
+async def test_much_is_deleted_in_turns(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=OLD)
+    await fill(broker, batches=5 * SEGMENTS_AT_ONCE_MAX)
+    await broker.advance(SECOND_LOOK_MS)
+    log = broker.replica().log
+    assert log.start_offset == log.end_offset == 15 * SEGMENTS_AT_ONCE_MAX
+
+
+@scenario(f"log.dirs={DATA}/one,{DATA}/two")
+async def test_a_log_that_fails_leaves_those_in_other_directories(broker: MemoryBroker) -> None:
+    for topic in ("bad", "good"):
+        await broker.create(topic, configs=OLD)
+        await fill(broker, topic)
+    broker.fs.faults.append(Fault("rename", "bad-0/00000000000000000006.log"))
+    await broker.advance(SECOND_LOOK_MS)
+    assert broker.replica("bad").offline
+    assert broker.replica("good").log.start_offset == 18
+
+
+@scenario()
+async def test_a_topic_may_go_while_its_records_do(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.create("t", configs=OLD)
+    await fill(broker, batches=5 * SEGMENTS_AT_ONCE_MAX)
+    replicas, seen = broker.parts.replicas, []
+    delete_old = PartitionLog.delete_old
+
+    def and_the_topic_goes(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
+        seen.append(log.segment_count)
+        count = delete_old(log, now_ms, high_watermark)
+        if count:
+            replicas.remove("t", 0)
+        return count
+
+    monkeypatch.setattr(PartitionLog, "delete_old", and_the_topic_goes)
+    await broker.advance(SECOND_LOOK_MS)
+    assert len(seen) == 2, "nothing was old at the first look; at the second it had to end"
+
+
+@scenario()
+async def test_what_was_deleted_is_deleted_after_a_restart(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=OLD)
+    await fill(broker)
+    await broker.advance(SECOND_LOOK_MS)
+    for life in (broker.restart, broker.kill):
+        await life()
+        assert (await broker.list_offset(-2)).offset == 18
+        assert broker.replica().high_watermark == 18

@@ -15,8 +15,8 @@ from support.paths import SOURCE
 
 SERVED = {
     "Produce": (0, 13),
-    "Fetch": (4, 18),
-    "ListOffsets": (1, 11),
+    "Fetch": (0, 18),
+    "ListOffsets": (0, 11),
     "Metadata": (0, 13),
     "ApiVersions": (0, 4),
     "CreateTopics": (0, 7),

@@ -155,5 +155,5 @@ def test_a_topic_s_unknown_config_is_not_shown(plain: BrokerSettings) -> None:
 
 def test_documentation_tells_what_is_missing(plain: BrokerSettings) -> None:
     docs = {one.name: one.documentation for one in topic_entries(plain, {})}
-    assert docs["retention.ms"].endswith("No effect: old records are not deleted yet.")
+    assert docs["local.retention.ms"].endswith("No effect: there is no tiered storage.")
     assert "No effect" not in docs["segment.bytes"]

@@ -152,8 +152,7 @@ def test_a_setting_at_its_default_says_nothing(given: str) -> None:
 @pytest.mark.parametrize(
     ("given", "warning"),
     [
-        ("log.retention.hours=1", "log.retention.hours (old records are not deleted yet)"),
-        ("log.cleanup.policy=compact", "log.cleanup.policy (topics are not compacted yet"),
+        ("log.preallocate=true", "log.preallocate (segment files grow as they are written)"),
         ("num.io.threads=1", "num.io.threads (Kavka runs on one event loop"),
         ("my.own=1", "my.own (not a setting of Apache Kafka 4.3 or of Kavka)"),
         ("listener.name.in.max.connections=5", "listener.name.in.max.connections (no listener"),

@@ -219,12 +219,12 @@ async def test_what_has_no_effect_is_told(
     with caplog.at_level(logging.WARNING):
         await change(
             broker,
-            (TOPIC, "t", [("retention.ms", SET, " 5\n"), ("segment.ms", SET, "5")]),
+            (TOPIC, "t", [("local.retention.ms", SET, " 5\n"), ("segment.ms", SET, "5")]),
             (BROKER, "", [("log.cleaner.threads", SET, "2")]),
         )
     assert sorted(one.message for one in caplog.records) == [
         "no effect: log.cleaner.threads (topics are not compacted yet)",
-        "topic t: no effect: retention.ms=5 (old records are not deleted yet)",
+        "topic t: no effect: local.retention.ms=5 (there is no tiered storage)",
     ]
 
 

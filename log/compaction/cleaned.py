@@ -1,0 +1,125 @@
+"""A segment that compaction writes, under names that nobody else looks at until it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kavka.log.fs import Buffer, FileSystem
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexCache, OffsetIndex, TimeIndex
+from kavka.log.leftovers import CLEANED
+from kavka.log.segment import (
+    FILES,
+    INDEX,
+    LOG,
+    RELATIVE_OFFSET_MAX,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+)
+from kavka.log.settings import LogSettings
+from kavka.log.txn_index import AbortedTxn, TxnIndex
+
+SIZE_MAX: Final = 0x7FFFFFFF
+"""Bytes of a segment: positions in an index have 31 bits."""
+
+WRITE_BYTES: Final = 1 << 20
+"""Collected before they are written."""
+
+SYNC_BYTES: Final = 32 << 20
+"""Written between two fsyncs, so that the last one, for which everybody else's I/O may wait,
+is a small one."""
+
+
+class CleanedSegment:
+    """The batches that stay, from `base_offset` on, with their indexes."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, settings: LogSettings
+    ) -> None:
+        """Files of the same names, from a run that was cut short, are removed."""
+        self.base_offset = base_offset
+        self.size = 0
+        """Bytes of all batches."""
+        self._fs = fs
+        self._settings = settings
+        self._paths = {
+            suffix: f"{directory}/{file_name(base_offset, suffix)}{CLEANED}" for suffix in FILES
+        }
+        for path in self._paths.values():
+            if fs.exists(path):  # not emptied: the run may be writing its last
+                fs.remove(path)
+        self._file = fs.create(self._paths[LOG])
+        for suffix in (INDEX, TIME_INDEX):
+            fs.create(self._paths[suffix])
+        self._offsets = OffsetIndex(fs, IndexCache(0), self._paths[INDEX], base_offset, 0)
+        self._times = TimeIndex(fs, self._paths[TIME_INDEX], base_offset, 0)
+        self._txns = TxnIndex(fs, self._paths[TXN_INDEX])
+        self._waiting: list[Buffer] = []
+        self._written = 0
+        self._synced = 0
+        self._since_entry = 0
+        self._max_timestamp = -1
+        self._max_timestamp_offset = base_offset
+
+    def has_room(self, size: int, last_offset: int) -> bool:
+        """Whether a batch fits in, by what its files can express."""
+        settings = self._settings
+        limit = settings.segment_index_bytes
+        return self.size == 0 or (
+            self.size + size <= SIZE_MAX
+            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+            and len(self._offsets) < limit // OFFSET_ENTRY_BYTES
+            and len(self._times) < limit // TIME_ENTRY_BYTES - 1
+        )
+
+    def append(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Add a batch behind the others and index it as `Segment.append` does."""
+        position = self.size
+        self._waiting.append(batch)
+        self.size += len(batch)
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self._since_entry > self._settings.index_interval_bytes:
+            self._offsets.append(last_offset, position)
+            self._times.append(self._max_timestamp, self._max_timestamp_offset)
+            self._since_entry = 0
+        self._since_entry += len(batch)
+        if self.size - self._written >= WRITE_BYTES:
+            self._write()
+
+    def add_aborted(self, aborted: Iterable[AbortedTxn]) -> None:
+        """Note aborted transactions whose markers are in this segment."""
+        for txn in aborted:
+            self._txns.append(txn)
+
+    def _write(self) -> None:
+        self._file.pwrite(b"".join(self._waiting), self._written)
+        self._written = self.size
+        self._waiting.clear()
+        if self._offsets.crowded:
+            self._offsets.write()
+            self._times.write()
+        if self._written - self._synced >= SYNC_BYTES:
+            self._file.sync()
+            self._synced = self._written
+
+    def finish(self) -> None:
+        """Bring everything to the disk but the names, which are for the caller to sync."""
+        self._write()
+        if self._max_timestamp >= 0:
+            self._times.append(self._max_timestamp, self._max_timestamp_offset)
+        self._offsets.write()
+        self._times.write()
+        self._file.sync()
+        self._file.close()
+        for suffix in (INDEX, TIME_INDEX, *((TXN_INDEX,) if self._txns.count else ())):
+            self._fs.sync_file(self._paths[suffix])
+
+    def discard(self) -> None:
+        """Remove the files."""
+        self._file.close()
+        for path in self._paths.values():
+            if self._fs.exists(path):
+                self._fs.remove(path)

@@ -1,0 +1,236 @@
+"""What of a batch stays: the rules of Apache Kafka's log cleaner (`Cleaner`, `MemoryRecords`).
+
+A record stays if none with its key follows in the part of the log that the map knows. One without
+a value (a tombstone) tells readers to forget the key: its batch gets a delete horizon when
+compaction first meets it, and it goes when that time has passed (KIP-534). A batch without records
+is written as a bare header where its producer's last sequence, or the end of the log, hangs on it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.log.compaction.offset_map import OffsetMap
+from kavka.log.compaction.order import LastRecord
+from kavka.log.compaction.records import (
+    BrokenRecords,
+    Records,
+    join,
+    join_shifted,
+    split,
+    timestamp_deltas,
+)
+from kavka.log.compaction.transactions import CleanedTransactions
+from kavka.log.txn_index import AbortedTxn
+from kavka.wire.compressing import compress
+from kavka.wire.control_records import Marker, read_marker
+from kavka.wire.crc import crc32c
+from kavka.wire.errors import ApiError
+from kavka.wire.records import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    LENGTH_PREFIX_BYTES,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    payload_of,
+    read_header,
+)
+
+DELETE_HORIZON: Final = 0x40
+"""Attribute of a batch whose base timestamp is when its tombstones, or its marker, may go."""
+
+INFLATED_BYTES_MAX: Final = 128 << 20
+"""A batch that is larger without its compression stays as it is."""
+
+_pack_crc: Final = struct.Struct(">I").pack_into
+_CRC_AT: Final = 17
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has gone through the filter."""
+
+    batches_broken: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_keyless: int = 0
+
+
+def open_records(header: BatchHeader, batch: bytes) -> Records:
+    """The records of a whole batch; BrokenRecords when there are none to be made of it."""
+    try:
+        payload = payload_of(header, batch, INFLATED_BYTES_MAX)
+    except ApiError as error:
+        raise BrokenRecords(error.message) from error
+    return split(bytes(payload), header.record_count, header.last_offset_delta)
+
+
+def marker_of(header: BatchHeader, batch: bytes) -> Marker | None:
+    """What a control batch says; None where it is none that ends a transaction."""
+    try:
+        return read_marker(header, batch)
+    except ApiError:
+        return None
+
+
+class BatchFilter:
+    """One run over a log: to be asked for every batch in the order of offsets."""
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        producers: Mapping[int, LastRecord],
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self.counts = Counts()
+        self.aborted: list[AbortedTxn] = []
+        """Entries for the transaction index of what was kept, for the caller to take."""
+        self._offsets = offsets
+        self._transactions = transactions
+        self._producers = producers
+        self._now_ms = now_ms
+        self._horizon_ms = now_ms + delete_retention_ms
+
+    def keep(self, header: BatchHeader, batch: bytes, *, is_last: bool) -> bytes | bytearray | None:
+        """What is to be written for a whole batch, `batch` itself if nothing changes; None:
+        nothing. `is_last`: the segment's end hangs on it, it stays even if it is empty."""
+        self.counts.records_read += header.record_count
+        if header.is_control:
+            kept = self._control(header, batch)
+        elif self._transactions.data(header):
+            kept = None
+        else:
+            kept = self._data(header, batch)
+        if kept is None and (is_last or self._is_last_of_producer(header)):
+            kept = _emptied(header, batch)
+        return kept
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        last = self._producers.get(header.producer_id)
+        if last is None:
+            return False
+        if last.offset < 0:
+            return header.is_control and header.producer_epoch == last.epoch
+        return header.last_offset == last.offset
+
+    def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+        is_idle, aborted = self._transactions.marker(header, marker_of(header, batch))
+        if aborted is not None:
+            self.aborted.append(aborted)
+        if not header.record_count:
+            return None
+        horizon_ms = _horizon_of(header)
+        if is_idle and horizon_ms is not None and horizon_ms <= self._now_ms:
+            return None
+        self.counts.records_kept += header.record_count
+        if not is_idle or horizon_ms is not None:
+            return batch
+        records = open_records(header, batch)
+        return self._rewrite(header, records, range(header.record_count), new_horizon=True)
+
+    def _data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+        try:
+            records = open_records(header, batch)
+        except BrokenRecords:
+            self.counts.batches_broken += 1
+            self.counts.records_kept += header.record_count
+            return batch
+        kept = self._superseding(header, records)
+        self.counts.records_kept += len(kept)
+        if not kept:
+            return None
+        has_tombstone = bool(records.tombstones) and not set(records.tombstones).isdisjoint(kept)
+        new_horizon = has_tombstone and not header.attributes & DELETE_HORIZON
+        if len(kept) == header.record_count and not new_horizon:
+            return batch
+        return self._rewrite(header, records, kept, new_horizon=new_horizon)
+
+    def _superseding(self, header: BatchHeader, records: Records) -> Sequence[int]:
+        """The records that stay, by their places."""
+        base = header.base_offset
+        found = self._offsets.get(records.keys)
+        pairs = enumerate(zip(records.deltas, found, strict=True))
+        kept = [slot for slot, (delta, last) in pairs if base + delta >= last]
+        gone = {}
+        if records.tombstones:
+            horizon_ms = _horizon_of(header)
+            if horizon_ms is not None and horizon_ms <= self._now_ms:
+                gone = dict.fromkeys(records.tombstones)
+        if records.keyless:
+            gone |= dict.fromkeys(records.keyless)
+            self.counts.records_keyless += len(records.keyless)
+        if not gone:
+            return kept
+        beyond = self._offsets.latest_offset - base
+        deltas = records.deltas
+        return [slot for slot in kept if slot not in gone or deltas[slot] > beyond]
+
+    def _rewrite(
+        self, header: BatchHeader, records: Records, kept: Sequence[int], *, new_horizon: bool
+    ) -> bytearray:
+        """The batch with some of its records only. Offsets, and so the last sequence, stay."""
+        attributes = header.attributes & ~_UNKNOWN
+        base_timestamp = header.base_timestamp
+        max_timestamp = header.max_timestamp
+        if len(kept) < header.record_count and not attributes & LOG_APPEND_TIME:
+            max_timestamp = base_timestamp + max(timestamp_deltas(records, kept))
+        if new_horizon:
+            payload = join_shifted(records, kept, self._horizon_ms - base_timestamp)
+            base_timestamp = self._horizon_ms
+            attributes |= DELETE_HORIZON
+        else:
+            payload = join(records, kept)
+        return _build(
+            header._replace(
+                attributes=attributes,
+                base_timestamp=base_timestamp,
+                max_timestamp=max_timestamp,
+                record_count=len(kept),
+            ),
+            bytes(compress(header.compression, payload)),
+        )
+
+
+_UNKNOWN: Final = ~(COMPRESSION_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON)
+
+
+def _horizon_of(header: BatchHeader) -> int | None:
+    return header.base_timestamp if header.attributes & DELETE_HORIZON else None
+
+
+def _emptied(header: BatchHeader, batch: bytes) -> bytes | bytearray:
+    """The bare header of a batch, as Apache Kafka writes it."""
+    if not header.record_count:
+        return batch
+    kept = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+    return _build(
+        header._replace(
+            attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0
+        ),
+        b"",
+    )
+
+
+def _build(header: BatchHeader, payload: bytes) -> bytearray:
+    """A batch of these records, which are compressed already."""
+    batch = bytearray(HEADER.size)
+    batch += payload
+    fields = header._replace(batch_length=len(batch) - LENGTH_PREFIX_BYTES, crc=0)
+    HEADER.pack_into(batch, 0, *fields)
+    _pack_crc(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+    return batch
+
+
+def header_of(kept: bytes | bytearray, header: BatchHeader, batch: bytes) -> BatchHeader:
+    """The header of what `BatchFilter.keep` gave for `batch`."""
+    return header if kept is batch else read_header(kept)

@@ -1,0 +1,119 @@
+"""The part of a `PartitionLog` that has to do with its compaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.log.compaction.candidates import Cleanable, examine
+from kavka.log.compaction.order import LastRecord, Limits, Order, Replacement
+from kavka.log.compaction.swap import fits, swap
+from kavka.log.flush import Unsynced
+from kavka.log.place import LogPlace
+from kavka.log.producer_state import ProducerStates
+from kavka.log.segments import SegmentList
+from kavka.log.settings import LogSettings
+from kavka.log.snapshots import Snapshots
+
+COMPACT: Final = "compact"
+"""The cleanup policy that keeps the last record of each key."""
+
+
+class LogCompaction:
+    """What there is to compact in one log, and the exchange of its segments."""
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_producers",
+        "_segments",
+        "_snapshots",
+        "_unsynced",
+        "clean_upto",
+        "running",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: SegmentList,
+        producers: ProducerStates,
+        snapshots: Snapshots,
+        unsynced: Unsynced,
+    ) -> None:
+        self.clean_upto: int | None = None
+        """Below it the log is compacted; None: it never was. A checkpoint file keeps it."""
+        self.running = False
+        """Whether a process is at work on it; no segment should go meanwhile."""
+        self.serial = 0
+        """Counts what makes work that is under way worthless."""
+        self._disk = place.disk
+        self._directory = place.directory
+        self._segments = segments
+        self._producers = producers
+        self._snapshots = snapshots
+        self._unsynced = unsynced
+
+    def truncated(self, offset: int) -> None:
+        """The log ends at `offset` now; what follows will be something else."""
+        self.serial += 1
+        if self.clean_upto is not None:
+            self.clean_upto = min(self.clean_upto, offset)
+
+    def first_dirty(self, start_offset: int, end_offset: int) -> int:
+        """From where on the log has not been compacted. An offset out of its bounds was saved
+        for a log that has lost its end since, or its beginning."""
+        saved = self.clean_upto
+        return saved if saved is not None and start_offset <= saved <= end_offset else start_offset
+
+    def examine(
+        self, settings: LogSettings, *, first_dirty: int, last_stable: int, now_ms: int
+    ) -> Cleanable:
+        """See `candidates.examine`."""
+        return examine(
+            self._segments,
+            settings,
+            first_dirty=first_dirty,
+            last_stable=last_stable,
+            now_ms=now_ms,
+        )
+
+    def order(
+        self, settings: LogSettings, cleanable: Cleanable, limits: Limits, now_ms: int
+    ) -> Order:
+        """What the process is told that is to compact this part of the log."""
+        closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
+        later = [s for s in self._segments if s.base_offset >= cleanable.end_offset]
+        return Order(
+            self._directory,
+            tuple((segment.base_offset, segment.size) for segment in closed),
+            tuple(segment.base_offset for segment in later if segment.txns is not None),
+            cleanable.first_dirty,
+            cleanable.end_offset,
+            {
+                entry.producer_id: LastRecord(
+                    entry.batches[-1].last_offset if entry.batches else -1, entry.epoch
+                )
+                for entry in self._producers
+            },
+            settings,
+            limits,
+            now_ms,
+        )
+
+    def replace(self, settings: LogSettings, replacement: Replacement, serial: int) -> bool:
+        """Have cleaned segments take the place of those they were made of. False: the log is no
+        longer as it was at `serial`, nothing was done.
+
+        OSError: the log is not to be used any more.
+        """
+        if serial != self.serial or not fits(self._segments, replacement):
+            return False
+        old, renamed = swap(self._disk, self._directory, self._segments, settings, replacement)
+        self._disk.garbage.add(renamed, settings.file_delete_delay_ms)
+        self._unsynced.add_name(renamed[0])
+        kept = {base for base, _ in replacement.new}
+        for segment in old:
+            if segment.base_offset not in kept:
+                self._snapshots.remove(segment.base_offset)
+        return True

@@ -1,0 +1,273 @@
+"""Compacting one log: what the process does that was started for it.
+
+It reads closed segments by their names and writes files that nobody looks at yet. What it has
+done it tells, group by group; the broker then swaps the files, if the log is still as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kavka.log.compaction.cleaned import CleanedSegment
+from kavka.log.compaction.filtering import (
+    BatchFilter,
+    header_of,
+    marker_of,
+    open_records,
+)
+from kavka.log.compaction.grouping import SegmentSize, group
+from kavka.log.compaction.offset_map import OffsetMap
+from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
+from kavka.log.compaction.records import BrokenRecords
+from kavka.log.compaction.throttle import Throttle
+from kavka.log.compaction.transactions import CleanedTransactions
+from kavka.log.errors import CorruptLogError
+from kavka.log.fs import FileSystem
+from kavka.log.scan import implausible
+from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
+from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
+from kavka.seams import Worker
+from kavka.wire.crc import crc32c
+from kavka.wire.records import CRC_START, HEADER_BYTES, BatchHeader, read_header
+
+TELL_S: Final = 1.0
+"""Seconds between two pieces of news, at which the broker may end the work."""
+
+
+READ_BYTES_MIN: Final = 65536
+"""Read at a time, however small the buffer that is asked for."""
+
+BROKEN_TOLD_MAX: Final = 20
+"""Broken batches that are told of one by one."""
+
+
+def compact(worker: Worker, fs: FileSystem, order: Order) -> Outcome:
+    """Write the clean segments for `order`, telling of each `Replacement` and of `Progress`.
+
+    CorruptLogError: a batch that is damaged; OSError. Nothing but `.cleaned` files has changed.
+    """
+    return _Run(worker, fs, order).run()
+
+
+class _Run:
+    def __init__(self, worker: Worker, fs: FileSystem, order: Order) -> None:
+        self._worker = worker
+        self._fs = fs
+        self._order = order
+        self._throttle = Throttle(order.limits.bytes_per_s, worker)
+        self._outcome = Outcome(order.first_dirty)
+        self._began_s = self._told_s = worker.monotonic_s()
+        self._bytes_done = 0
+        self._bytes_in_all = 0
+
+    def run(self) -> Outcome:
+        order, outcome = self._order, self._outcome
+        aborted = self._aborted()
+        offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
+        outcome.index_s = self._worker.monotonic_s() - self._began_s
+        outcome.end_offset = offsets.latest_offset + 1
+        outcome.map_utilization = offsets.utilization
+        selected = BatchFilter(
+            offsets,
+            CleanedTransactions(aborted),
+            order.producers,
+            now_ms=order.now_ms,
+            delete_retention_ms=order.settings.delete_retention_ms,
+        )
+        settings = order.settings
+        sizes = self._sizes(outcome.end_offset)
+        self._bytes_in_all += sum(segment.log for segment in sizes)
+        for segments in group(sizes, settings.segment_bytes, settings.segment_index_bytes):
+            self._rewrite(segments, selected)
+        outcome.records_read = selected.counts.records_read
+        outcome.records_kept = selected.counts.records_kept
+        outcome.records_keyless = selected.counts.records_keyless
+        outcome.waited_s = self._throttle.waited_s
+        outcome.total_s = self._worker.monotonic_s() - self._began_s
+        return outcome
+
+    def _aborted(self) -> list[AbortedTxn]:
+        """All aborted transactions that the indexes know of."""
+        found: list[AbortedTxn] = []
+        for base in (*(base for base, _ in self._order.segments), *self._order.later_bases):
+            path = self._path(base, TXN_INDEX)
+            if self._fs.exists(path):
+                found += TxnIndex(self._fs, path, self._fs.size(path) // TXN_ENTRY_BYTES).entries()
+        return found
+
+    def _sizes(self, end_offset: int) -> list[SegmentSize]:
+        """The segments that begin below `end_offset`."""
+        order = self._order
+        ends = [base for base, _ in order.segments[1:]] + [order.end_offset]
+        return [
+            SegmentSize(
+                base,
+                end,
+                size,
+                self._fs.size(self._path(base, INDEX)),
+                self._fs.size(self._path(base, TIME_INDEX)),
+            )
+            for (base, size), end in zip(order.segments, ends, strict=True)
+            if base < end_offset
+        ]
+
+    def _path(self, base: int, suffix: str) -> str:
+        return f"{self._order.directory}/{file_name(base, suffix)}"
+
+    # --- the map
+
+    def _index(self, aborted: Sequence[AbortedTxn]) -> OffsetMap:
+        """The last offset of each key from the first dirty offset on, as far as there is room."""
+        order, limits = self._order, self._order.limits
+        expected = order.end_offset - order.first_dirty
+        offsets = OffsetMap(limits.map_bytes, limits.load_factor, expected)
+        offsets.latest_offset = order.first_dirty - 1
+        transactions = CleanedTransactions(aborted)
+        ends = [base for base, _ in order.segments[1:]] + [order.end_offset]
+        dirty = [
+            (base, size, end)
+            for (base, size), end in zip(order.segments, ends, strict=True)
+            if end > order.first_dirty
+        ]
+        self._bytes_in_all = sum(size for _, size, _ in dirty)
+        for base, size, end in dirty:
+            if not self._index_segment(base, size, offsets, transactions):
+                break
+            offsets.latest_offset = end - 1
+        return offsets
+
+    def _index_segment(
+        self, base: int, size: int, offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> bool:
+        """Whether there was room for all of a segment's keys."""
+        for _, header, batch in self._batches("indexing", base, size):
+            if header.last_offset < self._order.first_dirty:
+                continue
+            self._outcome.bytes_indexed += len(batch)
+            if header.is_control:
+                transactions.marker(header, marker_of(header, batch))
+            elif not transactions.data(header) and not self._put(header, batch, offsets):
+                return False
+            offsets.latest_offset = header.last_offset
+        return True
+
+    def _put(self, header: BatchHeader, batch: bytes, offsets: OffsetMap) -> bool:
+        """Whether there was room for a batch's keys. One with more keys than fit is put in as far
+        as it goes, as in Apache Kafka: else a small map would never get past it."""
+        try:
+            records = open_records(header, batch)
+        except BrokenRecords:
+            return True  # the filter keeps it whole and tells
+        keys, deltas = records.keys, records.deltas
+        if records.keyless or header.base_offset < self._order.first_dirty:
+            before = self._order.first_dirty - header.base_offset
+            keyless = frozenset(records.keyless)
+            pairs = list(enumerate(zip(keys, deltas, strict=True)))
+            wanted = [pair for slot, pair in pairs if slot not in keyless and pair[1] >= before]
+            keys, deltas = [key for key, _ in wanted], [delta for _, delta in wanted]
+        if len(keys) <= offsets.room:
+            offsets.put(keys, deltas, header.base_offset)
+            return True
+        for key, delta in zip(keys, deltas, strict=True):
+            if not offsets.room:
+                return False
+            offsets.put((key,), (delta,), header.base_offset)
+            offsets.latest_offset = header.base_offset + delta
+        return True
+
+    # --- the segments
+
+    def _rewrite(self, segments: Sequence[SegmentSize], selected: BatchFilter) -> None:
+        """Write a group anew and tell of it, unless it is one segment that stays as it is."""
+        written = [self._begin(segments[0].base_offset)]
+        changed = len(segments) > 1
+        for segment in segments:
+            for position, header, batch in self._batches(
+                "cleaning", segment.base_offset, segment.log
+            ):
+                is_last = segment is segments[-1] and position + len(batch) == segment.log
+                broken = selected.counts.batches_broken
+                kept = selected.keep(header, batch, is_last=is_last)
+                if selected.counts.batches_broken > broken:
+                    self._tell_broken(segment.base_offset, position)
+                changed |= kept is not batch
+                if kept is not None:
+                    self._write(written, kept, header_of(kept, header, batch))
+                written[-1].add_aborted(selected.aborted)
+                selected.aborted.clear()
+        if not changed and len(written) == 1:
+            written[0].discard()
+            self._outcome.bytes_written += written[0].size
+            return
+        for cleaned in written:
+            cleaned.finish()
+            self._outcome.bytes_written += cleaned.size
+        self._fs.sync_dir(self._order.directory)
+        self._worker.tell(
+            Replacement(
+                tuple(segment.base_offset for segment in segments),
+                tuple((cleaned.base_offset, cleaned.size) for cleaned in written),
+            )
+        )
+
+    def _begin(self, base_offset: int) -> CleanedSegment:
+        order = self._order
+        return CleanedSegment(self._fs, order.directory, base_offset, order.settings)
+
+    def _write(
+        self, written: list[CleanedSegment], batch: bytes | bytearray, header: BatchHeader
+    ) -> None:
+        if not written[-1].has_room(len(batch), header.last_offset):
+            written.append(self._begin(header.base_offset))
+        written[-1].append(batch, header.last_offset, header.max_timestamp)
+        self._throttle.spend(len(batch))
+
+    def _tell_broken(self, base: int, position: int) -> None:
+        if len(self._outcome.batches_broken) < BROKEN_TOLD_MAX:
+            self._outcome.batches_broken.append(f"{self._path(base, LOG)} at byte {position}")
+
+    # --- reading
+
+    def _batches(
+        self, stage: str, base: int, size: int
+    ) -> Iterator[tuple[int, BatchHeader, bytes]]:
+        """Positions, headers and bytes of a segment's batches; CorruptLogError."""
+        path = self._path(base, LOG)
+        file = self._fs.open(path)
+        position = 0
+        usual = wanted = max(self._order.limits.read_bytes, READ_BYTES_MIN)
+        while position < size:
+            chunk = file.pread(min(wanted, size - position), position)
+            wanted = usual
+            view = memoryview(chunk)
+            at = 0
+            while at + HEADER_BYTES <= len(chunk):
+                header = read_header(chunk, at)
+                end = at + header.size
+                why = implausible(
+                    header.size, header.magic, header.last_offset_delta, size - position
+                )
+                if why:
+                    raise CorruptLogError(path, position, why)
+                if end > len(chunk):
+                    wanted = max(wanted, header.size)
+                    break
+                if crc32c(view[at + CRC_START : end]) != header.crc:
+                    raise CorruptLogError(path, position, "its checksum is wrong")
+                yield position, header, chunk[at:end]
+                position += header.size
+                at = end
+            if not at and min(wanted, size - position) <= len(chunk):
+                raise CorruptLogError(path, position, "the file ends within a batch")
+            self._read(stage, at)
+
+    def _read(self, stage: str, size: int) -> None:
+        self._throttle.spend(size)
+        self._bytes_done += size
+        if stage == "cleaning":
+            self._outcome.bytes_read += size
+        now_s = self._worker.monotonic_s()
+        if now_s - self._told_s >= TELL_S:
+            self._told_s = now_s
+            self._worker.tell(Progress(stage, self._bytes_done, self._bytes_in_all))

@@ -1,0 +1,51 @@
+"""Cleaned segments take the place of those that they were made of.
+
+The protocol is Apache Kafka's, and `kavka.log.leftovers` finishes or undoes it after a crash:
+`.cleaned` becomes `.swap`, then the old files `.deleted`, then the suffix is taken off. Before
+the first `.swap` the new files are on the disk, and a directory's changes get there in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kavka.log.compaction.order import Replacement
+from kavka.log.disk import Disk
+from kavka.log.leftovers import CLEANED, SWAP
+from kavka.log.segment import FILES, Segment
+from kavka.log.segments import SegmentList, mark_deleted
+from kavka.log.settings import LogSettings
+
+
+def fits(segments: SegmentList, replacement: Replacement) -> bool:
+    """Whether the segments to be replaced are there, side by side, and closed."""
+    slot = segments.slot(replacement.old[0])
+    closed = [segment.base_offset for segment in segments][:-1]
+    return tuple(closed[slot : slot + len(replacement.old)]) == replacement.old
+
+
+def swap(
+    disk: Disk,
+    directory: str,
+    segments: SegmentList,
+    settings: LogSettings,
+    replacement: Replacement,
+) -> tuple[Sequence[Segment], list[str]]:
+    """Replace segments that `fits`; what was replaced, and the names of its files now.
+
+    OSError: the log is not to be used any more, a restart settles it.
+    """
+    fs = disk.fs
+    made = [Segment(disk, directory, base, size, settings) for base, size in replacement.new]
+    paths = [segment.path_of(suffix) for segment in made for suffix in FILES]
+    paths = [path for path in paths if fs.exists(path + CLEANED)]
+    for path in paths:
+        fs.rename(path + CLEANED, path + SWAP)
+    old = segments.replace(segments.slot(replacement.old[0]), len(replacement.old), made)
+    renamed = mark_deleted(disk, old)
+    for path in paths:
+        fs.rename(path + SWAP, path)
+    for segment in made:
+        if segment.path_of(FILES[-1]) in paths:
+            segment.find_txns()
+    return old, renamed

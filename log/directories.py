@@ -1,0 +1,188 @@
+"""One log directory: whose it is, whether it can be used, and the files that speak of all in it.
+
+A directory fails with the first OSError of anything in it, at the start or later, and stays failed
+until the broker is started again: nobody knows what of the last writes is on its disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kavka.log import directory as names
+from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_offsets
+from kavka.log.directory import Meta
+from kavka.log.errors import CorruptFileError, StorageError
+from kavka.log.fs import FileSystem, Lock
+
+logger = logging.getLogger(__name__)
+
+
+class Content(NamedTuple):
+    """What is in a log directory besides its own files."""
+
+    logs: list[TopicPartition]
+    deleted: list[str]
+    """Paths of logs that were deleted and not removed yet."""
+
+
+class LogDirectory:
+    """One of `log.dirs`. `failure` says why it can't be used (any more); None: it can."""
+
+    __slots__ = ("_fs", "_lock", "failure", "is_unclean", "path")
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        """Touches nothing before `open`."""
+        self._fs = fs
+        self._lock: Lock | None = None
+        self.path = path
+        self.failure: OSError | None = None
+        self.is_unclean = False
+        """Whether it is not to be marked as closed in order, though it is used to the end."""
+
+    def file(self, name: str) -> str:
+        """The path of one of its own files."""
+        return f"{self.path}/{name}"
+
+    def open(self) -> Meta | None:
+        """Make it where it isn't there, lock it, and tell whose it is; None: it is new.
+
+        StorageError: another broker uses it. OSError: it can't be used.
+        """
+        self._make(self.path)
+        try:
+            self._lock = self._fs.lock(self.file(names.LOCK_FILE))
+        except BlockingIOError as error:
+            message = f"the log directory {self.path} is in use by another broker"
+            raise StorageError(message) from error
+        return self.read_meta()
+
+    def _make(self, path: str) -> None:
+        if path and not self._fs.exists(path):
+            parent = path.rpartition("/")[0]
+            self._make(parent)
+            self._fs.make_dir(path)
+            self._fs.sync_dir(parent or ("/" if path.startswith("/") else "."))
+
+    def unlock(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def read_meta(self) -> Meta | None:
+        """Whose it is; None: nobody's yet. CorruptFileError, OSError."""
+        path = self.file(names.META_FILE)
+        try:
+            return names.decode_meta(self._fs.read_bytes(path), path)
+        except FileNotFoundError:
+            return None
+
+    def claim(self, meta: Meta) -> None:
+        """Write down whose it is, if that isn't written yet. OSError."""
+        if self.read_meta() is None:
+            self._fs.write_atomic(self.file(names.META_FILE), names.encode_meta(meta), sync=True)
+
+    def take_clean_marker(self) -> bool:
+        """Whether the broker before stopped in order; asked again, it did not. OSError."""
+        path = self.file(names.CLEAN_SHUTDOWN_FILE)
+        if not self._fs.exists(path):
+            return False
+        self._fs.remove(path)
+        # were it to come back with a power cut, what is written from now on would be trusted
+        self._fs.sync_dir(self.path)
+        return True
+
+    def leave_clean_marker(self) -> None:
+        """Write down that all in it was closed in order. OSError."""
+        path = self.file(names.CLEAN_SHUTDOWN_FILE)
+        self._fs.write_atomic(path, names.CLEAN_SHUTDOWN, sync=True)
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """One of its checkpoints; empty where that is not there, or damaged. OSError."""
+        path = self.file(name)
+        try:
+            return decode_offsets(self._fs.read_bytes(path), path)
+        except FileNotFoundError:
+            return {}
+        except CorruptFileError as error:
+            # safe: more is recovered than needed, a log starts at its first segment, and a high
+            # watermark is found again
+            logger.warning("%s; going on as if it was not there", error)
+            return {}
+
+    def look(self) -> Content:
+        """What is in it; unfinished files of its own are removed.
+
+        StorageError for a name that no log directory has. OSError.
+        """
+        found = Content([], [])
+        for name in self._fs.list_dir(self.path):
+            path = self.file(name)
+            if not self._fs.is_dir(path):
+                if name.endswith(".tmp"):
+                    self._fs.remove(path)
+            elif names.is_deleted(name):
+                found.deleted.append(path)
+            else:
+                key = names.parse_log_name(name, self.path)
+                if key is not None:
+                    found.logs.append(key)
+        return found
+
+
+class DirectoryCheckpoint(NamedTuple):
+    """What a directory's checkpoint files are to say."""
+
+    directory: LogDirectory
+    files: tuple[tuple[str, bytes], ...]
+    """Path and content."""
+
+
+def checkpoint_of(
+    directory: LogDirectory, offsets: Mapping[str, Mapping[TopicPartition, int]]
+) -> DirectoryCheckpoint:
+    """A checkpoint file of each name in `offsets`."""
+    files = tuple((directory.file(name), encode_offsets(of)) for name, of in offsets.items())
+    return DirectoryCheckpoint(directory, files)
+
+
+class CheckpointPlan:
+    """The checkpoint files of all directories as they were at one moment."""
+
+    def __init__(
+        self, fs: FileSystem, serial: int, directories: list[DirectoryCheckpoint]
+    ) -> None:
+        self._fs = fs
+        self._directories = directories
+        self.serial = serial
+        self.done = False
+        """Whether every directory has it, but for those in `failures`."""
+        self.superseded = False
+        """Set when a later plan has to have the last word; this one then leaves the files alone."""
+        self.failures: dict[str, OSError] = {}
+        """By the path of the directory that could not be written to."""
+
+    def run(self) -> None:
+        """Write them, with fsync; may run in a thread, one plan at a time."""
+        for directory, files in self._directories:
+            try:
+                self._write(directory, files)
+            except OSError as failure:
+                self.failures[directory.path] = failure
+        self.done = not self.superseded
+
+    def _write(self, directory: LogDirectory, files: tuple[tuple[str, bytes], ...]) -> None:
+        temporary = [f"{path}.{self.serial}.tmp" for path, _ in files]
+        for name, (_, data) in zip(temporary, files, strict=True):
+            file = self._fs.create(name)
+            file.pwrite(data, 0)
+            file.sync()
+            file.close()
+        for name, (path, _) in zip(temporary, files, strict=True):
+            if self.superseded:
+                self._fs.remove(name)
+            else:
+                self._fs.rename(name, path)
+        self._fs.sync_dir(directory.path)

@@ -1,0 +1,157 @@
+"""From the log directories to the logs in them, at the start of a broker.
+
+Each directory is a plan of three steps, which may run in threads, those of several directories at
+once: `prepare`, `load_most`, and `load_rest` for what is left, several times at once. What threads
+work on they have for themselves; the manager takes the logs over when all is done.
+
+Loading a log that was closed in order is Python's work and a few quick calls of the file system,
+and threads are only in each other's way. What takes long is to read what was not flushed before a
+crash, and that is mostly waiting for the disk: it is left for `load_rest`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from kavka.log import directory as names
+from kavka.log.checkpoint import TopicPartition
+from kavka.log.directories import LogDirectory
+from kavka.log.disk import Disk
+from kavka.log.errors import CorruptFileError, CorruptLogError, StorageError
+from kavka.log.fs import FileSystem
+from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.recovery import Checkpointed, LogLoader
+from kavka.log.scan import BatchScanner
+from kavka.log.settings import LogSettings
+
+logger = logging.getLogger(__name__)
+
+QUICK_BYTES_MAX: Final = 4 << 20
+"""A log with no more to check than this is loaded at once: that takes 10 ms at most."""
+
+OPEN_FILES_MAX: Final = 16
+INDEX_BYTES_MAX: Final = 1 << 20
+"""What one thread has open, and holds in memory, while it loads."""
+
+
+class DirectoryLoading:
+    """The logs of one directory, on the way to being served.
+
+    A directory that can't be read has its `failure` set; then nothing of it counts.
+    """
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        disk: Disk,
+        settings_of: Callable[[str], LogSettings],
+        now_ms: int,
+    ) -> None:
+        self.directory = directory
+        self.keys: list[TopicPartition] = []
+        """All logs there are; known when it is prepared."""
+        self.loaded: list[PartitionLog] = []
+        self.deleted: list[str] = []
+        """Paths of logs that were deleted and not removed yet."""
+        self.watermarks: dict[TopicPartition, int] = {}
+        self.is_clean = False
+        """Whether the broker before stopped in order."""
+        self.cancelled = False
+        """Set when the broker can't start: what has not begun is left out."""
+        self._disk = disk
+        self._settings_of = settings_of
+        self._now_ms = now_ms
+        self._points: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        self._most: deque[TopicPartition] = deque()
+        self._rest: deque[TopicPartition] = deque()
+
+    @property
+    def left(self) -> int:
+        """Logs that `load_rest` has to load."""
+        return len(self._rest)
+
+    @property
+    def checkpointed(self) -> dict[TopicPartition, None]:
+        """Logs that the checkpoints speak of, be they there or not."""
+        return dict.fromkeys((*self._points, *self._starts))
+
+    def prepare(self) -> None:
+        """Find the logs, and what the broker before wrote down about them. StorageError."""
+        self._guard(self._prepare)
+
+    def load_most(self) -> None:
+        """Load all logs that don't take long. StorageError: one can't be served safely."""
+        self._guard(self._load_most)
+
+    def load_rest(self) -> None:
+        """Load one of the other logs after the other, until nobody has one left."""
+        self._guard(self._load_rest)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        if self.directory.failure is not None:
+            return
+        try:
+            step()
+        except OSError as failure:
+            self.directory.failure = failure
+        except CorruptLogError as error:
+            raise StorageError(error.message) from error
+
+    def _prepare(self) -> None:
+        directory = self.directory
+        self.is_clean = directory.take_clean_marker()
+        self._points = directory.read_offsets(names.RECOVERY_POINTS_FILE)
+        self._starts = directory.read_offsets(names.START_OFFSETS_FILE)
+        watermarks = directory.read_offsets(names.HIGH_WATERMARKS_FILE)
+        self.keys, self.deleted = directory.look()
+        self.watermarks = {key: watermarks[key] for key in self.keys if key in watermarks}
+        self._most.extend(self.keys)
+        if self.keys and not self.is_clean:
+            logger.info(
+                "recovering %d logs in %s after an unclean stop", len(self.keys), directory.path
+            )
+
+    def _load_most(self) -> None:
+        self._load_from(self._most, QUICK_BYTES_MAX)
+
+    def _load_rest(self) -> None:
+        self._load_from(self._rest, 1 << 63)
+
+    def _load_from(self, keys: deque[TopicPartition], bytes_max: int) -> None:
+        disk = self._disk.apart(open_files_max=OPEN_FILES_MAX, index_cache_bytes=INDEX_BYTES_MAX)
+        scanner = BatchScanner()
+        while keys and not self.cancelled and self.directory.failure is None:
+            try:
+                key = keys.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            loader = self._loader(key, disk, scanner)
+            if loader.bytes_to_check > bytes_max:
+                self._rest.append(key)
+                continue
+            log = loader.load()
+            log.topic_id = read_topic_id(disk.fs, log.directory)
+            self.loaded.append(log)
+
+    def _loader(self, key: TopicPartition, disk: Disk, scanner: BatchScanner) -> LogLoader:
+        path = self.directory.file(names.log_name(*key))
+        place = LogPlace(disk, path, *key, self._settings_of(key[0]), self._now_ms)
+        point, start = self._points.get(key, 0), self._starts.get(key, 0)
+        return LogLoader(place, Checkpointed(self.is_clean, point, start), scanner)
+
+
+def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:
+    """The topic id in a log's directory; None where the controller has to tell it. OSError."""
+    path = f"{directory}/{names.PARTITION_FILE}"
+    try:
+        return names.decode_partition(fs.read_bytes(path), path)
+    except FileNotFoundError:
+        return None
+    except CorruptFileError as error:
+        logger.warning("%s; the controller will tell the topic id", error)
+        return None

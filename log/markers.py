@@ -1,0 +1,34 @@
+"""Ending a transaction in a partition: the marker, and what follows from it."""
+
+from __future__ import annotations
+
+from kavka.log.partition_log import Appended, PartitionLog
+from kavka.wire.control_records import Marker, end_marker
+from kavka.wire.records import read_header
+
+
+def append_marker(
+    log: PartitionLog,
+    producer_id: int,
+    producer_epoch: int,
+    marker: Marker,
+    *,
+    leader_epoch: int,
+    now_ms: int,
+) -> Appended:
+    """End a producer's transaction, as leader: append the control batch that says so.
+
+    ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; the log is as it was.
+    OSError: the log is not to be used any more. Its marker may be there, and what that ends
+    is not shown as decided.
+    """
+    batch = memoryview(end_marker(producer_id, producer_epoch, marker))
+    header = read_header(batch)
+    producers = log.producers
+    producers.check_marker(header, marker)
+    appended = log.append(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+    aborted = producers.aborted_by(producer_id, marker, appended.base_offset)
+    if aborted is not None:
+        log.note_aborted(aborted)
+    producers.end(header, marker, appended.base_offset)
+    return appended

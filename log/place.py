@@ -1,0 +1,20 @@
+"""Where a log is, and what it is given to work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kavka.log.disk import Disk
+from kavka.log.settings import LogSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Which log, and what it needs to work."""
+
+    disk: Disk
+    directory: str
+    topic: str
+    partition: int
+    settings: LogSettings
+    now_ms: int

@@ -1,0 +1,82 @@
+"""Settings of the broker's log cleaner, which compacts topics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Check
+from kavka.server.config.rows import Config, Mode
+from kavka.server.config.values import Type, Value
+
+CLEANER_THREAD_BYTES_MIN: Final = 1_048_576
+"""What `log.cleaner.dedupe.buffer.size` must be above for each of `log.cleaner.threads`."""
+
+
+def _row(
+    name: str,
+    type_: Type,
+    default: Value,
+    check: Check | None,
+    doc: str,
+    *,
+    dynamic: Mode = Mode.CLUSTER_WIDE,
+) -> Config:
+    return Config(name, type_, default, doc, check, dynamic=dynamic, field=name.replace(".", "_"))
+
+
+CLEANER_ROWS: Final = (
+    _row(
+        "log.cleaner.backoff.ms",
+        Type.LONG,
+        15_000,
+        AtLeast(0),
+        "Time between two looks for a log that is due to be compacted, when none was.",
+    ),
+    _row(
+        "log.cleaner.dedupe.buffer.size",
+        Type.LONG,
+        134_217_728,
+        None,
+        "Memory in bytes for the keys of the logs that are compacted at a time, 24 bytes a key. "
+        "With more keys than fit a log is compacted in several rounds.",
+    ),
+    _row(
+        "log.cleaner.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        "Whether topics with cleanup.policy=compact are compacted.",
+        dynamic=Mode.READ_ONLY,
+    ),
+    _row(
+        "log.cleaner.io.buffer.load.factor",
+        Type.DOUBLE,
+        0.9,
+        None,
+        "The part of log.cleaner.dedupe.buffer.size that is filled. More makes searches longer.",
+    ),
+    _row(
+        "log.cleaner.io.buffer.size",
+        Type.INT,
+        524_288,
+        AtLeast(0),
+        "Memory in bytes for reading and writing logs that are compacted; a batch that is larger "
+        "gets what it needs.",
+    ),
+    _row(
+        "log.cleaner.io.max.bytes.per.second",
+        Type.DOUBLE,
+        1.7976931348623157e308,
+        None,
+        "What compaction reads and writes in a second, all logs together, on average. A change "
+        "counts from the next log on.",
+    ),
+    _row(
+        "log.cleaner.threads",
+        Type.INT,
+        1,
+        AtLeast(0),
+        "How many logs are compacted at a time, each in a process of its own that is there only "
+        "meanwhile.",
+    ),
+)

@@ -1,0 +1,123 @@
+"""Reading for consumers that know no record batches (Fetch before version 4): what they are given
+are message sets, made of the batches that lie in the log.
+
+What is read and what is made of it is in memory meanwhile, so only few such answers are made at a
+time (`ReplicaManager.opening`), and each is bounded. The walk through the records goes in slices;
+what is big is inflated and compressed in threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+from kavka.log.errors import StorageError
+from kavka.log.results import Slice
+from kavka.log.settings import LogSettings
+from kavka.seams import Jobs
+from kavka.server import slices
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.replica import reading
+from kavka.server.replica.reading import Part
+from kavka.wire.apis.fetch import BATCHES_SINCE, PartitionResponse
+from kavka.wire.down_conversion import Converted, down_convert
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of batches that are read for one answer. Made of tiny records, a message set takes up to
+five times as much."""
+
+_TIMESTAMPS_SINCE: Final = 2
+_ZSTD_SINCE: Final = 10
+_STORAGE_ERROR_SINCE: Final = 6
+
+
+def check_readable(settings: LogSettings, version: int) -> None:
+    """ApiError if the topic's settings keep it from readers of this version, which is below
+    `LOOKED_AT_BEFORE`."""
+    if version < BATCHES_SINCE and not settings.message_downconversion_enable:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "conversion to old formats is disabled")
+    if version < _ZSTD_SINCE and settings.compression_type == "zstd":
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
+
+
+LOOKED_AT_BEFORE: Final = _ZSTD_SINCE
+"""Readers of lower versions can't read everything."""
+
+
+def magic_for(version: int) -> int:
+    """The form of the message sets in answers of this version."""
+    return 0 if version < _TIMESTAMPS_SINCE else 1
+
+
+def old_error(code: int, version: int) -> int:
+    """The code for a reader of this version: old ones take an unknown code for the end, and know
+    no storage error, but try elsewhere when somebody else leads."""
+    if code == ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return code
+
+
+async def read_converted(
+    broker: Broker, context: RequestContext, parts: Sequence[Part]
+) -> dict[tuple[str, int], int]:
+    """Read the parts' batches and put message sets into their answers.
+
+    Where there were batches and nothing in them has a place in a message set (transaction
+    markers), the answer stays empty; the offsets to go on from are returned by partition.
+    """
+    passed: dict[tuple[str, int], int] = {}
+    made: list[tuple[Part, bytearray]] = []
+    magic = magic_for(context.version)
+    async with broker.replicas.opening:
+        for part in parts:
+            if part.slice is None:
+                continue
+            assert part.replica is not None, "only what is hosted is read"
+            try:
+                converted = await _convert(broker, part, magic)
+            except ApiError as refusal:
+                topic, index = part.replica.key
+                logger.warning("%s-%d is not converted: %s", topic, index, refusal)
+                part.answer = PartitionResponse(index, refusal.code)
+            except (OSError, StorageError) as failure:
+                reading.fail(part, failure)
+            else:
+                if converted.message_set:
+                    made.append((part, converted.message_set))
+                elif converted.upto > part.wanted.offset:
+                    passed[part.replica.key] = converted.upto
+    _place(broker, context, made)
+    return passed
+
+
+async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
+    assert part.slice is not None, "there is something to read"
+    batches = await _read(part.slice, broker.jobs)
+    steps = down_convert(batches, magic, part.wanted.offset)
+    outcome: Any = slices.run_steps(broker.tasks, broker.jobs, steps)
+    if isinstance(outcome, Awaitable):
+        outcome = await outcome
+    converted: Converted = outcome
+    return converted
+
+
+async def _read(found: Slice, jobs: Jobs) -> memoryview:
+    view = memoryview(bytearray(found.length))
+    size = found.file.read_cached(view, found.position)
+    if size != found.length:
+        size = await jobs.run(found.file.read_into, view, found.position)
+    return view[:size]
+
+
+def _place(broker: Broker, context: RequestContext, made: Sequence[tuple[Part, bytearray]]) -> None:
+    """Put big message sets into arenas, where they count as an answer that is not read yet."""
+    take = reading.room_for(sum(len(found) for _, found in made), broker.arenas, context)
+    for part, found in made:
+        view = take(len(found))
+        view[:] = found
+        part.answer.records = view

@@ -1,0 +1,96 @@
+"""Loading the logs at the start of a broker, in threads, and telling how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from kavka.log.loading import DirectoryLoading
+from kavka.log.manager import LogManager
+from kavka.log.settings import LogSettings
+from kavka.seams import Clock, Jobs, Tasks
+
+logger = logging.getLogger(__name__)
+
+TOLD_EVERY_S: Final = 5.0
+
+
+class LogLoader:
+    """Loads all logs, once; see `LogManager.loadings`."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        settings_of: Callable[[str], LogSettings],
+        *,
+        threads: int,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+    ) -> None:
+        """`threads`: how many may recover logs of one directory, `Jobs` having enough."""
+        self._logs = logs
+        self._loadings = logs.loadings(settings_of)
+        self._threads = threads
+        self._clock = clock
+        self._tasks = tasks
+        self._jobs = jobs
+        self._began_s = clock.monotonic_s()
+
+    async def load(self) -> None:
+        """StorageError: a log can't be served safely, or no directory can be used."""
+        telling = self._tasks.spawn(self._tell(), name="progress of loading logs")
+        try:
+            await self._in_threads([loading.prepare for loading in self._loadings])
+            await self._in_threads([loading.load_most for loading in self._loadings])
+            await self._in_threads(
+                [
+                    loading.load_rest
+                    for loading in self._loadings
+                    for _ in range(min(self._threads, loading.left))
+                ]
+            )
+        finally:
+            telling.cancel()
+        for loading in self._loadings:
+            for _ in self._logs.take_over(loading):
+                await self._tasks.sleep(0)
+            self._tell_of(loading)
+        self._logs.check_usable()
+
+    async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:
+        """Take steps at once; when one fails, the others are ended and waited for."""
+        results = await asyncio.gather(
+            *(self._guarded(self._jobs.run(step)) for step in steps), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        self._logs.check_loadings(self._loadings)
+
+    async def _guarded(self, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except BaseException:
+            for loading in self._loadings:
+                loading.cancelled = True
+            raise
+
+    async def _tell(self) -> None:
+        while True:
+            await self._tasks.sleep(TOLD_EVERY_S)
+            for loading in self._loadings:
+                self._tell_of(loading)
+
+    def _tell_of(self, loading: DirectoryLoading) -> None:
+        if loading.keys:
+            logger.info(
+                "%d of %d logs in %s are loaded, %s, after %.1f s",
+                len(loading.loaded),
+                len(loading.keys),
+                loading.directory.path,
+                "closed in order before" if loading.is_clean else "recovering",
+                self._clock.monotonic_s() - self._began_s,
+            )

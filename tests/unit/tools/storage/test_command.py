@@ -1,0 +1,131 @@
+"""The two commands with a file as the other place: what they say, and what they leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kavka.log.fs import OsFs
+from kavka.server.coordination import paths
+from kavka.server.coordination.broker_registration import cluster_id, prepare_tree
+from kavka.tools.storage import command
+from kavka.tools.storage.command import Place, main
+from support.embedded_coordination import open_on
+from support.logs import TOPIC_ID
+
+TOPIC = paths.encode_topic(paths.TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {}))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory with a Kavka's metadata, of one topic."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+
+    async def fill() -> None:
+        session = await open_on(OsFs(), directory=str(directory))
+        await prepare_tree(session)
+        await cluster_id(session, "the-cluster")
+        await session.create(paths.topic("t"), TOPIC)
+        await session.create(
+            paths.config("topics", "t"), paths.encode_config({"retention.ms": "5"})
+        )
+        await session.close()
+
+    asyncio.run(fill())
+    (directory / "t-0").mkdir()
+    return directory
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tree.json"
+
+
+def run(order: str, data: Path, file: Path, *, replace: bool = False) -> int:
+    return main(
+        Place(str(file), None),
+        is_import=order == "import",
+        replace=replace,
+        config=None,
+        overrides=[f"log.dirs={data}"],
+    )
+
+
+def test_a_tree_moves_to_another_directory(
+    data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("export", data, file) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("cluster the-cluster: 1 topics with 2 partitions, ")
+    assert out.endswith(f" nodes: from {data} to {file}\n")
+    assert err == "kavka: t-1 has no log here and will begin empty\n"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run("import", other, file) == 0
+    assert capsys.readouterr().out.endswith(f": from {file} to {other}\n")
+    again = tmp_path / "again.json"
+    assert run("export", other, again) == 0
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_nothing_is_replaced_without_being_told(
+    data: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("export", data, file) == 0
+    before = file.read_bytes()
+    for order, what in (("export", str(file)), ("import", str(data))):
+        assert run(order, data, file) == 1
+        err = capsys.readouterr().err
+        assert what in err and "--replace" in err
+    assert file.read_bytes() == before
+    assert run("export", data, file, replace=True) == 0
+    assert run("import", data, file, replace=True) == 0
+
+
+def test_settings_that_kavka_does_not_take_are_refused(
+    data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Apache Kafka 3.9 takes smaller segments than Kafka 4."""
+    run("export", data, file)
+    document = json.loads(file.read_text())
+    path = paths.config("topics", "t")
+    document["nodes"][path] = paths.encode_config({"segment.bytes": "14"}).decode()
+    file.write_text(json.dumps(document))
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run("import", other, file) == 1
+    err = capsys.readouterr().err
+    assert "topic t" in err and "segment.bytes" in err
+    assert [path.name for path in other.iterdir()] == [".lock"]
+
+
+def test_what_is_wrong_is_said_in_a_line(
+    data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("import", data, tmp_path / "nowhere.json", replace=True) == 1
+    assert "nowhere.json" in capsys.readouterr().err
+    assert run("export", tmp_path / "nowhere", file) == 1
+    assert "no directory" in capsys.readouterr().err
+    assert (
+        main(Place("x", None), is_import=True, replace=False, config="no.file", overrides=[]) == 1
+    )
+    err = capsys.readouterr().err
+    assert "no.file" in err and "Traceback" not in err
+    (data / "not a log").mkdir()
+    assert run("export", data, file) == 1
+    assert "not a log" in capsys.readouterr().err
+
+
+def test_many_warnings_are_counted(
+    data: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "WARNINGS_MAX", 2)
+    for number in range(5):
+        (data / f"unknown-{number}").mkdir()
+    assert run("export", data, file) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and lines[-1] == "kavka: and 4 more like this"

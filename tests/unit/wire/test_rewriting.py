@@ -1,0 +1,153 @@
+"""Rewritten batches, read by kafka-python; its builder is what they are compared with."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
+
+from kavka.wire.compressing import compress
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import payload_of, read_header
+from kavka.wire.rewriting import iter_heads, rebuild, set_times
+from support import batches
+from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, varint
+
+LIMIT_BYTES = 1 << 22
+NOW_MS = 1_800_000_000_000
+SOME = [Written(b"k%d" % n, b"v" * n, (("h", b"1"),), n) for n in range(5)]
+BYTES = st.none() | st.binary(max_size=200)
+WRITTEN = st.builds(Written, key=BYTES, value=BYTES, time_ms=st.integers(-(2**41), 2**41))
+
+
+def is_sound(batch: memoryview | bytearray) -> bool:
+    return bool(DefaultRecordBatch(bytearray(batch)).validate_crc())
+
+
+# -- times ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_time_of_the_append_is_that_of_every_record(codec: str) -> None:
+    batch = batches.build(SOME, codec=codec, producer=(7, 1, 3), transactional=True)
+    before = read_header(batch)
+    header = set_times(memoryview(batch), before, NOW_MS, append_time=True)
+    assert is_sound(batch)
+    assert header == read_header(batch)
+    read = batches.read(batch)
+    assert [(one.timestamp, one.timestamp_type) for one in read] == [(NOW_MS, 1)] * 5
+    assert [one.value for one in read] == [one.value for one in SOME]
+    same = {"attributes": 0, "max_timestamp": 0, "crc": 0}
+    assert header._replace(**same) == before._replace(**same)
+
+
+def test_a_claimed_time_of_the_append_is_taken_back() -> None:
+    whole = batches.build(SOME)
+    batch = batches.patch(whole, attributes=LOG_APPEND_TIME)
+    header = set_times(
+        memoryview(batch), read_header(batch), BASE_TIMESTAMP_MS + 4, append_time=False
+    )
+    assert batch == whole
+    assert header == read_header(whole)
+
+
+def test_a_newest_time_that_no_record_has_is_put_right() -> None:
+    whole = batches.build(SOME)
+    batch = batches.patch(whole, max_timestamp=NOW_MS)
+    set_times(memoryview(batch), read_header(batch), BASE_TIMESTAMP_MS + 4, append_time=False)
+    assert batch == whole
+
+
+def test_what_is_right_is_not_touched() -> None:
+    batch = batches.patch(batches.build(SOME), attributes=0x4000)
+    before = bytes(batch)
+    header = read_header(batch)
+    assert set_times(memoryview(batch), header, header.max_timestamp, append_time=False) is header
+    assert batch == before
+
+
+def test_bits_without_a_meaning_are_dropped() -> None:
+    batch = batches.patch(batches.build(SOME), attributes=0x4040)
+    assert set_times(memoryview(batch), read_header(batch), NOW_MS, append_time=True).attributes == 8
+
+
+# -- another codec --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", CODECS)
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_codec_is_another_and_nothing_else(codec: str, wanted: str) -> None:
+    batch = batches.build(SOME, codec=codec, producer=(7, 1, 3), transactional=True)
+    header = read_header(batch)
+    payload = payload_of(header, batch, LIMIT_BYTES)
+    rebuilt = rebuild(header, CODECS[wanted], compress(CODECS[wanted], payload))
+    assert is_sound(rebuilt)
+    expected = batches.build(SOME, codec=wanted, producer=(7, 1, 3), transactional=True)
+    same = {"batch_length": 0, "crc": 0}  # another library may compress to another size
+    assert read_header(rebuilt)._replace(**same) == read_header(expected)._replace(**same)
+    assert batches.read(rebuilt) == batches.read(expected)
+    if wanted == "none":
+        assert rebuilt == expected
+
+
+# -- a look at the records ------------------------------------------------------------------
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=50))
+def test_keys_and_times_of_all_records(written: list[Written]) -> None:
+    batch = batches.build(written)
+    header = read_header(batch)
+    found = list(iter_heads(header, payload_of(header, batch, LIMIT_BYTES)))
+    first = written[0].time_ms
+    assert found == [
+        (one.time_ms - first, -1 if one.key is None else len(one.key)) for one in written
+    ]
+
+
+def record(body: bytes) -> bytes:
+    return varint(len(body)) + body
+
+
+NULLS = varint(-1) * 2 + varint(0)
+
+
+@pytest.mark.parametrize(
+    ("payload", "count"),
+    [
+        (b"", 1),
+        (b"\xff" * 40, 1),
+        (bytes(40), 1),
+        (record(b"\0\0\0" + NULLS), 2),
+        (record(b"\0\0\0" + NULLS) * 2, 1),
+        (record(b"\0\0\0" + NULLS) + b"\0", 1),
+        (varint(90) + b"\0\0\0" + NULLS, 1),
+        (record(b"\0\0\0" + varint(5) + b"k" + varint(-1) + varint(0)), 1),
+        (varint(1) + b"\0\0\0\0\0\0\0", 1),
+        (varint(5) + b"\0\0\0" + b"\xff" * 9, 1),
+        (varint(20) + b"\0" + b"\x80" * 20, 1),
+    ],
+)
+def test_malformed_records_are_refused(payload: bytes, count: int) -> None:
+    header = read_header(batches.around(payload, count=count))
+    with pytest.raises(ApiError) as refusal:
+        list(iter_heads(header, payload))
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=8), st.data())
+def test_a_flipped_bit_is_refused_or_read_as_something(
+    written: list[Written], data: st.DataObject
+) -> None:
+    batch = batches.build(written)
+    header = read_header(batch)
+    payload = bytearray(payload_of(header, batch, LIMIT_BYTES))
+    at = data.draw(st.integers(0, len(payload) - 1))
+    payload[at] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        found = list(iter_heads(header, payload))
+    except ApiError as refusal:
+        assert refusal.code is ErrorCode.INVALID_RECORD
+    else:
+        assert len(found) == len(written)
+        assert all(key_bytes < len(payload) for _, key_bytes in found)
