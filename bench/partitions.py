@@ -1,4 +1,4 @@
-"""Many partitions on one broker: made, written to, stopped, killed, and how long it takes to be back.
+"""Many partitions on one broker: made, written to, and back after a stop and after a SIGKILL.
 
 A broker of its own does it, on a directory of its own, so that the other rows are not touched.
 """

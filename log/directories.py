@@ -30,7 +30,7 @@ class Content(NamedTuple):
 class LogDirectory:
     """One of `log.dirs`. `failure` says why it can't be used (any more); None: it can."""
 
-    __slots__ = ("_fs", "_lock", "failure", "is_unclean", "path")
+    __slots__ = ("_fs", "_lock", "failure", "has_compacted", "is_unclean", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Touches nothing before `open`."""
@@ -38,6 +38,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self.path = path
         self.failure: OSError | None = None
+        self.has_compacted = False
+        """Whether there may be a checkpoint of what is compacted."""
         self.is_unclean = False
         """Whether it is not to be marked as closed in order, though it is used to the end."""
 
@@ -151,9 +153,7 @@ def checkpoint_of(
 class CheckpointPlan:
     """The checkpoint files of all directories as they were at one moment."""
 
-    def __init__(
-        self, fs: FileSystem, serial: int, directories: list[DirectoryCheckpoint]
-    ) -> None:
+    def __init__(self, fs: FileSystem, serial: int, directories: list[DirectoryCheckpoint]) -> None:
         self._fs = fs
         self._directories = directories
         self.serial = serial

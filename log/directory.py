@@ -23,6 +23,7 @@ PARTITION_FILE: Final = "partition.metadata"
 RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
 
 CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 

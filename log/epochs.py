@@ -103,7 +103,8 @@ class LeaderEpochs:
 class EpochFile:
     """The leader epochs of a log with their file, which is written, not fsynced, when they change.
 
-    OSError: they have not changed.
+    OSError: they have not changed. Only a later start is not written at once: whoever loads a file
+    that is behind knows where the log begins, and finds the same.
     """
 
     __slots__ = ("_epochs", "_fs", "latest", "path")
@@ -130,10 +131,9 @@ class EpochFile:
         changed = LeaderEpochs(self._epochs.entries())
         return changed.truncate_end(end) and self.save(changed)
 
-    def truncate_start(self, start: int) -> bool:
-        """Drop epochs that ended before `start`; whether anything was written."""
-        changed = LeaderEpochs(self._epochs.entries())
-        return changed.truncate_start(start) and self.save(changed)
+    def truncate_start(self, start: int) -> None:
+        """Drop epochs that ended before `start`; that is written with the next change."""
+        self._epochs.truncate_start(start)
 
     def save(self, epochs: LeaderEpochs) -> bool:
         """Write other epochs and take them over; True."""

@@ -26,3 +26,8 @@ class CorruptLogError(ApiError):
         )
         self.path = path
         self.position = position
+        self.why = why
+
+    def __reduce__(self) -> tuple[type[CorruptLogError], tuple[str, int, str]]:
+        """It comes out of processes too."""
+        return CorruptLogError, (self.path, self.position, self.why)

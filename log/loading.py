@@ -67,6 +67,7 @@ class DirectoryLoading:
         self._now_ms = now_ms
         self._points: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
+        self._compacted: dict[TopicPartition, int] = {}
         self._most: deque[TopicPartition] = deque()
         self._rest: deque[TopicPartition] = deque()
 
@@ -78,7 +79,7 @@ class DirectoryLoading:
     @property
     def checkpointed(self) -> dict[TopicPartition, None]:
         """Logs that the checkpoints speak of, be they there or not."""
-        return dict.fromkeys((*self._points, *self._starts))
+        return dict.fromkeys((*self._points, *self._starts, *self._compacted))
 
     def prepare(self) -> None:
         """Find the logs, and what the broker before wrote down about them. StorageError."""
@@ -107,6 +108,8 @@ class DirectoryLoading:
         self.is_clean = directory.take_clean_marker()
         self._points = directory.read_offsets(names.RECOVERY_POINTS_FILE)
         self._starts = directory.read_offsets(names.START_OFFSETS_FILE)
+        self._compacted = directory.read_offsets(names.CLEANER_OFFSETS_FILE)
+        directory.has_compacted = bool(self._compacted)
         watermarks = directory.read_offsets(names.HIGH_WATERMARKS_FILE)
         self.keys, self.deleted = directory.look()
         self.watermarks = {key: watermarks[key] for key in self.keys if key in watermarks}
@@ -136,6 +139,7 @@ class DirectoryLoading:
                 continue
             log = loader.load()
             log.topic_id = read_topic_id(disk.fs, log.directory)
+            log.compaction.clean_upto = self._compacted.get(key)
             self.loaded.append(log)
 
     def _loader(self, key: TopicPartition, disk: Disk, scanner: BatchScanner) -> LogLoader:

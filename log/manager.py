@@ -208,8 +208,9 @@ class LogManager:
     def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
         """Have what was loaded from a directory served, in steps."""
         directory = loading.directory
-        if directory.failure is not None:
-            logger.error("%s", _told(directory.path, directory.failure))
+        if (failure := directory.failure) is not None:
+            directory.failure = None  # tell of it as of any other
+            self.fail(directory.path, failure)
             return
         self._disk.garbage.add(loading.deleted, 0)
         within = self._within[directory.path]
@@ -304,8 +305,13 @@ class LogManager:
         if failed.failure is not None:
             return []
         failed.failure = failure
-        logger.error("%s", _told(directory, failure))
         lost, self._within[directory] = self._within[directory], {}
+        logger.error(
+            "the log directory %s, with %d logs, can't be used until a restart: %s",
+            directory,
+            len(lost),
+            failure,
+        )
         for key in lost:
             del self._logs[key]
         return list(lost.values())
@@ -346,6 +352,14 @@ class LogManager:
                 if log.start_offset > log.first_base_offset
             },
         }
+        compacted = {
+            key: log.compaction.clean_upto
+            for key, log in logs.items()
+            if log.compaction.clean_upto is not None
+        }
+        if compacted or directory.has_compacted:
+            directory.has_compacted = True
+            offsets[names.CLEANER_OFFSETS_FILE] = compacted
         if watermarks is not None:
             here = {key: watermarks[key] for key in logs if key in watermarks}
             offsets[names.HIGH_WATERMARKS_FILE] = here
@@ -389,8 +403,18 @@ class LogManager:
         for directory in self._online():
             failure = plan.failures.get(directory.path)
             if failure is None and not directory.is_unclean:
-                directory.leave_clean_marker()
+                failure = self._mark_clean(directory)
+            if failure is not None:
+                logger.error("%s is not closed in order: %s", directory.path, failure)
         self._forget_logs()
+
+    @staticmethod
+    def _mark_clean(directory: LogDirectory) -> OSError | None:
+        try:
+            directory.leave_clean_marker()
+        except OSError as failure:
+            return failure
+        return None
 
     def abandon(self) -> None:
         """Let go of everything as it is, as if the process had been killed: nothing is written.
@@ -409,10 +433,6 @@ class LogManager:
         """Let others have the directories, without closing anything."""
         for directory in self._directories.values():
             directory.unlock()
-
-
-def _told(directory: str, failure: OSError) -> str:
-    return f"the log directory {directory} can't be used (until a restart): {failure}"
 
 
 def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:

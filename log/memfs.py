@@ -20,6 +20,16 @@ from kavka.seams import Random
 SECTOR_BYTES: Final = 512
 """What a disk writes whole or not at all."""
 
+_CHANGES: Final = frozenset(
+    {"create", "make_dir", "pwrite", "truncate", "sync", "rename", "remove", "sync_dir"}
+)
+
+
+class Died(BaseException):
+    """The process has come to its end in the middle of what it did (`MemFs.dies_after`). Nothing
+    in it may go on, so this is no Exception."""
+
+
 Node: TypeAlias = "_Inode | _Directory"
 
 
@@ -28,7 +38,8 @@ class Fault:
     """Calls that fail: the next `times` of operation `op` on paths ending with `suffix`."""
 
     op: str
-    """open, create, rename, remove, pwrite, truncate, sync, sync_dir or volume."""
+    """open, create, pread, read_bytes, pwrite, truncate, sync, rename, remove, list_dir,
+    make_dir, sync_dir, lock or volume."""
 
     suffix: str = ""
     error: int = errno.EIO
@@ -46,6 +57,10 @@ class MemFs:
         self.cached = True
         """Whether `read_cached` finds everything in memory, or nothing."""
 
+        self.dies_after: int | None = None
+        """So many calls that change something are done before one raises `Died`, as do all that
+        follow. A write is half done then."""
+
         self.now_ms: Callable[[], int] = lambda: 0
         """The clock that files get their times of modification from."""
 
@@ -61,6 +76,7 @@ class MemFs:
         self._generation += 1
         self._locked.clear()
         self.faults.clear()
+        self.dies_after = None
 
     def crash(self, random: Random | None = None) -> None:
         """The power goes. Without `random` everything unsynced is lost; with it, of each file
@@ -70,8 +86,19 @@ class MemFs:
         self._root.crash(random)
         self._used_bytes = sum(len(inode.data) for inode in self._root.inodes())
 
+    def flip(self, path: str, bit: int) -> None:
+        """A bit of a file is another from now on, in memory and on the disk: the medium ages."""
+        inode = self._inode(path)
+        inode.data[bit // 8] ^= 1 << bit % 8
+        if bit // 8 < len(inode.durable):
+            inode.durable[bit // 8] ^= 1 << bit % 8
+
     def check(self, op: str, path: str) -> None:
-        """Fail if a fault says so."""
+        """Fail if a fault says so, or die."""
+        if self.dies_after is not None and op in _CHANGES:
+            self.dies_after -= 1
+            if self.dies_after < 0:
+                raise Died(op, path)
         for fault in self.faults:
             if fault.op == op and path.endswith(fault.suffix) and fault.times:
                 if fault.skip:
@@ -137,9 +164,11 @@ class MemFs:
         return Volume(self._used_bytes + usable, usable)
 
     def list_dir(self, path: str) -> list[str]:
+        self.check("list_dir", path)
         return sorted(self._directory(path).entries)
 
     def make_dir(self, path: str) -> None:
+        self.check("make_dir", path)
         directory = self._root
         for part in _parts(path):
             node = directory.entries.get(part)
@@ -171,13 +200,14 @@ class MemFs:
 
     def remove_tree(self, path: str) -> None:
         node = self._find(path)
-        if node is None:
-            return
-        if isinstance(node, _Directory):
-            for inode in node.inodes():
-                self.resized(len(inode.data), 0)
-        directory, name = self._parent(path)
-        directory.drop(name)
+        if isinstance(node, _Inode):
+            self.remove(path)
+        elif node is not None:
+            for name in sorted(node.entries):
+                self.remove_tree(f"{path}/{name}")
+            self.check("remove", path)
+            directory, name = self._parent(path)
+            directory.drop(name)
 
     def sync_dir(self, path: str) -> None:
         self.check("sync_dir", path)
@@ -187,6 +217,7 @@ class MemFs:
         self.open(path).sync()
 
     def read_bytes(self, path: str) -> bytes:
+        self.check("read_bytes", path)
         return bytes(self._inode(path).data)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool) -> None:
@@ -199,6 +230,7 @@ class MemFs:
             self.sync_dir(path.rpartition("/")[0])
 
     def lock(self, path: str) -> Lock:
+        self.check("lock", path)
         if path in self._locked:
             raise BlockingIOError(errno.EAGAIN, "locked", path)
         if not self.exists(path):
@@ -368,17 +400,25 @@ class _MemFile:
         return self.read_into(buffer, offset)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        self._check("pwrite")
+        try:
+            self._check("pwrite")
+        except Died:
+            if self._fs.dies_after == -1:  # in the middle of this write
+                self._write(bytes(data)[: len(data) // 2], offset)
+            raise
+        room_bytes = max(0, len(self._inode.data) + self._fs.room_bytes() - offset)
+        self._write(bytes(data)[:room_bytes], offset)
+        if room_bytes < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+
+    def _write(self, written: bytes, offset: int) -> None:
         inode = self._inode
         before = len(inode.data)
-        written = bytes(data)[: max(0, before + self._fs.room_bytes() - offset)]
         if written:
             _put(inode.data, offset, written)
             inode.pending.append((offset, written))
             inode.modified_ms = self._fs.now_ms()
             self._fs.resized(before, len(inode.data))
-        if len(written) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def truncate(self, size: int) -> None:
         self._check("truncate")

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from kavka.log.compaction.of_log import LogCompaction
+from kavka.log.disk import Disk
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.place import LogPlace as LogPlace
@@ -395,14 +396,12 @@ class PartitionLog:
     def advance_start(self, offset: int) -> bool:
         """Have the log begin at `offset`, at most the high watermark; whether that is news.
 
-        What lies before is read no more; its segments go with `delete_old`. OSError: the log
-        begins where it did.
+        What lies before is read no more; its segments go with `delete_old`.
         """
         if offset <= self.start_offset:
             return False
-        if self._epochs.truncate_start(offset):
-            self.unsynced(self._epochs.path)
         self.start_offset = offset
+        self._epochs.truncate_start(offset)
         return True
 
     def delete_old(self, now_ms: int, high_watermark: int) -> int:
@@ -507,7 +506,7 @@ class PartitionLog:
         """Count for the limits of `disk` from now on, on the same file system."""
         for segment in self._segments:
             segment.move_to(disk)
-        self._disk = disk
+        self._disk = self.compaction.disk = disk
 
     def release(self) -> None:
         """Close the files as they are; the log is going to be removed, or its disk has failed."""

@@ -294,7 +294,7 @@ class LogLoader:
                 break
             if header.producer_id >= 0 and not self._replay(segment, position, header):
                 break
-            segment.index(position, header.size, last, header.max_timestamp)
+            segment.index(position, header.size, last, header.newest_timestamp)
             self._note_epoch(header)
             end = last + 1
         segment.seal()

@@ -13,7 +13,7 @@ from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
-SEGMENTS_AT_ONCE_MAX: Final = 20
+SEGMENTS_AT_ONCE_MAX: Final = 10
 """Segments that leave a log in one go: at up to four renamed files each, 1 ms."""
 
 DELETE: Final = "delete"

@@ -277,7 +277,7 @@ class Segment:
         does not cover: those behind the last entry of the offset index."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
         for _, header in headers(self.file, self.path, self._last_indexed(), self.size):
-            if header.max_timestamp > self._max_timestamp:
+            if header.newest_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
 
@@ -359,7 +359,7 @@ class Segment:
         if first is None:
             return None
         for position, header in headers(self.file, self.path, first.position, self.size):
-            if header.max_timestamp >= timestamp_ms:
+            if header.newest_timestamp >= timestamp_ms:
                 return Extent(position, header.size, header.base_offset, header.last_offset)
         return None
 
@@ -400,9 +400,10 @@ class Segment:
         return self.times
 
     def _tells_the_truth(self, times: TimeIndex) -> bool:
-        """Whether the last entry is in the log. A closed segment has one if it has a batch."""
+        """Whether the last entry is in the log. There is one if a record has a timestamp."""
         if not len(times):
-            return not self.size
+            known = headers(self.file, self.path, 0, self.size)
+            return all(header.newest_timestamp < 0 for _, header in known)
         timestamp, offset = times.last()
         if len(times) > 1 and timestamp <= times.entry(0)[0]:
             return False
@@ -447,7 +448,7 @@ class Segment:
                 last = header.last_offset
                 if header.base_offset < following or last - self.base_offset > RELATIVE_OFFSET_MAX:
                     raise CorruptLogError(self.path, position, "its offsets would not fit")
-                self.index(position, header.size, last, header.max_timestamp)
+                self.index(position, header.size, last, header.newest_timestamp)
                 following = last + 1
         finally:
             self.size = end

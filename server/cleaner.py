@@ -1,21 +1,19 @@
 """The broker's log cleaner: picks the dirtiest log, has it compacted, and swaps the files in.
 
 A process of its own does the work (`kavka.log.compaction.run`), as many at a time as
-`log.cleaner.threads` says. What it has done is taken over segment by segment, if the log is still
-hosted here and has not been cut; else it is ended and what it wrote is left to be overwritten.
+`log.cleaner.threads` says. What it has done is taken over group by group, if the log is still
+hosted here and has not been cut; else it is ended, and what it wrote is left to be overwritten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kavka.log.compaction.candidates import Cleanable
 from kavka.log.compaction.of_log import COMPACT
-from kavka.log.compaction.order import Limits, Outcome, Progress, Replacement
+from kavka.log.compaction.order import Limits, Order, Outcome, Progress, Replacement
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
 from kavka.seams import Clock, Jobs, ProcessLost, Tasks
@@ -29,28 +27,12 @@ LOGS_PER_TURN: Final = 20
 """Compacted logs looked at before the loop gets a turn, at some 20 us each."""
 
 MAP_BYTES_MAX: Final = 2**31 - 1
-"""What Apache Kafka uses of `log.cleaner.dedupe.buffer.size` for a log at most."""
+"""What Apache Kafka uses of `log.cleaner.dedupe.buffer.size` for one log at most."""
 
 PROGRESS_S: Final = 10.0
-"""Seconds between two lines of progress in the log."""
+"""Seconds between two lines of progress."""
 
 _MIB: Final = 1 << 20
-
-
-@dataclass(slots=True)
-class CleanerStats:
-    """What the metrics tell."""
-
-    dirtiest_ratio: float = 0.0
-    looked_ms: int = 0
-    overdue_ms: int = 0
-    uncleanable: dict[tuple[str, int], Replica] = field(default_factory=dict)
-    """Logs that could not be compacted, and will not be tried again before a restart."""
-
-    last: dict[int, Outcome] = field(default_factory=dict)
-    """The last outcome of each runner."""
-
-    running: int = 0
 
 
 class _Choice(NamedTuple):
@@ -81,16 +63,14 @@ class LogCleaner:
         self._runners: dict[int, asyncio.Task[Any]] = {}
 
     def start(self) -> None:
-        """Begin, if the broker has a cleaner at all."""
+        """Begin, if the broker is to have a cleaner."""
+        self._stats.looked_ms = self._clock.now_ms()
         if self._live.now.log_cleaner_enable:
-            self._stats.looked_ms = self._clock.now_ms()
-            self._live.on_change(self._follow)
+            self._live.on_change(lambda _, settings: self._start_runners(settings))
             self._start_runners(self._live.now)
 
-    def _follow(self, old: BrokerSettings, new: BrokerSettings) -> None:
-        self._start_runners(new)  # those that are too many end by themselves
-
     def _start_runners(self, settings: BrokerSettings) -> None:
+        """As many as there should be; those that are too many end by themselves."""
         for number in range(settings.log_cleaner_threads):
             if number not in self._runners:
                 run = self._run(number)
@@ -111,21 +91,185 @@ class LogCleaner:
         finally:
             del self._runners[number]
 
+    # --- one log
+
     async def clean_dirtiest(self, number: int = 0) -> bool:
-        """Compact the log that is the dirtiest of those that are due; False: there was none, or
-        it could not be."""
+        """Compact the dirtiest of the logs that are due; False: there is none, or it failed."""
         choice = await self._choose()
         if choice is None:
             return False
         replica, cleanable = choice
         compaction = replica.log.compaction
         compaction.running = True
-        self._stats.running += 1
         try:
-            outcome = await _Cleaning(self._replicas, replica, self._clock).run(
-                self._order(replica, cleanable)
-            )
+            cleaning = _Cleaning(self._replicas, replica, self._clock)
+            outcome = await cleaning.run(self._jobs, self._fs, self._order(replica, cleanable))
+        except CorruptLogError as failure:
+            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
+            self._stats.uncleanable[replica] = None
+            return False
+        except ProcessLost as failure:
+            logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
+            return False
+        except OSError as failure:
+            if self._replicas.hosts(replica):
+                self._replicas.storage_failed(replica, failure)
+            return False
         finally:
             compaction.running = False
-            self._stats.running -= 1
-        return False
+        if outcome is None:
+            return False
+        compaction.clean_upto = outcome.end_offset
+        self._stats.last[number] = outcome
+        _tell_outcome(replica, cleanable, outcome)
+        return True
+
+    async def _choose(self) -> _Choice | None:
+        """The log with the greatest part that is dirty, of those that are due."""
+        now_ms = self._stats.looked_ms = self._clock.now_ms()
+        compacted = [r for r in self._replicas if COMPACT in r.log.settings.cleanup_policy]
+        found: list[_Choice] = []
+        for looked, replica in enumerate(compacted, 1):
+            cleanable = self._examine(replica, now_ms)
+            if cleanable is not None:
+                found.append(_Choice(replica, cleanable))
+            if looked % LOGS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+        self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
+        self._stats.overdue_ms = max((one.cleanable.overdue_ms for one in found), default=0)
+        due = [
+            one
+            for one in found
+            if one.cleanable.is_due(one.replica.log.settings) and self._is_free(one.replica)
+        ]
+        return max(due, key=lambda one: one.cleanable.ratio, default=None)
+
+    def _is_free(self, replica: Replica) -> bool:
+        return (
+            self._replicas.hosts(replica)
+            and not replica.log.compaction.running
+            and replica not in self._stats.uncleanable
+        )
+
+    def _examine(self, replica: Replica, now_ms: int) -> Cleanable | None:
+        """What there is to do; None: nothing, or nobody may."""
+        if not self._is_free(replica):
+            return None
+        log = replica.log
+        try:
+            return log.compaction.examine(
+                log.settings,
+                first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
+                last_stable=replica.last_stable_offset,
+                now_ms=now_ms,
+            )
+        except CorruptLogError as failure:
+            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
+            self._stats.uncleanable[replica] = None
+        except OSError as failure:
+            self._replicas.storage_failed(replica, failure)
+        return None
+
+    def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
+        settings = self._live.now
+        share = max(1, settings.log_cleaner_threads)
+        limits = Limits(
+            map_bytes=min(settings.log_cleaner_dedupe_buffer_size // share, MAP_BYTES_MAX),
+            load_factor=settings.log_cleaner_io_buffer_load_factor,
+            read_bytes=settings.log_cleaner_io_buffer_size // share // 2,
+            bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
+        )
+        log = replica.log
+        return log.compaction.order(log.settings, cleanable, limits, self._clock.now_ms())
+
+
+class _Cleaning:
+    """One log while it is compacted."""
+
+    def __init__(self, replicas: ReplicaManager, replica: Replica, clock: Clock) -> None:
+        self._replicas = replicas
+        self._replica = replica
+        self._compaction = replica.log.compaction
+        self._serial = self._compaction.serial
+        self._clock = clock
+        self._began_s = self._logged_s = clock.monotonic_s()
+        self._job: asyncio.Future[Outcome] | None = None
+        self._given_up = False
+
+    async def run(self, jobs: Jobs, fs: FileSystem, order: Order) -> Outcome | None:
+        """What came of it; None: the log has changed meanwhile, or is gone. The failures of
+        `compact`, and ProcessLost."""
+        from kavka.log.compaction.run import compact  # with all that only a process needs
+
+        job = self._job = jobs.run_process(compact, fs, order, told=self._told)
+        try:
+            await asyncio.wait([job])
+        finally:
+            job.cancel()
+        if self._given_up or not self._is_wanted:
+            return None
+        return job.result()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._replicas.hosts(self._replica) and self._compaction.serial == self._serial
+
+    def _told(self, news: Progress | Replacement) -> None:
+        """Called on the loop with what the process says."""
+        if not self._given_up and self._is_wanted and self._take(news):
+            return
+        self._given_up = True
+        if self._job is not None:
+            self._job.cancel()
+
+    def _take(self, news: Progress | Replacement) -> bool:
+        """Whether to go on."""
+        if isinstance(news, Progress):
+            self._tell_progress(news)
+            return True
+        try:
+            return self._compaction.replace(self._replica.log.settings, news, self._serial)
+        except OSError as failure:
+            self._replicas.storage_failed(self._replica, failure)
+            return False
+
+    def _tell_progress(self, news: Progress) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._logged_s >= PROGRESS_S:
+            self._logged_s = now_s
+            logger.info(
+                "compacting %s-%d: %s, %d of %d MB read, %.1f MB/s",
+                *self._replica.key,
+                news.stage,
+                news.bytes_done // _MIB,
+                news.bytes_in_all // _MIB,
+                news.bytes_done / _MIB / (now_s - self._began_s),
+            )
+
+
+def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: Outcome) -> None:
+    topic, partition = replica.key
+    spent_s = max(outcome.total_s, 0.001)
+    logger.info(
+        "compacted %s-%d from offset %d to %d in %.1f s (%.1f s to index %.1f MB): "
+        "%.1f to %.1f MB at %.1f MB/s, %d of %d records kept, map %.1f%% full",
+        topic,
+        partition,
+        cleanable.first_dirty,
+        outcome.end_offset,
+        outcome.total_s,
+        outcome.index_s,
+        outcome.bytes_indexed / _MIB,
+        outcome.bytes_read / _MIB,
+        outcome.bytes_written / _MIB,
+        (outcome.bytes_indexed + outcome.bytes_read) / _MIB / spent_s,
+        outcome.records_kept,
+        outcome.records_read,
+        100 * outcome.map_utilization,
+    )
+    if outcome.records_keyless:
+        logger.warning(
+            "%d records of %s-%d had no key and are gone", outcome.records_keyless, topic, partition
+        )
+    for place in outcome.batches_broken:
+        logger.warning("the batch in %s can't be opened and was kept as it is", place)

@@ -280,6 +280,8 @@ class Connection(asyncio.BufferedProtocol):
             slot.context.timing.answered()
         if failure is None:
             slot.response = waiting.result()
+            if isinstance(slot.response, BadRequest):
+                raise slot.response
         else:
             slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         connections = self._connections

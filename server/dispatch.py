@@ -168,9 +168,7 @@ class Dispatcher:
     def failed(
         self, api: Api, context: RequestContext, request: Any, failure: BaseException
     ) -> Response:
-        """The answer to a request whose handler raised. BadRequest: there is none."""
-        if isinstance(failure, BadRequest):
-            raise failure
+        """The answer to a request whose handler raised."""
         if isinstance(failure, ApiError):
             return api.error_response(request, failure.code, context.version)
         logger.error(

@@ -16,6 +16,7 @@ from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
+from kavka.server.cleaner import LogCleaner
 from kavka.server.config import BrokerSettings, log_settings, validate_topic_configs
 from kavka.server.config.listeners import Listener
 from kavka.server.config.values import BadValue
@@ -28,6 +29,7 @@ from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
     register_broker,
+    tell_directory_failed,
 )
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, uuid_text
@@ -100,6 +102,7 @@ class Instance:
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
         self._upkeep: Upkeep | None = None
+        self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
         """The parts, once clients are served."""
         self._monitor: Monitor | None = None
@@ -144,7 +147,7 @@ class Instance:
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
         await controller.start()
         self._upkeep = Upkeep(
-            settings,
+            self.live,
             fs=self._fs,
             logs=logs,
             replicas=broker.replicas,
@@ -153,6 +156,15 @@ class Instance:
             jobs=self._jobs,
         )
         self._upkeep.start()
+        self._cleaner = LogCleaner(
+            self.live,
+            fs=self._fs,
+            replicas=broker.replicas,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+        )
+        self._cleaner.start()
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING
@@ -229,8 +241,9 @@ class Instance:
         assert self._logs is not None
         if not self._logs.online_directories:
             self._fail("no log directory can be used any more")
-        elif self._controller is not None:
-            self._controller.log_directory_failed()
+        elif self._coordination is not None:
+            told = tell_directory_failed(self._coordination, self.settings.broker_id)
+            self._tasks.spawn(told, name="report of a failed log directory")
 
     def _checked(self, found: Meta | None, ours: Meta) -> Meta:
         """The directories must be this broker's, of this cluster."""
@@ -376,6 +389,8 @@ class Instance:
         await self._tasks.sleep(0)  # what was answered leaves the transports
         if self._controller is not None:
             self._controller.close()
+        if self._cleaner is not None:
+            await self._cleaner.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         if self._coordination is not None:

@@ -38,7 +38,7 @@ class ThreadJobs:
 
     def run_process(
         self, function: Callable[..., T], *args: Any, told: Callable[[Any], object]
-    ) -> Awaitable[T]:
+    ) -> asyncio.Future[T]:
         if self._processes is None:
             from kavka.server.processes import Processes
 

@@ -13,7 +13,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any, Final, TypeVar
 
 from kavka.seams import ProcessLost
@@ -33,7 +33,7 @@ class Processes:
 
     def run(
         self, function: Callable[..., T], args: Sequence[Any], told: Callable[[Any], object]
-    ) -> Awaitable[T]:
+    ) -> asyncio.Future[T]:
         """As `kavka.seams.Jobs.run_process`. How many there are at once is up to the callers."""
         result: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
@@ -93,7 +93,8 @@ class _Process:
 
     def _listen(self) -> None:
         """In the thread: start it, pass on what it says, and see it end."""
-        kind, value = "failed", ProcessLost("it was killed before it began")
+        kind: str = "failed"
+        value: Any = ProcessLost("it was killed before it began")
         try:
             child = self._launch()
             if child is not None:

@@ -1,6 +1,6 @@
 """What a broker does for its logs now and then.
 
-Checkpoints, timed flushes, deleting old records, removing files.
+Checkpoints, timed flushes, deleting old records, forgetting producers, removing files.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any, Final
 
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager, remove_garbage
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.seams import Clock, Jobs, Tasks
-from kavka.server.config import BrokerSettings
+from kavka.server.live_settings import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ GARBAGE_CHECK_INTERVAL_MS: Final = 1000
 LOGS_PER_TURN: Final = 20
 """Logs looked at before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
 
+PRODUCERS_PER_TURN: Final = 5000
+"""Producers looked at before the loop gets a turn, at 0.2 us each."""
+
 NEVER_MS: Final = 2**62
 """Intervals above this mean that nothing is to be done (`log.flush.scheduler.interval.ms`)."""
 
@@ -34,7 +38,7 @@ class Upkeep:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        live: LiveSettings,
         *,
         fs: FileSystem,
         logs: LogManager,
@@ -43,7 +47,7 @@ class Upkeep:
         tasks: Tasks,
         jobs: Jobs,
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._fs = fs
         self._logs = logs
         self._replicas = replicas
@@ -55,7 +59,7 @@ class Upkeep:
 
     def start(self) -> None:
         """Begin all of it, each at its own interval."""
-        settings = self._settings
+        settings = self._live.now
         checkpoint_ms = min(
             settings.replica_high_watermark_checkpoint_interval_ms,
             settings.log_flush_offset_checkpoint_interval_ms,
@@ -68,6 +72,12 @@ class Upkeep:
             self.delete_old,
             "retention",
             first_ms=settings.log_initial_task_delay_ms,
+        )
+        self._every(
+            settings.producer_id_expiration_check_interval_ms,
+            self.forget_producers,
+            "producers' expiry",
+            first_ms=0,
         )
         self._every(GARBAGE_CHECK_INTERVAL_MS, self.remove_garbage, "removal of files")
 
@@ -106,7 +116,13 @@ class Upkeep:
     async def checkpoint(self) -> None:
         """Save recovery points, start offsets and high watermarks, if any has changed."""
         watermarks = self._replicas.high_watermarks()
-        state = (watermarks, [(log.recovery_point, log.start_offset) for log in self._logs])
+        state = (
+            watermarks,
+            [
+                (log.recovery_point, log.start_offset, log.compaction.clean_upto)
+                for log in self._logs
+            ],
+        )
         if state != self._saved:
             plan = self._logs.checkpoint(watermarks)
             await self._jobs.run(plan.run)
@@ -125,10 +141,25 @@ class Upkeep:
         """Drop the segments that nobody is to read any more."""
         now_ms = self._clock.now_ms()
         for looked, replica in enumerate(self._replicas, 1):
-            while self._replicas.find(*replica.key) is replica and not replica.offline:
+            while self._replicas.hosts(replica) and not replica.log.compaction.running:
                 if replica.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
                     break
                 await self._tasks.sleep(0)
+            if looked % LOGS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+
+    async def forget_producers(self) -> None:
+        """Forget the producers that have been silent for `producer.id.expiration.ms`, but for
+        those with a transaction."""
+        before_ms = self._clock.now_ms() - self._live.now.producer_id_expiration_ms
+        for looked, replica in enumerate(self._replicas, 1):
+            producers = replica.log.producers
+            producers.verifications.expire(before_ms)
+            entries = iter(list(producers))
+            while part := list(islice(entries, PRODUCERS_PER_TURN)):
+                producers.expire(part, before_ms)
+                if len(part) == PRODUCERS_PER_TURN:
+                    await self._tasks.sleep(0)
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 

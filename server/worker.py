@@ -41,9 +41,18 @@ def main() -> None:
     try:
         result = function(worker, *args)
     except Exception as failure:
-        worker.say("failed", failure)
+        worker.say("failed", _portable(failure))
     else:
         worker.say("done", result)
+
+
+def _portable(failure: Exception) -> Exception:
+    """The failure, or where pickling loses it one that tells as much."""
+    try:
+        pickle.loads(pickle.dumps(failure))
+    except Exception:
+        return RuntimeError(f"{type(failure).__name__}: {failure}")
+    return failure
 
 
 def _end_with_broker() -> None:

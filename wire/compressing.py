@@ -13,9 +13,13 @@ from typing import Final
 
 from kavka.wire.compression import Bytes, Codec
 
+GZIP_LEVEL: Final = -1
+LZ4_LEVEL: Final = 9
 ZSTD_LEVEL: Final = 3
-"""Apache Kafka's default level, and the library's."""
+"""Levels by default, as Apache Kafka has them."""
 
+_LZ4_THOROUGH_MIN: Final = 3
+_LZ4_THOROUGH_MAX: Final = 12
 _GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header and trailer
 _XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024  # what the Java library takes at a time
@@ -25,8 +29,8 @@ _pack_length: Final = Struct(">i").pack
 def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
     """`data` compressed; codec 0 gives back `data` itself.
 
-    `level` is the codec's own (lz4: 0 is the fast one, from 3 on the slower ones); None is the
-    default, and snappy has none. ValueError when there is no such codec.
+    `level` is what Apache Kafka calls so (KIP-390); None is the default, and snappy has none.
+    ValueError when there is no such codec.
     """
     if codec == Codec.NONE:
         return data
@@ -37,7 +41,9 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
 
 
 def _gzip(data: Bytes, level: int | None) -> Bytes:
-    member = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+    member = zlib.compressobj(
+        GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS
+    )
     return member.compress(data) + member.flush()
 
 
@@ -59,13 +65,21 @@ def _lz4(data: Bytes, level: int | None) -> Bytes:
 
     made: bytes = lz4.frame.compress(
         data,
-        compression_level=0 if level is None else level,
+        compression_level=_lz4_level(LZ4_LEVEL if level is None else level),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         content_checksum=False,
         store_size=False,
     )
     return made
+
+
+def _lz4_level(level: int) -> int:
+    """The library's level. For Apache Kafka the default is the quick compressor, and every other
+    level is the thorough one, which knows no difference beyond the library's 3 to 12."""
+    if level == LZ4_LEVEL:
+        return 0
+    return min(max(level, _LZ4_THOROUGH_MIN), _LZ4_THOROUGH_MAX)
 
 
 def _zstd(data: Bytes, level: int | None) -> Bytes:

@@ -63,11 +63,11 @@ class _Messages(NamedTuple):
     """Whether all are here."""
 
 
-def down_convert(batches: memoryview, magic: int, offset: int) -> Steps[Converted]:
+def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -> Steps[Converted]:
     """What a consumer that wants the records from `offset` on is given of these batches.
 
-    A batch that is cut off at the end is left out. The set is as big as the batches at most,
-    unless the first of them takes more: then it is given whole (KIP-74).
+    A batch that is cut off at the end is left out. The set has at most `bytes_max` bytes, unless
+    what is made of the first batch takes more: then that is given whole (KIP-74).
     Where a batch can't be converted the set ends before it; ApiError where it would be the first:
     UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
     """
@@ -79,7 +79,7 @@ def down_convert(batches: memoryview, magic: int, offset: int) -> Steps[Converte
         if not position + HEADER_BYTES <= end <= held:
             break
         if header.record_count and not header.is_control:
-            room = held - len(made) if made else MESSAGE_BYTES_MAX
+            room = bytes_max - len(made) if made else MESSAGE_BYTES_MAX
             try:
                 whole = yield from _convert(batches[position:end], magic, offset, room, made)
             except ApiError:

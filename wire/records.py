@@ -89,6 +89,12 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
+    def newest_timestamp(self) -> int:
+        """The greatest timestamp of a record; NO_TIMESTAMP where compaction has left none, though
+        the batch keeps the `max_timestamp` that its producer is known by."""
+        return self.max_timestamp if self.record_count else NO_TIMESTAMP
+
+    @property
     def compression(self) -> int:
         """Codec number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & COMPRESSION_MASK

@@ -79,8 +79,8 @@ def up_convert(
     has it. A message that is cut off at the end is dropped; where there is no whole one, nothing
     comes back (`b""`), as nothing is appended then. `bytes_max` is for each message, as sent, and
     for the batch.
-    ApiError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, and UNKNOWN_SERVER_ERROR for
-    what Apache Kafka stumbles over.
+    ApiError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, and
+    UNKNOWN_SERVER_ERROR for what Apache Kafka stumbles over.
     """
     entries = yield from _checked(message_set, bytes_max)
     if not entries:
@@ -115,12 +115,14 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[list[int]]:
         if end - position > bytes_max:
             told = f"{end - position} bytes, allowed are {bytes_max}"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
+        if magic >= len(HEADS):
+            raise _invalid("a batch among messages")
         covered = view[position + CRC_START : end]
         if size <= INLINE_CRC_BYTES_MAX:
             found = zlib.crc32(covered)
         else:
             found = yield zlib.crc32, covered
-        if found != crc and magic < len(HEADS):
+        if found != crc:
             raise _corrupt("the CRC does not fit the message")
         if attributes & CODEC_MASK > Codec.ZSTD:
             raise _odd(f"no compression {attributes & CODEC_MASK}")
@@ -222,7 +224,10 @@ def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
         except ApiError:
             pass  # too big for the loop, or damaged: found out in the thread
     limit_bytes = max(INFLATED_BYTES_MAX, len(data) * INFLATED_RATIO)
-    inflated: Bytes = yield compression.decompress, codec, data, limit_bytes
+    try:
+        inflated: Bytes = yield compression.decompress, codec, data, limit_bytes
+    except ApiError as failure:
+        raise _odd(failure.message) from None
     return inflated
 
 
@@ -279,7 +284,7 @@ class _NewBatch:
         """Add a record; the offset is the next one."""
         number = self.count
         if timestamp < NO_TIMESTAMP:
-            raise _odd(f"timestamp {timestamp}")
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}")
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         if not number:

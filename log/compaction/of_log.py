@@ -23,12 +23,12 @@ class LogCompaction:
 
     __slots__ = (
         "_directory",
-        "_disk",
         "_producers",
         "_segments",
         "_snapshots",
         "_unsynced",
         "clean_upto",
+        "disk",
         "running",
         "serial",
     )
@@ -47,7 +47,7 @@ class LogCompaction:
         """Whether a process is at work on it; no segment should go meanwhile."""
         self.serial = 0
         """Counts what makes work that is under way worthless."""
-        self._disk = place.disk
+        self.disk = place.disk
         self._directory = place.directory
         self._segments = segments
         self._producers = producers
@@ -109,8 +109,8 @@ class LogCompaction:
         """
         if serial != self.serial or not fits(self._segments, replacement):
             return False
-        old, renamed = swap(self._disk, self._directory, self._segments, settings, replacement)
-        self._disk.garbage.add(renamed, settings.file_delete_delay_ms)
+        old, renamed = swap(self.disk, self._directory, self._segments, settings, replacement)
+        self.disk.garbage.add(renamed, settings.file_delete_delay_ms)
         self._unsynced.add_name(renamed[0])
         kept = {base for base, _ in replacement.new}
         for segment in old:

@@ -220,7 +220,7 @@ class _Run:
     ) -> None:
         if not written[-1].has_room(len(batch), header.last_offset):
             written.append(self._begin(header.base_offset))
-        written[-1].append(batch, header.last_offset, header.max_timestamp)
+        written[-1].append(batch, header.last_offset, header.newest_timestamp)
         self._throttle.spend(len(batch))
 
     def _tell_broken(self, base: int, position: int) -> None:

@@ -88,6 +88,8 @@ class BrokerSettings:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 
     listener_limits: tuple[tuple[str, ListenerLimits], ...]

@@ -82,6 +82,19 @@ class Examine(NamedTuple):
     gone: tuple[int, ...]
 
 
+class DirectoriesFailed(NamedTuple):
+    """Log directories of these brokers have failed; which partitions were there, they know."""
+
+    brokers: tuple[int, ...]
+
+
+class AskAgain(NamedTuple):
+    """Have brokers say of these partitions whether they still have them. At most a chunk."""
+
+    partitions: tuple[TopicPartition, ...]
+    brokers: tuple[int, ...]
+
+
 class DeleteReplicas(NamedTuple):
     """Delete what brokers have of these partitions of topics to be deleted. At most a chunk."""
 
@@ -125,6 +138,8 @@ Event: TypeAlias = (
     | TopicsGone
     | TopicsMarked
     | Examine
+    | DirectoriesFailed
+    | AskAgain
     | DeleteReplicas
     | Elect
     | StatesWritten

@@ -20,9 +20,11 @@ from kavka.server.controller.election import (
 )
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
+    AskAgain,
     BrokersChanged,
     Command,
     DeleteReplicas,
+    DirectoriesFailed,
     Elect,
     Elected,
     Event,
@@ -88,6 +90,10 @@ class PartitionMachine:
                 return self._topics_marked(event)
             case Examine():
                 return self._examine(event)
+            case DirectoriesFailed():
+                return self._directories_failed(event)
+            case AskAgain():
+                return self._ask_again(event)
             case DeleteReplicas():
                 return self._delete_replicas(event.partitions, list(self.cluster.brokers))
             case Elect():
@@ -148,6 +154,28 @@ class PartitionMachine:
                 if broker_id not in fresh:
                     yield self._send_metadata(broker_id, touched)
         yield from self._delete_replicas(deleting, fresh)
+
+    def _directories_failed(self, event: DirectoriesFailed) -> Iterator[Command]:
+        for chunk in chunks(list(self.cluster.all_partitions())):
+            yield Post(AskAgain(chunk, event.brokers))
+
+    def _ask_again(self, event: AskAgain) -> Iterator[Command]:
+        """LeaderAndIsr as they know it already, for the error codes in the answer."""
+        for broker_id in event.brokers:
+            replicas = [where for where in event.partitions if self._may_have(broker_id, where)]
+            if broker_id in self.cluster.brokers and replicas:
+                yield self._send_leader_and_isr(broker_id, replicas)
+
+    def _may_have(self, broker_id: int, where: TopicPartition) -> bool:
+        topic, partition = self._find(where)
+        return (
+            topic is not None
+            and partition is not None
+            and not topic.deleting
+            and partition.state is not None
+            and broker_id in partition.replicas
+            and broker_id not in partition.offline
+        )
 
     # Topics and their partitions
 
@@ -251,16 +279,21 @@ class PartitionMachine:
         if response.error_code != ErrorCode.NONE:
             yield Report(f"broker {broker_id} refused LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
+        refused: dict[ErrorCode, list[TopicPartition]] = {}
         for where, code in response.partition_errors.items():
             if code == ErrorCode.NONE:
                 continue
-            yield Report(f"{where}: broker {broker_id} answered LeaderAndIsr with {code.name}")
+            refused.setdefault(code, []).append(where)
             topic, partition = self._find(where)
             if code != ErrorCode.KAFKA_STORAGE_ERROR or topic is None or partition is None:
                 continue
             partition.offline = (*_without(partition.offline, (broker_id,)), broker_id)
             if not topic.deleting and (write := self._decide(where, partition)):
                 writes.append(write)
+        for code, those in refused.items():
+            others = f" and {len(those) - 1} more" if len(those) > 1 else ""
+            told = f"{those[0]}{others}: broker {broker_id} answered LeaderAndIsr with {code.name}"
+            yield Report(told)
         yield from _write(writes)
 
     def _update_metadata_answered(self, event: UpdateMetadataAnswered) -> Iterator[Command]:
@@ -352,14 +385,20 @@ class PartitionMachine:
         for broker_id in brokers:
             replicas = [where for where in partitions if self._has_replica(broker_id, where)]
             if replicas:
-                yield Send(
-                    broker_id,
-                    requests.leader_and_isr(
-                        self.cluster, broker_id, replicas, new=new, listener=self._listener
-                    ),
-                )
+                yield self._send_leader_and_isr(broker_id, replicas, new)
         for broker_id in brokers:
             yield self._send_metadata(broker_id, partitions)
+
+    def _send_leader_and_isr(
+        self,
+        broker_id: int,
+        partitions: Sequence[TopicPartition],
+        new: Collection[TopicPartition] = (),
+    ) -> Send:
+        request = requests.leader_and_isr(
+            self.cluster, broker_id, partitions, new=new, listener=self._listener
+        )
+        return Send(broker_id, request)
 
     def _send_metadata(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Send:
         return Send(broker_id, requests.update_metadata(self.cluster, broker_id, partitions))

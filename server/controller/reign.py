@@ -20,6 +20,7 @@ from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     BrokersChanged,
     Command,
+    DirectoriesFailed,
     Elect,
     Elected,
     Event,
@@ -97,7 +98,12 @@ class Reign:
         self._closed = False
         self._channels = Channels(self.put, tasks)
         self._channels.open(broker_id, port)
-        for step in (self._load_brokers, self._load_topics, self._load_marks):
+        for step in (
+            self._load_brokers,
+            self._load_topics,
+            self._load_marks,
+            self._load_failed_directories,
+        ):
             self.put(step)
 
     def put(self, item: Event | Step) -> None:
@@ -291,6 +297,12 @@ class Reign:
         names = await self.store.marked_topics(self._watch(self._load_marks))
         if names:
             self._handle(TopicsMarked(tuple(names)))
+
+    async def _load_failed_directories(self) -> None:
+        events = await self.store.failed_directories(self._watch(self._load_failed_directories))
+        if events:
+            self._handle(DirectoriesFailed(tuple(dict.fromkeys(events.values()))))
+            await self.store.forget_failed_directories(list(events))
 
     def _watch(self, step: Step) -> Callable[[WatchEvent], None]:
         return lambda event: self.put(step)

@@ -130,6 +130,24 @@ class Store:
         """Topics to be deleted; the watch sees one marked or done."""
         return await self._coordination.children(paths.DELETE_TOPICS, watch)
 
+    async def failed_directories(self, watch: Watch) -> dict[str, int]:
+        """Nodes that tell of a failed log directory, with the broker; the watch sees one come."""
+        names = await self._coordination.children(paths.LOG_DIR_EVENTS, watch)
+        nodes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
+        answers = [(path, self._coordination.get(path)) for path in nodes]
+        found: dict[str, int] = {}
+        for path, answer in answers:
+            try:
+                found[path] = paths.decode_log_dir_event((await answer).data)
+            except NoNode:
+                continue  # a controller before this one was about to forget it
+        return found
+
+    async def forget_failed_directories(self, nodes: Sequence[str]) -> None:
+        """Remove such nodes."""
+        for start in range(0, len(nodes), DELETES_PER_TRANSACTION_MAX):
+            await self._delete_if_there(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
+
     async def assignments(self, names: Iterable[str], watch: Watch) -> dict[str, TopicAssignment]:
         """Id and replicas of topics; one that has gone is left out. The watch sees one change."""
         answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]

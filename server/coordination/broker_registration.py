@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from kavka.seams import Clock
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
+    ConnectionLost,
     Coordination,
     Create,
     Created,
     MultiFailed,
     NodeExists,
+    SessionExpired,
     SetData,
 )
 
@@ -74,3 +76,12 @@ async def register_broker(
         return stat.czxid
     assert isinstance(created, Created)
     return created.stat.czxid
+
+
+async def tell_directory_failed(coordination: Coordination, broker_id: int) -> None:
+    """Have the controller ask this broker which of its partitions it can still serve (KIP-112)."""
+    event = paths.encode_log_dir_event(broker_id)
+    try:
+        await coordination.create(paths.LOG_DIR_EVENT_PREFIX, event, sequential=True)
+    except (ConnectionLost, SessionExpired):
+        return  # at the next start every partition is asked for

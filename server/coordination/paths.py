@@ -23,6 +23,8 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 FEATURE: Final = "/feature"
 
@@ -41,7 +43,7 @@ PERSISTENT: Final = (
     BROKER_SEQUENCE,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
     *(f"/config/{kind}" for kind in CONFIG_TYPES),
 )
 """What every broker makes at its start if it is not there."""
@@ -276,6 +278,16 @@ def decode_controller_epoch(data: bytes | None) -> int:
 def encode_features() -> bytes:
     """Finalised features (KIP-584): none, in version 2 of the JSON, switched on."""
     return _dump({"features": {}, "version": 2, "status": 1})
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """That a log directory of a broker has failed (KIP-112); 1 is the only event there is."""
+    return _dump({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(data: bytes | None) -> int:
+    """The broker of which a log directory has failed."""
+    return int(_load(data)["broker"])
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -76,7 +76,7 @@ class _Fetch:
         "_enough_missing",
         "_fetching",
         "_is_follower",
-        "_looks_at_settings",
+        "_of_old",
         "_parts",
         "_passed",
         "_request",
@@ -90,7 +90,7 @@ class _Fetch:
         self._request = request
         self._fetching = fetching
         self._is_follower = _replica_id(context, request) >= 0
-        self._looks_at_settings = context.version < converting.LOOKED_AT_BEFORE
+        self._of_old = context.version < BATCHES_SINCE
         self._parts: list[Part] = []
         self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
         self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
@@ -122,7 +122,7 @@ class _Fetch:
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if bytes_left > ARENA_BYTES:
             bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
-        if self._context.version < BATCHES_SINCE:
+        if self._of_old:
             bytes_left = min(bytes_left, converting.ANSWER_BYTES_MAX)
         self._bytes_max = bytes_left
         at_least_one = True
@@ -163,8 +163,8 @@ class _Fetch:
         if not broker.authorizer.allows(context, operation, kind, of):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
-        if self._looks_at_settings:
-            converting.check_readable(replica.log.settings, context.version)
+        if self._of_old:
+            converting.check_readable(replica.log.settings)
         if self._is_follower:
             if wanted.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -213,7 +213,7 @@ class _Fetch:
 
     def answer(self) -> Any:
         """The answer to the last plan; awaitable when the disk must be read."""
-        if self._context.version < BATCHES_SINCE:
+        if self._of_old:
             return self._answer_converted()
         cold = read_cached(self._parts, self._broker.arenas, self._context)
         if cold:
@@ -246,10 +246,10 @@ class _Fetch:
             fetching.check_current()
         except ApiError as refusal:
             return FetchResponse((), refusal.code)
-        if self._looks_at_settings:
+        if self._context.version < converting.STORAGE_ERROR_SINCE:
             for part in self._parts:
-                code = part.answer.error_code
-                part.answer.error_code = converting.old_error(code, self._context.version)
+                if part.answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    part.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         topics: list[TopicResponse] = []
         leaders: dict[int, None] = {}
         last: TopicKey | None = None

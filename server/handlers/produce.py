@@ -122,7 +122,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
     if acks == NO_ANSWER:
-        return _no_answer(topics)
+        if reason := _reason_to_hang_up(topics):
+            raise reason
+        return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if unfinished.waiting:
         return _wait(broker, response, unfinished.waiting, request.timeout_ms)
@@ -135,7 +137,7 @@ async def _finish(
     request: Any,
     topics: list[TopicResponse],
     unfinished: _Unfinished,
-) -> ProduceResponse | None:
+) -> ProduceResponse | BadRequest | None:
     """Append the batches that take their time; the answer after all of them, if there is one."""
     applied = context.applied
     assert applied is not None, "others wait for it"
@@ -145,8 +147,7 @@ async def _finish(
     finally:
         applied.set_result(None)
     if request.acks == NO_ANSWER:
-        _no_answer(topics)
-        return None
+        return _reason_to_hang_up(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if unfinished.waiting:
         return await _wait(broker, response, unfinished.waiting, request.timeout_ms)
@@ -378,15 +379,16 @@ def _refuse(
         answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
 
 
-def _no_answer(topics: list[TopicResponse]) -> None:
+def _reason_to_hang_up(topics: list[TopicResponse]) -> BadRequest | None:
     """With acks=0 the only way to tell a producer of a failure is to hang up."""
     for topic in topics:
         for partition in topic.partition_responses:
             if partition.error_code:
                 code = ErrorCode(partition.error_code)
-                raise BadRequest(
+                return BadRequest(
                     f"Produce with acks=0 to {topic.name}-{partition.index} failed: {code.name}"
                 )
+    return None
 
 
 def _wait(

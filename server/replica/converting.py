@@ -21,7 +21,7 @@ from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.replica import reading
 from kavka.server.replica.reading import Part
-from kavka.wire.apis.fetch import BATCHES_SINCE, PartitionResponse
+from kavka.wire.apis.fetch import PartitionResponse
 from kavka.wire.down_conversion import Converted, down_convert
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -31,35 +31,23 @@ ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes of batches that are read for one answer. Made of tiny records, a message set takes up to
 five times as much."""
 
+STORAGE_ERROR_SINCE: Final = 6
+"""Readers of lower versions know no storage error; told that somebody else leads, they ask who."""
+
 _TIMESTAMPS_SINCE: Final = 2
-_ZSTD_SINCE: Final = 10
-_STORAGE_ERROR_SINCE: Final = 6
 
 
-def check_readable(settings: LogSettings, version: int) -> None:
-    """ApiError if the topic's settings keep it from readers of this version, which is below
-    `LOOKED_AT_BEFORE`."""
-    if version < BATCHES_SINCE and not settings.message_downconversion_enable:
+def check_readable(settings: LogSettings) -> None:
+    """ApiError if the topic's settings keep it from readers of message sets."""
+    if not settings.message_downconversion_enable:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "conversion to old formats is disabled")
-    if version < _ZSTD_SINCE and settings.compression_type == "zstd":
+    if settings.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
-
-
-LOOKED_AT_BEFORE: Final = _ZSTD_SINCE
-"""Readers of lower versions can't read everything."""
 
 
 def magic_for(version: int) -> int:
     """The form of the message sets in answers of this version."""
     return 0 if version < _TIMESTAMPS_SINCE else 1
-
-
-def old_error(code: int, version: int) -> int:
-    """The code for a reader of this version: old ones take an unknown code for the end, and know
-    no storage error, but try elsewhere when somebody else leads."""
-    if code == ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return code
 
 
 async def read_converted(
@@ -98,7 +86,7 @@ async def read_converted(
 async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
     assert part.slice is not None, "there is something to read"
     batches = await _read(part.slice, broker.jobs)
-    steps = down_convert(batches, magic, part.wanted.offset)
+    steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
     outcome: Any = slices.run_steps(broker.tasks, broker.jobs, steps)
     if isinstance(outcome, Awaitable):
         outcome = await outcome

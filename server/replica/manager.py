@@ -20,6 +20,7 @@ from kavka.server.delayed import Purgatory
 from kavka.server.histogram import Histogram
 from kavka.server.log_limit import LogLimit
 from kavka.server.metadata_cache import MetadataCache
+from kavka.server.replica.cleaning import CleaningStats
 from kavka.server.replica.partition import Partition
 from kavka.server.replica.rules import ALWAYS, Rules
 from kavka.server.replica.traffic import TopicTraffic, Traffic
@@ -118,18 +119,15 @@ class Replica:
         """Have the log begin at `offset`, if that is later than now; where it begins then.
 
         ApiError: POLICY_VIOLATION where records go by compaction alone, OFFSET_OUT_OF_RANGE
-        below 0 and beyond the high watermark, KAFKA_STORAGE_ERROR.
+        below 0 and beyond the high watermark.
         """
         log = self.log
         if log.settings.cleanup_policy == ("compact",):
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         if not 0 <= offset <= self.partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        try:
-            log.advance_start(offset)
-        except OSError as failure:
-            self._manager.storage_failed(self, failure)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        if log.advance_start(offset):
+            logger.info("%s-%d begins at %d, as was asked for", *self.key, offset)
         return log.start_offset
 
     def delete_old(self, now_ms: int) -> int:
@@ -147,10 +145,13 @@ class Replica:
                 self._manager.flush_soon(self)
         return count
 
-    def read_failed(self, failure: OSError) -> None:
-        """Its log can't be read: so it is with the whole directory, unless a file has gone."""
-        if not isinstance(failure, FileNotFoundError):
-            self._manager.storage_failed(self, failure)
+    def read_failed(self, failure: Exception) -> None:
+        """Its log can't be read: so it is with the whole directory, unless only a file is gone
+        or damaged."""
+        manager = self._manager
+        gone = isinstance(failure, FileNotFoundError) or not isinstance(failure, OSError)
+        if not gone and not self.offline:
+            manager.directory_failed(manager.logs.directory_of(self.log), failure)
 
     def now_ms(self) -> int:
         """What the clock says."""
@@ -212,6 +213,7 @@ class ReplicaManager:
         self.traffic = Traffic()
         self.flush_ms = Histogram()
         """How long flushes took, in milliseconds."""
+        self.cleaning = CleaningStats()
         self.refusals = LogLimit(logger, logging.INFO, "batches refused", tasks)
         self._metadata = metadata
         self.tasks = tasks
@@ -272,7 +274,7 @@ class ReplicaManager:
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
         """A log that can't be written or read takes its whole directory offline."""
         if not replica.offline:
-            logger.error("%s-%d can't be written or read: %s", *replica.key, failure)
+            logger.error("%s-%d can't be written: %s", *replica.key, failure)
             self.directory_failed(self.logs.directory_of(replica.log), failure)
 
     def directory_failed(self, directory: str, failure: OSError) -> None:
@@ -285,7 +287,6 @@ class ReplicaManager:
             if replica is not None and replica.log is log:
                 replica.offline = True
                 self.purgatory.changed(replica.key)
-        logger.error("%d partitions in %s are offline", len(lost), directory)
         self.tasks.spawn(self._release(lost), name="files of a failed log directory")
         self.on_directory_failed()
 
@@ -342,6 +343,10 @@ class ReplicaManager:
                 self.storage_failed(replica, failure)
         finally:
             replica.flushing = False
+
+    def hosts(self, replica: Replica) -> bool:
+        """Whether a replica is still the one of its partition here, and not offline."""
+        return self._hosts(replica) and not replica.offline
 
     def _hosts(self, replica: Replica) -> bool:
         return self._replicas.get(replica.key) is replica

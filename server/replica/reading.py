@@ -37,13 +37,15 @@ from the pool, and a peer that does not read them holds no arena."""
 class Part:
     """One partition of a fetch: its answer so far, and where its records lie."""
 
-    __slots__ = ("answer", "replica", "slice", "wanted")
+    __slots__ = ("answer", "bytes_max", "replica", "slice", "wanted")
 
     def __init__(self, wanted: Wanted, answer: PartitionResponse) -> None:
         self.wanted = wanted
         self.answer = answer
         self.replica: Replica | None = None
         self.slice: Slice | None = None
+        self.bytes_max = 0
+        """How many bytes of records the reader wants here, as far as its request allows."""
 
 
 def plan_part(
@@ -73,7 +75,7 @@ def plan_part(
         if answer.diverging_epoch is not None:
             return part
     upto = replica.last_stable_offset if committed_only else replica.high_watermark
-    allowed = min(wanted.max_bytes, bytes_max)
+    part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
     try:
         part.slice = log.read(
             wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one or allowed < 0

@@ -252,13 +252,13 @@ class ControllerRequests:
             if self._replicas.misses(topic, state.partition_index):
                 return ErrorCode.KAFKA_STORAGE_ERROR  # as above
             logs = self._replicas.logs
+            log = logs.get(topic, state.partition_index)
             try:
-                log = logs.get(topic, state.partition_index)
                 if log is not None:
-                    directory = logs.directory_of(log)
                     logs.delete(topic, state.partition_index)
             except OSError as failure:
+                assert log is not None
                 logger.error("%s-%d can't be deleted: %s", topic, state.partition_index, failure)
-                self._replicas.directory_failed(directory, failure)
+                self._replicas.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE

@@ -94,7 +94,7 @@ class Jobs(Protocol):
 
     def run_process(
         self, function: Callable[..., T], *args: Any, told: Callable[[Any], object]
-    ) -> Awaitable[T]:
+    ) -> asyncio.Future[T]:
         """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
 
         For long work in plain Python. Function, arguments, result and failure are pickled;

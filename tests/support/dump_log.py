@@ -85,16 +85,16 @@ def gaps_in(topic: str) -> re.Pattern[str]:
     )
 
 
-def assert_sound(data_dir: Path, *, compacted: Sequence[str] = ()) -> Dumped:
-    """Every file under `data_dir` is read without complaint; returns what was in them.
+def assert_sound(*data_dirs: Path, compacted: Sequence[str] = ()) -> Dumped:
+    """Every file in log directories is read without complaint; returns what was in them.
 
     Gaps between offsets are none in the topics that are `compacted`.
 
     Two runs: with `--index-sanity-check` the tool looks only at an index's form, without it it
     compares each entry with the log.
     """
-    paths = files(data_dir)
-    assert paths, f"no files in {data_dir}"
+    paths = [path for data_dir in data_dirs for path in files(data_dir)]
+    assert paths, f"no files in {data_dirs}"
     deep = dump(paths, "--deep-iteration", "--index-sanity-check", compacted=compacted)
     assert not deep.complaints, deep.complaints[:20]
     indexes = dump([path for path in paths if path.suffix in (".index", ".timeindex")])

@@ -30,7 +30,7 @@ class HeldJobs:
 
     def run_process(
         self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
-    ) -> Awaitable[Any]:
+    ) -> asyncio.Future[Any]:
         raise NotImplementedError  # nothing of the coordination needs a process
 
     def let_one_through(self) -> None:

@@ -12,9 +12,12 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
+from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import Appended, PartitionLog, Slice
 from kavka.log.settings import SYSTEM, LogSettings
+from kavka.log.verification import NOT_NEEDED, Guard
+from kavka.wire.control_records import Marker
 from kavka.wire.records import read_header
 from support.virtual import VirtualClock
 
@@ -81,24 +84,42 @@ def batch(
     values: Sequence[bytes | None],
     *,
     timestamps: Sequence[int] | int = TIMESTAMP,
+    keys: Sequence[bytes] | None = None,
     producer: Producer = NO_PRODUCER,
     compression: int = 0,
+    transactional: bool = False,
 ) -> memoryview:
     """A batch as a producer sends it: base offset 0. `timestamps`: one for all, or each its own."""
     times = [timestamps] * len(values) if isinstance(timestamps, int) else timestamps
     builder: Any = DefaultRecordBatchBuilder(
-        2, compression, 0, producer.id, producer.epoch, producer.sequence, 1 << 26
+        2, compression, transactional, producer.id, producer.epoch, producer.sequence, 1 << 26
     )
     for delta, (timestamp, value) in enumerate(zip(times, values, strict=True)):
-        assert builder.append(delta, timestamp, None, value, []) is not None
+        key = None if keys is None else keys[delta]
+        assert builder.append(delta, timestamp, key, value, []) is not None
     return memoryview(bytearray(builder.build()))
 
 
 def append(
-    log: PartitionLog, data: memoryview, *, leader_epoch: int = 0, now_ms: int = TIMESTAMP
+    log: PartitionLog,
+    data: memoryview,
+    *,
+    leader_epoch: int = 0,
+    now_ms: int = TIMESTAMP,
+    guard: Guard | None = NOT_NEEDED,
 ) -> Appended:
     """Append a batch as the leader does."""
-    return log.append(data, read_header(data), leader_epoch=leader_epoch, now_ms=now_ms)
+    header = read_header(data)
+    return log.append(data, header, leader_epoch=leader_epoch, now_ms=now_ms, guard=guard)
+
+
+def end_transaction(
+    log: PartitionLog, producer: Producer, *, commit: bool, coordinator_epoch: int = 0
+) -> int:
+    """Append the marker that ends a producer's transaction; its offset."""
+    marker = Marker(commit, coordinator_epoch, TIMESTAMP)
+    done = append_marker(log, producer.id, producer.epoch, marker, leader_epoch=0, now_ms=TIMESTAMP)
+    return done.base_offset
 
 
 def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> None:

@@ -18,6 +18,7 @@ from kafka.protocol.producer import (
 )
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from support import wire_client
 from support.wait import eventually
 
 TIMEOUT_S = 30.0
@@ -74,6 +75,17 @@ class RawConnection:
         answer = response.decode(self._read(length), version=request.API_VERSION, header=True)
         assert answer.header.correlation_id == self._correlation_id
         return answer
+
+    def request(self, api: str, version: int, **values: Any) -> dict[str, Any]:
+        """Send plain values, as `wire_client.encode` takes them; the answer as plain values."""
+        self._correlation_id += 1
+        frame = wire_client.encode(api, version, self._correlation_id, **values)
+        self._socket.sendall(wire_client.framed(frame))
+        (length,) = struct.unpack(">i", self._read(4))
+        correlation_id, message = wire_client.decode(api, version, self._read(length))
+        assert correlation_id == self._correlation_id
+        found: dict[str, Any] = wire_client.plain(message)
+        return found
 
     def send(self, request: Any) -> None:
         """Send `request`, whose version is set, and go on."""

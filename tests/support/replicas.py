@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.log.manager import LogManager
@@ -67,13 +67,16 @@ class Hosting:
     """Broker 1 without clients and without a controller."""
 
     def __init__(
-        self, fs: MemFs | None = None, high_watermarks: Mapping[tuple[str, int], int] | None = None
+        self,
+        fs: MemFs | None = None,
+        high_watermarks: Mapping[tuple[str, int], int] | None = None,
+        directories: Sequence[str] = (DATA,),
     ) -> None:
         self.fs = fs or MemFs()
         self.clock = VirtualClock()
         self.tasks = LifeTasks(self.clock)
         self.jobs = HoldableJobs()
-        self.logs = LogManager(self.fs, [DATA], clock=self.clock, random=random.Random(1))
+        self.logs = LogManager(self.fs, directories, clock=self.clock, random=random.Random(1))
         self.logs.open()
         settings = BrokerSettings.load(environ={}, overrides=[f"log.dirs={DATA}"])
         self.live = LiveSettings(settings)
@@ -119,11 +122,12 @@ def leading(
     replicas: tuple[int, ...] = (US,),
     controller_epoch: int = 1,
     topic_id: uuid.UUID = TOPIC_ID,
+    new: bool = True,
 ) -> LeaderAndIsr:
     """LeaderAndIsr for partitions of one topic, by default the first."""
     states = tuple(
         LeaderAndIsrPartitionState(
-            index, controller_epoch, leader, epoch, isr, 0, replicas, (), (), True, 0
+            index, controller_epoch, leader, epoch, isr, 0, replicas, (), (), new, 0
         )
         for index in partitions or (0,)
     )

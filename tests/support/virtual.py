@@ -104,8 +104,11 @@ class InlineWorker:
     """For a function that has no process of its own; its clock moves while it sleeps."""
 
     def __init__(self, told: Callable[[Any], object]) -> None:
-        self.tell = told
+        self._told = told
         self.now_s = 0.0
+
+    def tell(self, news: Any) -> None:
+        self._told(news)
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -118,6 +121,10 @@ class InlineJobs:
     """Jobs done at once, on the spot."""
 
     def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        return self._now(function, *args)
+
+    @staticmethod
+    def _now(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         done = asyncio.get_running_loop().create_future()
         try:
             done.set_result(function(*args))
@@ -127,5 +134,5 @@ class InlineJobs:
 
     def run_process(
         self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
-    ) -> Awaitable[Any]:
-        return self.run(function, InlineWorker(told), *args)
+    ) -> asyncio.Future[Any]:
+        return self._now(function, InlineWorker(told), *args)

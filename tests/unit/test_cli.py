@@ -42,6 +42,31 @@ def test_start_hands_its_options_to_the_server(monkeypatch: pytest.MonkeyPatch) 
     assert calls == [("server.properties", ["log.dirs=/tmp/a b", "sasl.jaas.config=a=b;"])]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "called"),
+    [
+        (["export", "--file", "f"], (("f", None), False, False, None, [])),
+        (
+            ["import", "--zookeeper", "z:1/k", "--replace", "--config", "c", "--override", "a=b"],
+            ((None, "z:1/k"), True, True, "c", ["a=b"]),
+        ),
+    ],
+)
+def test_storage_hands_its_options_on(
+    arguments: list[str], called: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def move(place: object, **options: object) -> int:
+        calls.append((place, *(options[key] for key in keys)))
+        return 3
+
+    keys = ("is_import", "replace", "config", "overrides")
+    monkeypatch.setattr("kavka.tools.storage.command.main", move)
+    assert cli.main(["storage", *arguments]) == 3
+    assert calls == [called]
+
+
 def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _stub_server(monkeypatch, exit_code=0)
 
@@ -64,6 +89,9 @@ def test_the_commands_result_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -
         (["start", "--override", "=/data"], "'=/data' is not of the form key=value"),
         (["start", "--conf", "x"], "--conf"),
         (["start", "server.properties"], "server.properties"),
+        (["storage"], "COMMAND"),
+        (["storage", "export"], "--zookeeper --file"),
+        (["storage", "import", "--file", "f", "--zookeeper", "z"], "not allowed with"),
     ],
 )
 def test_wrong_usage_is_named_on_stderr_with_code_2(
@@ -102,11 +130,15 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in cli.COMMANDS:
+    rows: list[tuple[tuple[str, ...], cli.Command]] = [((row.name,), row) for row in cli.COMMANDS]
+    rows += [((row.name, below.name), below) for row in cli.COMMANDS for below in row.commands]
+    for names, command in rows:
         with pytest.raises(SystemExit) as stop:
-            cli.main([command.name, "--help"])
+            cli.main([*names, "--help"])
+        out = capsys.readouterr().out
         assert stop.value.code == 0
-        assert command.description.splitlines()[0] in capsys.readouterr().out
+        assert command.description.splitlines()[0] in out
+        assert all(below.summary in out for below in command.commands)
 
 
 def test_commands_are_named_once() -> None:

@@ -147,7 +147,8 @@ class ZooKeeper:
         order = [path for path in carried.nodes if path != paths.CLUSTER_ID]
         self._send([(create, self._root + path, carried.nodes[path]) for path in order])
         if paths.BROKER_SEQUENCE in carried.nodes:
-            count = (self._client.set_async, self._root + paths.BROKER_SEQUENCE, b"")
+            data = carried.nodes[paths.BROKER_SEQUENCE]
+            count = (self._client.set_async, self._root + paths.BROKER_SEQUENCE, data)
             self._send([count] * carried.broker_sequence)
         self._send([(create, self._root + path, carried.nodes[path]) for path in last])
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
 from differential.frames import add_frames, add_odd_names
-from support.batches import Written, build
+from support.batches import CODECS, Written, build, patch
 
 CASES = Cases("Fetch")
 
@@ -113,6 +113,49 @@ def limits_over_several_topics(on: Ground) -> Values:
     topics = [of(on, "six", partition()), of(on, "mine", partition(0), partition(1))]
     return fetching(topics, max_bytes=300)
 
+
+# -- old consumers --------------------------------------------------------------------------
+
+SHAPES = [
+    Written(None, b"v", (("header", b"1"),)),
+    Written(b"", None, time_ms=-5),
+    Written(b"key", b"", time_ms=7),
+    Written(None, None, (("", None),)),
+    Written(b"k" * 300, b"v" * 400, time_ms=3),
+]
+OLD = tuple(
+    Topic(f"old-{codec}", batches=[build(SHAPES, codec=codec)] * 3, shared=True) for codec in CODECS
+)
+BY_LOG = Topic(
+    "by-log",
+    configs={"message.timestamp.type": "LogAppendTime"},
+    batches=[build(SHAPES), build(SHAPES, codec="gzip")],
+    shared=True,
+)
+MANY = Topic("many", batches=[build([Written(b"%d" % n) for n in range(500)])] * 3, shared=True)
+MIXED = Topic(
+    "mixed", batches=[build(codec="snappy"), build(codec="zstd"), build(SHAPES)], shared=True
+)
+TIMELESS = Topic(
+    "timeless", batches=[patch(build(), base_timestamp=-1, max_timestamp=-1)], shared=True
+)
+NOT_CONVERTED = Topic("not-converted", configs={"message.downconversion.enable": "false"})
+ZSTD_WANTED = Topic("zstd-wanted", configs={"compression.type": "zstd"}, shared=True)
+
+for topic in (*OLD, BY_LOG, TIMELESS):
+    for offset in (0, 2, 5, 7):
+        add(f"old: offset {offset} of {topic.label}", reading(topic, partition(0, offset)), until=3)
+for limit in (5_000, 12_000, 20_000, 30_000):
+    add(f"old: {limit} bytes of many", reading(MANY, partition(partition_max_bytes=limit)), until=3)
+    add(f"old: {limit} bytes of all, many", reading(MANY, partition(), max_bytes=limit), until=3)
+add("old: within many", reading(MANY, partition(0, 777)), until=3)
+for offset in (0, 3, 6):
+    add(f"old: offset {offset} of mixed", reading(MIXED, partition(0, offset)), until=3)
+for offset in (0, -1, 1):
+    case = reading(NOT_CONVERTED, partition(0, offset), max_wait_ms=100)
+    add(f"conversion is disabled, offset {offset}", case, until=3)
+    case = reading(ZSTD_WANTED, partition(0, offset))
+    add(f"a topic of zstd, offset {offset}", case, until=3)
 
 # -- isolation ------------------------------------------------------------------------------
 

@@ -35,6 +35,13 @@ OLD = Topic(
     batches=(patch(build([Written(), Written()]), base_timestamp=5, max_timestamp=5),),
     shared=True,
 )
+SEGMENTS = Topic(
+    "segments",
+    configs={"segment.bytes": "1048576"},
+    batches=[build([Written(value=bytes(700_000))])] * 4,
+    shared=True,
+)
+FAR_MS = 2**62
 
 
 def asked(topic: str, timestamp: int, *, partition: int = 0, **more: Any) -> Values:
@@ -60,6 +67,11 @@ def at(timestamp: int, *, partition: int = 0, epoch: int = -1, **more: Any) -> F
     return case
 
 
+def limited(timestamp: int, limit: int) -> Function:
+    """Version 0 gives as many offsets as it is asked for."""
+    return lambda on: asking(asked(on.topic, timestamp, max_num_offsets=limit))
+
+
 add_frames(CASES, lambda on: asking(asked(on.topic, -1)), topics=[FIVE])
 
 # -- times ----------------------------------------------------------------------------------
@@ -69,6 +81,16 @@ for special in (*range(-9, 0), -(2**63)):
     CASES.add(f"special time {special} of an empty log", at(special), topics=[EMPTY])
     CASES.add(f"special time {special} without timestamps", at(special), topics=[TIMELESS])
     CASES.add(f"special time {special}, all at once", at(special), topics=[EQUAL])
+
+for special in (-1, -2, BASE_TIMESTAMP_MS, FAR_MS):
+    for limit in (-(2**31), -1, 0, 1, 2, 3, 2**31 - 1):
+        for label, topic in {"five": FIVE, "empty": EMPTY, "segments": SEGMENTS}.items():
+            CASES.add(
+                f"at most {limit} offsets, time {special}, {label}",
+                limited(special, limit),
+                topics=[topic],
+                until=0,
+            )
 
 for delta in (-1, 0, 5, 10, 11, 20, 21, 25, 26, 30, 31):
     CASES.add(f"time {delta}", at(BASE_TIMESTAMP_MS + delta), topics=[FIVE])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from differential import old_producers
 from differential.case import NEVER_ANSWERED_S, Cases, Function, Ground, Script, Topic, Values
 from differential.frames import add_frames, add_odd_names
 from support.batches import (
@@ -22,6 +23,9 @@ from support.batches import (
 )
 
 CASES = Cases("Produce")
+
+BATCHES_SINCE = 3
+"""Before, there are message sets: see `old_producers`."""
 
 T = Topic(kept=True)
 TWO = Topic(partitions=2, kept=True)
@@ -91,13 +95,14 @@ def add(
     function: Function,
     *,
     topics: Sequence[Topic] = (T,),
-    since: int = 0,
+    since: int = BATCHES_SINCE,
     until: int | None = None,
 ) -> None:
     CASES.add(name, function, topics=topics, since=since, until=until)
 
 
 add_frames(CASES, lambda on: producing(on, build()), topics=[T])
+old_producers.add_cases(add, kept)
 
 # -- what is appended -----------------------------------------------------------------------
 

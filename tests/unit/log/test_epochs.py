@@ -108,6 +108,17 @@ def test_the_file_follows() -> None:
     assert fs.read_bytes("/d/leader-epoch-checkpoint") == b"0\n0\n"
 
 
+def test_a_later_start_is_written_with_the_next_change() -> None:
+    fs = MemFs()
+    fs.make_dir("/d")
+    file = EpochFile(fs, "/d", LeaderEpochs([(1, 0), (2, 20)]))
+    file.truncate_start(25)
+    assert file.epochs.entries() == [(2, 25)] and file.latest == 2
+    assert not fs.exists("/d/leader-epoch-checkpoint")
+    assert file.assign(3, 30)
+    assert fs.read_bytes("/d/leader-epoch-checkpoint") == b"0\n2\n2 25\n3 30\n"
+
+
 def test_what_can_not_be_written_is_not_true() -> None:
     fs = MemFs()
     fs.make_dir("/d")

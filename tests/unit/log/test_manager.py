@@ -159,7 +159,7 @@ def test_which_madelie_where(fs: MemFs) -> None:
     two = made.create("t", 1, TOPIC_ID, logs.settings())
     assert made.by_directory() == {"/a": [one], "/b": [two], "/c": []}
     made.delete("t", 0)
-    made.fail(two)
+    made.fail("/b", OSError(5, "broken"))
     assert made.by_directory() == {"/a": [], "/b": [], "/c": []}
 
 
@@ -259,19 +259,113 @@ def test_a_checkpoint_that_is_overtaken_keeps_silent(broker: Broker, fs: MemFs) 
     assert not [name for name in fs.list_dir("/data") if name.endswith(".tmp")]
 
 
-def test_a_failed_log_is_served_no_more_and_its_directory_not_trusted(
-    broker: Broker, fs: MemFs
-) -> None:
-    log = broker.log()
-    logs.fill(log, 3)
-    logs.fill(broker.log("t", 1), 3)
-    for _ in range(2):
-        broker.logs.fail(log)
-        assert broker.logs.get("t", 0) is None
-    broker.logs.close()
-    assert not fs.exists("/data/.kafka_cleanshutdown")
-    broker.start()
-    assert len(logs.read_from(broker.log())) == 3
+# --- directories that fail
+
+
+BROKEN = OSError(errno.EIO, "broken")
+
+
+def test_a_failed_directory_is_used_no_more(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b")
+    kept, lost = [made.create("t", index, TOPIC_ID, logs.settings()) for index in range(2)]
+    for log in (kept, lost):
+        logs.fill(log, 3)
+    assert made.fail("/b", BROKEN) == [lost]
+    assert made.fail("/b", OSError("again")) == []
+    lost.release()
+    assert made.failed_directories == {"/b": BROKEN}
+    assert (made.directories, made.online_directories) == (["/a", "/b"], ["/a"])
+    assert made.get("t", 0) is kept and made.get("t", 1) is None
+    for index in range(2, 5):
+        assert made.create("t", index, TOPIC_ID, logs.settings()).directory == f"/a/t-{index}"
+    made.checkpoint({}).run()
+    made.close()
+    assert fs.exists("/a/.kafka_cleanshutdown")
+    assert not fs.exists("/b/.kafka_cleanshutdown")
+    assert not fs.exists("/b/recovery-point-offset-checkpoint"), "nothing is written there"
+    again = start(fs, "/a", "/b")
+    assert sorted(log.directory for log in again)[-1] == "/b/t-1"
+    found = again.get("t", 1)
+    assert found is not None and len(logs.read_from(found)) == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("make_dir", "/b"),
+        Fault("lock", "/b/.lock"),
+        Fault("read_bytes", "/b/meta.properties"),
+        Fault("remove", "/b/.kafka_cleanshutdown", error=errno.EROFS),
+        Fault("read_bytes", "/b/recovery-point-offset-checkpoint"),
+        Fault("list_dir", "/b"),
+        Fault("list_dir", "/b/t-1"),
+        Fault("pread", "/b/t-1/00000000000000000000.log"),
+        Fault("read_bytes", "/b/t-1/partition.metadata"),
+    ],
+    ids=lambda fault: f"{fault.op} {fault.suffix}",
+)
+def test_a_directory_that_fails_at_the_start(fs: MemFs, fault: Fault) -> None:
+    made = start(fs, "/a", "/b")
+    made.claim(META)
+    for index in range(3):
+        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), 3)
+    made.close()
+    if fault.op == "make_dir":
+        fs.remove_tree("/b")
+    fs.faults = [fault]
+    again = manager(fs, "/a", "/b")
+    assert again.open() == META
+    again.claim(META)
+    again.load_all(lambda topic: logs.settings())
+    assert list(again.failed_directories) == ["/b"]
+    assert sorted(log.directory for log in again) == ["/a/t-0", "/a/t-2"]
+    assert again.create("t", 5, TOPIC_ID, logs.settings()).directory == "/a/t-5"
+
+
+def test_without_any_directory_there_is_no_broker(fs: MemFs) -> None:
+    fs.faults = [Fault("lock", ".lock", error=errno.EROFS, times=2)]
+    with pytest.raises(StorageError, match="none of the log directories can be used: /a: .*; /b:"):
+        manager(fs, "/a", "/b").open()
+    made = manager(fs, "/a")
+    made.open()
+    fs.faults = [Fault("list_dir", "/a", error=errno.EIO)]
+    with pytest.raises(StorageError, match="none of the log directories can be used: /a"):
+        made.load_all(lambda topic: logs.settings())
+
+
+def test_a_checkpoint_that_fails_is_told_by_directory(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b")
+    for index in range(2):
+        made.create("t", index, TOPIC_ID, logs.settings())
+    fs.faults = [Fault("create", ".1.tmp", error=errno.ENOSPC)]
+    plan = made.checkpoint({("t", 0): 0, ("t", 1): 0})
+    plan.run()
+    assert [(path, error.errno) for path, error in plan.failures.items()] == [("/a", errno.ENOSPC)]
+    assert fs.read_bytes("/b/replication-offset-checkpoint") == b"0\n1\nt 1 0\n"
+    assert plan.done
+
+
+def test_the_next_directory(fs: MemFs) -> None:
+    made = start(fs, "/a", "/b")
+    assert made.next_directory() == "/a"
+    made.create("t", 0, TOPIC_ID, logs.settings())
+    assert made.next_directory() == "/b"
+    made.fail("/b", BROKEN)
+    assert made.next_directory() == "/a"
+    made.fail("/a", BROKEN)
+    assert made.next_directory() is None
+    with pytest.raises(StorageError, match="none of the log directories"):
+        made.create("t", 1, TOPIC_ID, logs.settings())
+
+
+def test_what_can_not_be_removed_is_left(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("/a/one", "/a/two"):
+        fs.make_dir("/a")
+        fs.create(name)
+    fs.faults = [Fault("remove", "/a/one", error=errno.EROFS)]
+    remove_garbage(fs, ["/a/one", "/a/two"])
+    assert fs.list_dir("/a") == ["one"]
+    assert "/a/one can't be removed" in caplog.text
 
 
 # --- checkpoints and the end

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kavka.log.memfs import SECTOR_BYTES, Fault, MemFs
+from kavka.log.memfs import SECTOR_BYTES, Died, Fault, MemFs
 
 
 @pytest.fixture
@@ -147,3 +147,42 @@ def test_files_that_are_not_in_memory(fs: MemFs) -> None:
     buffer = memoryview(bytearray(4))
     assert file.read_cached(buffer, 0) is None
     assert file.read_into(buffer, 0) == 4
+
+
+def test_a_process_may_end_in_the_middle_of_a_write(fs: MemFs) -> None:
+    file = fs.create("/d/f")
+    file.pwrite(b"before", 0)
+    fs.dies_after = 1
+    file.pwrite(b"12", 6)
+    for _ in range(2):
+        with pytest.raises(Died):
+            file.pwrite(b"abcdef", 8)
+    with pytest.raises(Died):
+        fs.rename("/d/f", "/d/g")
+    assert fs.read_bytes("/d/f") == b"before12abc", "looking changes nothing"
+    fs.kill()
+    fs.open("/d/f").pwrite(b"after", 0)
+
+
+def test_a_tree_is_removed_file_by_file(fs: MemFs) -> None:
+    fs.make_dir("/d/e/f")
+    for name in ("a", "e/b", "e/f/c"):
+        fs.create(f"/d/{name}").pwrite(b"x", 0)
+    fs.dies_after = 2
+    with pytest.raises(Died):
+        fs.remove_tree("/d")
+    assert fs.list_dir("/d") == ["e"] and fs.list_dir("/d/e") == ["f"]
+    fs.kill()
+    fs.remove_tree("/d")
+    assert not fs.exists("/d")
+
+
+def test_bits_that_flip_are_other_bits_on_the_disk_too(fs: MemFs) -> None:
+    file = fs.create("/d/f")
+    file.pwrite(b"ab", 0)
+    file.sync()
+    fs.sync_dir("/d")
+    fs.flip("/d/f", 8)
+    assert fs.read_bytes("/d/f") == b"ac"
+    fs.crash()
+    assert fs.read_bytes("/d/f") == b"ac"

@@ -51,15 +51,14 @@ async def test_deleted_topics_leave_the_checkpoints(broker: MemoryBroker) -> Non
 
 
 @scenario("replica.high.watermark.checkpoint.interval.ms=5000", topics={"t": 1})
-async def test_a_checkpoint_that_fails_is_tried_again(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+async def test_where_a_checkpoint_fails_the_directory_is_used_no_more(
+    broker: MemoryBroker,
 ) -> None:
     broker.fs.faults.append(Fault("create", "-checkpoint.1.tmp"))
     await broker.advance(5000)
     assert not broker.fs.exists(WATERMARKS)
-    assert [line.partition(":")[0] for line in caplog.messages] == ["checkpoints"]
-    await broker.advance(5000)
-    assert checkpoint(broker, WATERMARKS) == {("t", 0): 0}
+    assert list(broker.parts.replicas.logs.failed_directories) == ["/data"]
+    assert broker.failed == 1, "there is no other"
 
 
 @scenario("log.flush.scheduler.interval.ms=1000")

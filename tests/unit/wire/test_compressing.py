@@ -37,7 +37,8 @@ TEXT = b" ".join(DRAWN.choice([b"storage", b"retention", b"offset", b"log"]) for
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, DRAWN.randbytes(100_000)])
 def test_others_read_it_at_every_level(codec: Codec, level: int | None, data: bytes) -> None:
     packed = compress(codec, memoryview(data), level)
-    assert bytes(READERS[codec](packed)) == data
+    if data or codec != Codec.SNAPPY:  # kafka-python takes the mere header for a block
+        assert bytes(READERS[codec](bytes(packed))) == data
     assert bytes(decompress(codec, packed, LIMIT_BYTES)) == data
 
 
@@ -53,11 +54,9 @@ def test_levels_count(codec: Codec, quick: int, small: int) -> None:
     assert len(compress(codec, TEXT, small)) < len(compress(codec, TEXT, quick))
 
 
-def test_none_is_a_copy() -> None:
+def test_none_is_the_data_itself() -> None:
     data = bytearray(b"records")
-    packed = compress(Codec.NONE, data)
-    data[0] = 0
-    assert packed == b"records"
+    assert compress(Codec.NONE, data) is data
 
 
 def test_snappy_is_framed_as_by_the_java_library() -> None:
@@ -81,5 +80,5 @@ def test_lz4_is_what_apache_kafka_s_reader_takes() -> None:
 
 
 def test_there_are_no_other_codecs() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError):
         compress(5, b"")

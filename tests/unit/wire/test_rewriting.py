@@ -69,7 +69,9 @@ def test_what_is_right_is_not_touched() -> None:
 
 def test_bits_without_a_meaning_are_dropped() -> None:
     batch = batches.patch(batches.build(SOME), attributes=0x4040)
-    assert set_times(memoryview(batch), read_header(batch), NOW_MS, append_time=True).attributes == 8
+    assert (
+        set_times(memoryview(batch), read_header(batch), NOW_MS, append_time=True).attributes == 8
+    )
 
 
 # -- another codec --------------------------------------------------------------------------
@@ -78,15 +80,16 @@ def test_bits_without_a_meaning_are_dropped() -> None:
 @pytest.mark.parametrize("wanted", CODECS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_codec_is_another_and_nothing_else(codec: str, wanted: str) -> None:
-    batch = batches.build(SOME, codec=codec, producer=(7, 1, 3), transactional=True)
+    batch = batches.build(SOME * 9, codec=codec, producer=(7, 1, 3), transactional=True)
     header = read_header(batch)
+    assert header.compression == CODECS[codec], "kafka-python leaves what does not get smaller"
     payload = payload_of(header, batch, LIMIT_BYTES)
     rebuilt = rebuild(header, CODECS[wanted], compress(CODECS[wanted], payload))
     assert is_sound(rebuilt)
-    expected = batches.build(SOME, codec=wanted, producer=(7, 1, 3), transactional=True)
+    expected = batches.build(SOME * 9, codec=wanted, producer=(7, 1, 3), transactional=True)
     same = {"batch_length": 0, "crc": 0}  # another library may compress to another size
     assert read_header(rebuilt)._replace(**same) == read_header(expected)._replace(**same)
-    assert batches.read(rebuilt) == batches.read(expected)
+    assert list(map(repr, batches.read(rebuilt))) == list(map(repr, batches.read(expected)))
     if wanted == "none":
         assert rebuilt == expected
 

@@ -93,15 +93,32 @@ def test_rows_with_a_field_are_at_hand_at_start_up() -> None:
 
 
 def test_every_plain_field_takes_its_row_s_value() -> None:
-    texts = {Type.BOOLEAN: "false", Type.INT: "77777", Type.LONG: "77777", Type.STRING: "plaintext"}
+    texts = {
+        Type.BOOLEAN: "false",
+        Type.INT: "77777",
+        Type.LONG: "7777777",
+        Type.STRING: "plaintext",
+    }
+    room = ("socket.request.max.bytes=77777", "log.cleaner.dedupe.buffer.size=1000000000000")
     plain = [row for row in BROKER.values() if row.field and row.type in texts]
     assert len(plain) > 12
     for row in plain:
         if row.field in PARSED_FURTHER:
             continue
         text = texts[row.type]
-        value = getattr(load("socket.request.max.bytes=77777", f"{row.name}={text}"), row.field)
+        value = getattr(load(*room, f"{row.name}={text}"), row.field)
         assert value in (row.parse(text), text.upper()), row.name
+
+
+@pytest.mark.parametrize(
+    "given", ["log.cleaner.dedupe.buffer.size=1048576", "log.cleaner.threads=128"]
+)
+def test_a_cleaner_has_room_for_keys(given: str) -> None:
+    with pytest.raises(ConfigError, match="must be more than 1 MiB for each") as caught:
+        load(given)
+    assert str(caught.value).startswith(given)
+    assert load("log.cleaner.dedupe.buffer.size=1048577").log_cleaner_threads == 1
+    assert load("log.cleaner.threads=127").log_cleaner_dedupe_buffer_size == 128 << 20
 
 
 def test_kafka_s_own_file_starts_a_broker(properties: Callable[[str], bytes]) -> None:

@@ -166,9 +166,8 @@ async def test_the_start_lasts(broker: MemoryBroker, life: str) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_a_disk_that_fails_takes_the_partition_offline(broker: MemoryBroker) -> None:
+async def test_a_partition_whose_disk_has_failed_is_refused(broker: MemoryBroker) -> None:
+    broker.fs.faults.append(Fault("pwrite", "00.log"))
     await broker.produce(build())
-    broker.fs.faults.append(Fault("create", "leader-epoch-checkpoint.tmp"))
-    assert await delete_one(broker, 2) == (UNKNOWN, Code.KAFKA_STORAGE_ERROR)
     assert broker.replica().offline
-    assert await delete_one(broker, 2) == (UNKNOWN, Code.KAFKA_STORAGE_ERROR)
+    assert await delete_one(broker, 0) == (UNKNOWN, Code.KAFKA_STORAGE_ERROR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -17,9 +17,11 @@ from support.replicas import DATA, Hosting, leading, stopping, telling
 from support.virtual import settle
 
 
-def run(story: Callable[[Hosting], Awaitable[None]]) -> None:
+def run(
+    story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)
+) -> None:
     async def main() -> None:
-        hosting = Hosting()
+        hosting = Hosting(directories=directories)
         await story(hosting)
         for replica in hosting.manager:
             replica.partition.check_invariants()
@@ -183,7 +185,48 @@ def test_a_failed_write_takes_the_partition_offline(caplog: pytest.LogCaptureFix
         assert append(other) == 0
         assert hosting.logs.get("t", 0) is None
         hosting.manager.storage_failed(replica, OSError("again"))
-        assert [line.startswith("t-0 is offline") for line in caplog.messages] == [True]
+        hosting.manager.directory_failed(DATA, OSError("again"))
+        assert caplog.messages[0].startswith("t-0 can't be written")
+        assert caplog.messages[1].startswith("the log directory /data, with 1 logs, can't be used")
+        assert len(caplog.messages) == 2
+
+    run(story, (DATA, "/more"))
+
+
+def test_with_a_partition_goes_its_directory() -> None:
+    async def story(hosting: Hosting) -> None:
+        replicas = [await hosting.lead("t", index) for index in range(4)]
+        told: list[list[str]] = []
+        hosting.manager.on_directory_failed = lambda: told.append(hosting.logs.online_directories)
+        for replica in replicas:
+            append(replica)
+        waiting = hosting.purgatory.wait([replicas[2].key], lambda: True, 60)
+        hosting.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log"))
+        assert refusal(lambda: append(replicas[0])) == Code.KAFKA_STORAGE_ERROR
+        await settle()
+        assert [replica.offline for replica in replicas] == [True, False, True, False]
+        assert told == [["/more"]]
+        assert waiting.done()
+        assert refusal(lambda: hosting.manager.leader("t", 2)) == Code.KAFKA_STORAGE_ERROR
+        assert append(hosting.manager.leader("t", 3)) == 3
+        assert all(segment.open_file is None for segment in replicas[2].log._segments)
+
+    run(story, (DATA, "/more"))
+
+
+def test_a_directory_that_fails_while_a_flush_is_under_way() -> None:
+    """What the thread brings back says nothing of a log that is not served any more."""
+
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+        replica = await hosting.lead()
+        hosting.jobs.hold("FlushPlan.run")
+        append(replica)
+        await settle()
+        hosting.manager.directory_failed(DATA, OSError("broken"))
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert (replica.partition.flushed_end, replica.flushing) == (0, False)
 
     run(story)
 

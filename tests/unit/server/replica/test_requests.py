@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -13,6 +13,7 @@ from kavka.log.memfs import Fault
 from kavka.server.config.dynamic import Dynamic
 from kavka.server.controller.messages import TopicPartition
 from kavka.server.replica import requests
+from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
@@ -24,9 +25,11 @@ from support.wire_client import new_topic
 OTHER_ID = uuid.UUID(int=77)
 
 
-def run(story: Callable[[Hosting], Awaitable[None]]) -> None:
+def run(
+    story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)
+) -> None:
     async def main() -> None:
-        hosting = Hosting()
+        hosting = Hosting(directories=directories)
         await story(hosting)
         assert not hosting.tasks.failures
 
@@ -112,18 +115,59 @@ def test_what_is_out_of_date_or_of_another_topic_is_refused() -> None:
     run(story)
 
 
-def test_a_log_that_cannot_be_made_is_that_partition_s_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_log_that_cannot_be_made_is_made_in_another_directory() -> None:
     async def story(hosting: Hosting) -> None:
         hosting.fs.faults.append(Fault("create", "t-1/00000000000000000000.log"))
         answer = await hosting.port.leader_and_isr(leading("t", 0, 1, 2))
-        assert answer.partition_errors == {TopicPartition("t", 1): Code.KAFKA_STORAGE_ERROR}
-        assert [replica.key for replica in hosting.manager] == [("t", 0), ("t", 2)]
-        assert [line.startswith("t-1 can't be served") for line in caplog.messages] == [True]
-        await hosting.lead("t", 1)
+        assert not answer.partition_errors
+        assert [replica.log.directory for replica in hosting.manager] == [
+            "/data/t-0",
+            "/data/t-1",
+            "/data/t-2",
+        ]
+        assert list(hosting.logs.failed_directories) == ["/more"]
+
+    run(story, (DATA, "/more"))
+
+
+def test_without_a_directory_no_log_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.fs.faults.append(Fault("make_dir", "t-1"))
+        answer = await hosting.port.leader_and_isr(leading("t", 0, 1, 2))
+        others = {TopicPartition("t", index): Code.KAFKA_STORAGE_ERROR for index in (1, 2)}
+        assert answer.partition_errors == others
+        assert [replica.key for replica in hosting.manager] == [("t", 0)]
+        assert "t-1 can't be served, its log failed: no log directory can be used" in caplog.text
+        answer = await hosting.port.leader_and_isr(leading("t", 0))
+        assert answer.partition_errors == {TopicPartition("t", 0): Code.KAFKA_STORAGE_ERROR}
 
     run(story)
+
+
+def test_no_empty_log_takes_the_place_of_one_that_can_not_be_read() -> None:
+    """Its records would be lost for good when the directory is well again (KIP-112)."""
+
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead("t", 0, 1)
+        write(hosting, index=1)
+        hosting.fs.kill()
+        hosting.fs.faults.append(Fault("lock", "/more/.lock"))
+        again = Hosting(hosting.fs, directories=(DATA, "/more"))
+        answer = await again.port.leader_and_isr(leading("t", 0, 1, epoch=1, new=False))
+        assert answer.partition_errors == {TopicPartition("t", 1): Code.KAFKA_STORAGE_ERROR}
+        with pytest.raises(ApiError) as refused:
+            again.manager.leader("t", 1)
+        assert refused.value.code == Code.KAFKA_STORAGE_ERROR
+        stopped = await again.port.stop_replica(stopping("t", 0, 1))
+        assert stopped.partition_errors == {TopicPartition("t", 1): Code.KAFKA_STORAGE_ERROR}
+        await again.lead("new", 0)
+        assert again.logs.get("new", 0) is not None, "which is in nobody's place"
+        hosting.fs.kill()
+        well = Hosting(hosting.fs, directories=(DATA, "/more"))
+        replica = await well.lead("t", 1, epoch=2, new=False)
+        assert (replica.log.directory, replica.log.end_offset) == ("/more/t-1", 3)
+
+    run(story, (DATA, "/more"))
 
 
 def test_a_log_of_another_topic_is_not_taken_over() -> None:
@@ -315,10 +359,10 @@ def test_a_directory_that_cannot_be_renamed() -> None:
 # -- seen by a client -----------------------------------------------------------------------
 
 
-@scenario()
+@scenario("log.dirs=/data,/more")
 async def test_a_topic_whose_log_cannot_be_made(broker: MemoryBroker) -> None:
     """It is created, and has no leader until the disk is well and the broker starts again."""
-    broker.fs.faults.append(Fault("create", "t-0/00000000000000000000.log"))
+    broker.fs.faults.append(Fault("create", "t-0/00000000000000000000.log", times=2))
     asked = {"timeout_ms": 1000, "topics": [new_topic("t")]}
     broker.client.send("CreateTopics", 7, **asked)
     await broker.advance(1000)

@@ -1,0 +1,31 @@
+"""What the metrics tell of compaction; kept by `kavka.server.cleaner`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kavka.log.compaction.order import Outcome
+
+if TYPE_CHECKING:
+    from kavka.server.replica.manager import Replica
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """Since the start of the broker."""
+
+    dirtiest_ratio: float = 0.0
+    """Of the dirtiest log, from 0 to 1, when it was looked last."""
+
+    looked_ms: int = 0
+    """When that was."""
+
+    overdue_ms: int = 0
+    """How long a record has waited beyond `max.compaction.lag.ms`."""
+
+    last: dict[int, Outcome] = field(default_factory=dict)
+    """What came of it last, by the number of the runner."""
+
+    uncleanable: dict[Replica, None] = field(default_factory=dict)
+    """Hosted logs that could not be compacted; they are not tried again before a restart."""

@@ -1,0 +1,418 @@
+"""A data directory that Apache Kafka 3.9 with ZooKeeper and Kavka serve in turn.
+
+What is in it, written by stock clients, and what each broker shows of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+)
+
+from support.broker import Kavka, kavka_environment
+from support.clients import corpus
+from support.clients.every import CONFLUENT
+from support.clients.kafka_python import create_topic
+from support.dump_log import Dumped, assert_sound
+from support.oracle39 import ApacheKafka39, ZooKeeper
+from support.process import HOST, BrokerProcess
+from support.raw import RawConnection
+from support.wait import eventually
+
+BROKER_ID: Final = "1"
+CLEANED_WITHIN_S: Final = 60.0
+SESSION_ENDS_WITHIN_S: Final = 30.0
+WITHIN_S: Final = 60.0
+RECORDS: Final = 1_500
+SEGMENT_MS: Final = "300"
+"""The corpus covers more, so that there are several segments a partition."""
+PARTITIONS: Final = 2
+TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""So that no coordinator ends an open one in the middle of a test."""
+DELETED_BEFORE: Final = 100
+COMMITTED_OFFSET: Final = 7
+GROUP: Final = "committed"
+OPEN: Final = "open"
+"""Transactional id of the producer that has not ended its transaction."""
+INTERNAL: Final = {"__consumer_offsets", "__transaction_state"}
+
+APACHE_SETTINGS: Final[Mapping[str, str]] = {
+    "broker.id": BROKER_ID,
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "10000000",
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "zookeeper.session.timeout.ms": "4000",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+Place = tuple[str, int]
+Records = dict[Place, list[tuple[object, ...]]]
+"""By partition: offset, timestamp, key, value and headers."""
+
+
+class Stage:
+    """Two log directories, one ZooKeeper, and the two brokers that may serve them."""
+
+    def __init__(self, home: Path) -> None:
+        self.directories = [home / "data-a", home / "data-b"]
+        for directory in self.directories:
+            directory.mkdir()
+        log_dirs = ",".join(map(str, self.directories))
+        self.zookeeper = ZooKeeper(home / "zookeeper").start()
+        self.connect = f"{HOST}:{self.zookeeper.port}/kafka"
+        settings = {**APACHE_SETTINGS, "log.dirs": log_dirs, "zookeeper.connect": self.connect}
+        self.apache = ApacheKafka39(home / "apache", settings, self.zookeeper)
+        self.kavka = Kavka(home / "kavka", {"broker.id": BROKER_ID, "log.dirs": log_dirs})
+
+    def close(self) -> None:
+        for process in (self.apache, self.kavka, self.zookeeper):
+            process.close()
+
+    def storage(self, order: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """`kavka storage`, between the directories and ZooKeeper."""
+        command = [sys.executable, "-m", "kavka", "storage", order, "--zookeeper", self.connect]
+        command += ["--override", f"log.dirs={self.kavka.settings['log.dirs']}", *more]
+        return subprocess.run(command, capture_output=True, text=True, env=kavka_environment())
+
+    def carry(self, order: str, *more: str) -> str:
+        """`storage`, once a killed broker's session is over; what it printed."""
+
+        def done() -> subprocess.CompletedProcess[str] | None:
+            ran = self.storage(order, *more)
+            return None if "registered" in ran.stderr else ran
+
+        ran = eventually(done, within_s=SESSION_ENDS_WITHIN_S, what="the session ends")
+        assert ran.returncode == 0, ran.stderr
+        assert not ran.stderr
+        return ran.stdout
+
+    def segments(self) -> dict[str, str]:
+        """Digest of every segment by its path."""
+        paths = [path for top in self.directories for path in top.glob("*-*/*.log")]
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
+
+    def checkpoint(self, name: str) -> str:
+        """A checkpoint file of every directory."""
+        files = [directory / name for directory in self.directories]
+        return "".join(file.read_text() for file in files if file.exists())
+
+    def assert_sound(self) -> Dumped:
+        """Apache Kafka's tool reads every file without complaint."""
+        return assert_sound(*self.directories, compacted=["compacted"])
+
+    def has_zeros_at_the_end(self, suffix: str) -> bool:
+        """Whether a file of this kind ends as Apache Kafka makes files before it fills them."""
+        paths = [path for top in self.directories for path in top.glob(f"*-*/*{suffix}")]
+        return any(path.read_bytes()[-100:] == bytes(100) for path in paths)
+
+
+# --- writing
+
+
+def fill(stage: Stage) -> None:
+    """Apache Kafka writes topics of every kind that has files or fields of its own."""
+    apache = stage.apache.bootstrap
+    rolled = {"segment.ms": SEGMENT_MS, "index.interval.bytes": "512"}
+    for codec in corpus.CODECS:
+        create_topic(apache, f"codec.{codec}", PARTITIONS, rolled)
+    write_every_codec(stage.apache)
+    compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    create_topic(apache, "compacted", 1, rolled | compact)
+    write_keys(stage.apache)
+    create_topic(apache, "transactional", PARTITIONS, rolled)
+    write_transactions(stage.apache)
+    create_topic(apache, "empty", PARTITIONS, {"max.message.bytes": "2000000"})
+    create_topic(apache, "preallocated", 1, {"preallocate": "true", "segment.bytes": "1048576"})
+    create_topic(apache, "stamped", 1, {"message.timestamp.type": "LogAppendTime"})
+    for topic in ("preallocated", "stamped"):
+        write_keys(stage.apache, topic, 100)
+    commit_offsets(stage.apache)
+    delete_records(stage.apache, "codec.gzip", 1)
+    eventually(
+        lambda: f"codec.gzip 1 {DELETED_BEFORE}" in stage.checkpoint("log-start-offset-checkpoint"),
+        within_s=WITHIN_S,
+        what="the start offset is written",
+    )
+    wait_for_cleaning(stage, "compacted")
+
+
+def write_every_codec(broker: BrokerProcess) -> dict[str, int]:
+    """Write the corpus in each codec; how many records went to each topic."""
+    records = [
+        record
+        for record in corpus.make(CONFLUENT.shapes, time.time_ns() // 1_000_000, RECORDS)
+        if record.partition in range(PARTITIONS)
+    ]
+    for codec in corpus.CODECS:
+        CONFLUENT.write(broker.bootstrap, f"codec.{codec}", records, codec)
+    return dict.fromkeys((f"codec.{codec}" for codec in corpus.CODECS), len(records))
+
+
+def write_keys(broker: BrokerProcess, topic: str = "compacted", count: int = 1_000) -> None:
+    """Values of a few keys, again and again, some deleted; over several segments."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+    began_ms = time.time_ns() // 1_000_000
+    for number in range(count):
+        value = None if number % 17 == 0 else b"%d" % number
+        producer.produce(topic, value, b"key-%d" % (number % 40), timestamp=began_ms + 10 * number)
+        if number % 20 == 19:  # batches of their own
+            assert producer.flush(WITHIN_S) == 0
+
+
+def write_transactions(broker: BrokerProcess) -> None:
+    """Committed, aborted and, at the end, open transactions of several producers, interleaved."""
+    producers = {name: transactional(broker, name) for name in ("commits", "aborts", "both")}
+    opener = transactional(broker, OPEN)
+    began_ms = time.time_ns() // 1_000_000
+
+    def write(name: str, producer: Producer, turn: int) -> None:
+        producer.begin_transaction()
+        for number in range(5):
+            producer.produce(
+                "transactional",
+                f"{name}/{turn}/{number}".encode(),
+                partition=number % PARTITIONS,
+                timestamp=began_ms + 100 * turn + number,
+            )
+        assert producer.flush(WITHIN_S) == 0
+
+    for turn in range(6):
+        for name, producer in producers.items():
+            write(name, producer, turn)
+        if turn == 4:
+            write(OPEN, opener, turn)
+        for name, producer in producers.items():
+            if name == "commits" or (name == "both" and turn % 2):
+                producer.commit_transaction(WITHIN_S)
+            else:
+                producer.abort_transaction(WITHIN_S)
+
+
+def transactional(broker: BrokerProcess, name: str) -> Producer:
+    """A producer that has ended what its predecessor of this name had left open."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        }
+    )
+    producer.init_transactions(WITHIN_S)
+    return producer
+
+
+def delete_records(broker: BrokerProcess, topic: str, partition: int) -> None:
+    """All before `DELETED_BEFORE`."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    before = TopicPartition(topic, partition, DELETED_BEFORE)
+    [done] = admin.delete_records([before]).values()
+    assert done.result(WITHIN_S).low_watermark == DELETED_BEFORE
+
+
+def commit_offsets(broker: BrokerProcess) -> None:
+    """A group's offsets, for the log of the group coordinator."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
+    try:
+        places = [
+            TopicPartition("codec.none", index, COMMITTED_OFFSET) for index in range(PARTITIONS)
+        ]
+        consumer.commit(offsets=places, asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def committed_offsets(broker: BrokerProcess) -> set[int]:
+    """What `commit_offsets` committed."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
+    try:
+        places = [TopicPartition("codec.none", index) for index in range(PARTITIONS)]
+        return {place.offset for place in consumer.committed(places, WITHIN_S)}
+    finally:
+        consumer.close()
+
+
+def wait_for_cleaning(stage: Stage, topic: str) -> None:
+    """Apache Kafka has compacted partition 0 of `topic`, and will not do so again."""
+    eventually(
+        lambda: f"{topic} 0 " in stage.checkpoint("cleaner-offset-checkpoint"),
+        within_s=CLEANED_WITHIN_S,
+        what=f"{topic} is compacted",
+    )
+    admin = AdminClient({"bootstrap.servers": stage.apache.bootstrap})
+    change = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry(
+                "min.compaction.lag.ms", str(2**62), incremental_operation=AlterConfigOpType.SET
+            )
+        ],
+    )
+    admin.incremental_alter_configs([change])[change].result(WITHIN_S)
+
+
+def delete_topic(broker: BrokerProcess, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(WITHIN_S)
+
+
+# --- reading
+
+
+@dataclass
+class Shown:
+    """What a broker shows of everything that it has."""
+
+    topics: dict[str, tuple[str, int, dict[str, str]]]
+    records: Records
+    committed: Records
+    """What a consumer reads that asks for `read_committed`."""
+    producers: dict[Place, list[dict[str, Any]]]
+    """What partitions remember of their producers."""
+
+
+def look(broker: BrokerProcess) -> Shown:
+    """Ask for all of it."""
+    topics = described(broker)
+    places = [(name, index) for name, (_, count, _) in topics.items() for index in range(count)]
+    return Shown(
+        topics,
+        read_all(broker, places, "read_uncommitted"),
+        read_all(broker, places, "read_committed"),
+        producers(broker, places),
+    )
+
+
+def assert_same(found: Shown, expected: Shown) -> None:
+    """No difference; the first one is named."""
+    assert found.topics == expected.topics
+    assert_same_records(found.records, expected.records)
+    assert_same_records(found.committed, expected.committed)
+    assert found.producers == expected.producers
+
+
+def assert_same_records(found: Records, expected: Records) -> None:
+    assert sorted(found) == sorted(expected)
+    for place, records in expected.items():
+        for one, other in zip(found[place], records, strict=False):
+            assert one == other, place
+        assert len(found[place]) == len(records), place
+
+
+def assert_grown(found: Records, before: Records, more: Mapping[str, int]) -> None:
+    """All that was there before, and as many records more a topic as were written."""
+    kept = {place: found[place][: len(records)] for place, records in before.items()}
+    assert_same_records(kept, before)
+    grown: dict[str, int] = {}
+    for place, records in before.items():
+        new = len(found[place]) - len(records)
+        grown[place[0]] = grown.get(place[0], 0) + new
+    assert {topic: count for topic, count in grown.items() if count} == more
+
+
+def producers(broker: BrokerProcess, places: list[Place]) -> dict[Place, list[dict[str, Any]]]:
+    """As DescribeProducers tells them, in the order of their ids."""
+    asked = [{"name": topic, "partition_indexes": [index]} for topic, index in places]
+    with RawConnection(HOST, broker.port) as connection:
+        answer = connection.request("DescribeProducers", 0, topics=asked)
+    found = {}
+    for topic in answer["topics"]:
+        for one in topic["partitions"]:
+            assert one["error_code"] == 0, (topic["name"], one)
+            known = sorted(one["active_producers"], key=lambda state: int(state["producer_id"]))
+            found[topic["name"], one["partition_index"]] = known
+    return found
+
+
+def read_all(broker: BrokerProcess, places: list[Place], isolation: str) -> Records:
+    """Every record, as librdkafka reads it."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "no group: librdkafka wants a name, but only assigns",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "auto.offset.reset": "error",
+        }
+    )
+    try:
+        found: Records = {place: [] for place in places}
+        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        unfinished = dict.fromkeys(places)
+
+        def at_end() -> bool:
+            for message in consumer.consume(1_000, 0.5):
+                place = (message.topic(), message.partition())
+                if message.error() is None:
+                    found[place].append(shown(message))
+                else:
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    unfinished.pop(place, None)
+            return not unfinished
+
+        eventually(at_end, within_s=WITHIN_S, what=f"{broker.kind} is read to its end")
+    finally:
+        consumer.close()
+    return found
+
+
+def shown(message: Message) -> tuple[object, ...]:
+    headers = tuple(message.headers() or ())
+    return message.offset(), message.timestamp(), message.key(), message.value(), headers
+
+
+def wait_for_leaders(broker: BrokerProcess, topics: int) -> None:
+    """Apache Kafka says that it has started before its controller has."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def all_led() -> bool:
+        found = admin.list_topics(timeout=WITHIN_S).topics.values()
+        led = [part.leader >= 0 for topic in found for part in topic.partitions.values()]
+        return len(found) == topics and all(led)
+
+    eventually(all_led, within_s=WITHIN_S, what="every partition has a leader")
+
+
+def described(broker: BrokerProcess) -> dict[str, tuple[str, int, dict[str, str]]]:
+    """Id, number of partitions and configs of each topic."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    names = sorted(admin.list_topics(timeout=WITHIN_S).topics)
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+    configs = admin.describe_configs(resources)
+    topics = admin.describe_topics(TopicCollection(names))
+    found = {}
+    for name, resource in zip(names, resources, strict=True):
+        topic = topics[name].result(WITHIN_S)
+        entries = configs[resource].result(WITHIN_S).values()
+        own = {
+            entry.name: entry.value
+            for entry in entries
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
+        found[name] = (str(topic.topic_id), len(topic.partitions), own)
+    return found

@@ -1,0 +1,168 @@
+"""What a partition's log should hold, as plain lists: the judge of the log under faults.
+
+`History` is what was appended, batch by batch, whatever has become of it since. `Expected` says
+of a log that was opened again which records must be there and which may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from support.compaction import Keyed
+
+DATA, COMMIT, ABORT = "data", "commit", "abort"
+
+
+class Batch(NamedTuple):
+    """One appended batch. A marker has an offset and no records of its own."""
+
+    first: int
+    last: int
+    kind: str = DATA
+    records: tuple[Keyed, ...] = ()
+    producer: int = -1
+    sequence: int = -1
+    """The last record's."""
+    transactional: bool = False
+    epoch: int = 0
+    """The leader's."""
+
+
+class Transaction(NamedTuple):
+    """One producer's, from its first record to its marker."""
+
+    producer: int
+    first: int
+    marker: int
+    kind: str
+
+
+@dataclass
+class History:
+    """All batches up to the log's end, oldest first; none is ever taken out of the middle."""
+
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last + 1 if self.batches else 0
+
+    def cut(self, end: int) -> None:
+        """Forget what does not end before `end`."""
+        while self.batches and self.batches[-1].last >= end:
+            self.batches.pop()
+
+    def bounds(self) -> list[int]:
+        """Where batches begin, and the end."""
+        return [batch.first for batch in self.batches] + [self.end]
+
+    def records(self) -> dict[int, Keyed]:
+        """All records by offset."""
+        return {one.offset: one for batch in self.batches for one in batch.records}
+
+    def last_of(self, producer: int) -> Batch | None:
+        """A producer's last batch with records."""
+        of_it = [b for b in self.batches if b.producer == producer and b.kind == DATA]
+        return of_it[-1] if of_it else None
+
+    def open_transactions(self) -> dict[int, int]:
+        """First offsets of those that have no marker yet, by producer."""
+        found: dict[int, int] = {}
+        for batch in self.batches:
+            if batch.kind != DATA:
+                found.pop(batch.producer, None)
+            elif batch.transactional:
+                found.setdefault(batch.producer, batch.first)
+        return found
+
+    def ended_transactions(self) -> list[Transaction]:
+        """Those with a marker, by marker."""
+        ended: list[Transaction] = []
+        begun: dict[int, int] = {}
+        for batch in self.batches:
+            if batch.kind == DATA and batch.transactional:
+                begun.setdefault(batch.producer, batch.first)
+            elif batch.kind != DATA and batch.producer in begun:
+                first = begun.pop(batch.producer)
+                ended.append(Transaction(batch.producer, first, batch.first, batch.kind))
+        return ended
+
+    def aborted_records(self, upto: int) -> set[int]:
+        """Offsets of the records of transactions that were aborted before offset `upto`."""
+        aborted = [t for t in self.ended_transactions() if t.kind == ABORT and t.marker < upto]
+        return {
+            one.offset
+            for batch in self.batches
+            for one in batch.records
+            if batch.transactional
+            and any(
+                t.producer == batch.producer and t.first <= batch.first < t.marker for t in aborted
+            )
+        }
+
+
+def assert_compacted(
+    before: Sequence[Keyed],
+    after: Sequence[Keyed],
+    history: History,
+    *,
+    first_dirty: int,
+    end: int,
+) -> None:
+    """What compaction of the records below `end` may and must have left of `before`.
+
+    Tombstones may stay or go. Nothing else may be missing but what a later record of the same key
+    or an abort has made worthless, and nothing of that may be left.
+    """
+    aborted = history.aborted_records(end)
+    last: dict[bytes | None, int] = {}
+    for one in before:
+        if first_dirty <= one.offset < end and one.offset not in aborted:
+            last[one.key] = one.offset
+    worthless = {
+        one.offset
+        for one in before
+        if one.offset < end and (one.offset in aborted or last.get(one.key, -1) > one.offset)
+    }
+    left = {one.offset for one in after}
+    assert not left & worthless, f"left: {sorted(left & worthless)[:5]}"
+    kept = [one for one in before if one.offset not in worthless]
+    needed = [one for one in kept if one.value is not None or one.offset >= end]
+    missing = [one.offset for one in needed if one.offset not in left]
+    assert not missing, f"gone: {missing[:5]}"
+    assert list(after) == [one for one in kept if one.offset in left]
+
+
+@dataclass
+class Expected:
+    """What may be found in a log whose process, or machine, came to its end."""
+
+    must: Mapping[int, Keyed]
+    """Records that are there for sure, by offset."""
+
+    may: Mapping[int, Keyed]
+    """Those and others that may be: removed, but not for good yet, or just being written."""
+
+    dense_from: int
+    """From here on there are no gaps: nothing was compacted."""
+
+    def check(self, found: Sequence[Keyed]) -> None:
+        """AssertionError, with what is wrong."""
+        there = {one.offset: one for one in found}
+        assert len(there) == len(found), "an offset twice"
+        assert [one.offset for one in found] == sorted(there), "not in order"
+        lost = [offset for offset in self.must if offset not in there]
+        assert not lost, f"lost: {lost[:5]}"
+        wrong = [one for one in found if self.may.get(one.offset) != one]
+        assert not wrong, f"never written, or otherwise: {wrong[:3]}"
+        if found:
+            begin = max(self.dense_from, found[0].offset)
+            inside = [o for o in self.may if begin <= o <= found[-1].offset and o not in there]
+            assert not inside, f"a gap: {sorted(inside)[:5]}"
+
+
+def by_offset(records: Iterable[Keyed]) -> dict[int, Keyed]:
+    """The records by their offsets."""
+    return {one.offset: one for one in records}

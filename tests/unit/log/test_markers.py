@@ -1,0 +1,261 @@
+"""Transactions in a log, through restarts, crashes and cuts, against a list of what was written."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kavka.log.fs import OsFs
+from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import PartitionLog
+from kavka.log.txn_index import AbortedTxn
+from kavka.wire.errors import ApiError, ErrorCode
+from support import dump_log, logs
+from support.logs import Broker, Producer
+
+SMALL = logs.settings(segment_bytes=1500, index_interval_bytes=300)
+
+
+class Written(NamedTuple):
+    """A batch in the log, or a marker."""
+
+    first: int
+    last: int
+    producer: int
+    transactional: bool
+    committed: bool | None = None
+    """Of a marker."""
+
+
+class Story:
+    """Writes to a log whatever chance says, and remembers it."""
+
+    def __init__(self, broker: Broker, seed: int) -> None:
+        self.broker = broker
+        self.chance = random.Random(seed)
+        self.written: list[Written] = []
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.broker.log()
+
+    def go_on(self, steps: int) -> None:
+        for _ in range(steps):
+            producer = self.chance.randint(1, 4)
+            opened = self.ongoing()
+            if producer in opened and self.chance.random() < 0.4:
+                self.end(producer, commit=self.chance.random() < 0.5)
+            else:
+                # the last producer uses no transactions
+                self.write(producer, transactional=producer != 4)
+
+    def write(self, producer: int, *, transactional: bool) -> None:
+        count = self.chance.randint(1, 3)
+        values = [self.chance.randbytes(self.chance.randint(1, 60)) for _ in range(count)]
+        who = Producer(producer, 0, self.sequence(producer))
+        done = logs.append(self.log, logs.batch(values, producer=who, transactional=transactional))
+        self.written.append(Written(done.base_offset, done.last_offset, producer, transactional))
+
+    def end(self, producer: int, *, commit: bool) -> None:
+        offset = logs.end_transaction(self.log, Producer(producer, 0, -1), commit=commit)
+        self.written.append(Written(offset, offset, producer, True, commit))
+
+    def cut(self) -> None:
+        """Truncate to somewhere in the later half, as a follower does."""
+        place = self.chance.randrange(len(self.written) // 2, len(self.written))
+        self.broker.logs.truncate(self.log, self.written[place].first)
+        del self.written[place:]
+
+    # --- what must be true
+
+    def sequence(self, producer: int) -> int:
+        own = [one for one in self.written if one.producer == producer and one.committed is None]
+        return sum(one.last - one.first + 1 for one in own)
+
+    def ongoing(self) -> dict[int, int]:
+        """Producers with their transactions' first offsets."""
+        found: dict[int, int] = {}
+        for one in self.written:
+            if one.committed is not None:
+                del found[one.producer]
+            elif one.transactional:
+                found.setdefault(one.producer, one.first)
+        return found
+
+    def aborted(self) -> list[AbortedTxn]:
+        found: list[AbortedTxn] = []
+        opened: dict[int, int] = {}
+        for one in self.written:
+            if one.committed is None:
+                if one.transactional:
+                    opened.setdefault(one.producer, one.first)
+                continue
+            first = opened.pop(one.producer)
+            if not one.committed:
+                stable = min(opened.values(), default=one.last + 1)
+                found.append(AbortedTxn(one.producer, first, one.last, stable))
+        return found
+
+    def check(self) -> None:
+        log, opened, aborted = self.log, self.ongoing(), self.aborted()
+        end = self.written[-1].last + 1
+        assert log.end_offset == end
+        assert log.last_stable_offset(end) == min(opened.values(), default=end)
+        indexes = [segment.txns for segment in log._segments if segment.txns is not None]
+        assert [one for index in indexes for one in index.entries()] == aborted
+        for offset in range(end):
+            found = log.read(offset, 700, upto=end, at_least_one=True)
+            assert found is not None
+            upper = logs.parse(logs.bytes_of(found))[-1].offset + 1
+            told = log.aborted_transactions(offset, found)
+            concerned = [one for one in aborted if one.last_offset >= offset]
+            assert [one for one in told if one.first_offset < upper] == [
+                one for one in concerned if one.first_offset < upper
+            ]
+            assert set(told) <= set(concerned)
+        for entry in log.producers:
+            assert entry.txn_first_offset == opened.get(entry.producer_id, -1)
+            assert entry.last_sequence == self.sequence(entry.producer_id) - 1
+
+
+def lose_indexes(broker: Broker) -> None:
+    """A kill, after which every index of transactions is broken in one way or another."""
+    log = broker.log()
+    logs.flush(log)
+    broker.logs.checkpoint(None).run()
+    paths = [segment.txns.path for segment in log._segments if segment.txns is not None]
+    for number, path in enumerate(paths):
+        content = broker.fs.read_bytes(path)
+        bad = (bytes(len(content)), content[:-3], content[::-1], b"garbage")[number % 4]
+        broker.fs.create(path).pwrite(bad, 0)
+    broker.kill()
+
+
+def flush_and_crash(broker: Broker) -> None:
+    logs.flush(broker.log())
+    broker.crash(random.Random(1))
+
+
+ENDS = [Broker.restart, Broker.kill, flush_and_crash, lose_indexes]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+@pytest.mark.parametrize("seed", range(4))
+def test_all_is_there_again(end: Callable[[Broker], None], seed: int) -> None:
+    story = Story(Broker(MemFs(), log_settings=SMALL), seed)
+    for steps in (30, 60, 90):
+        story.go_on(steps)
+        story.check()
+        end(story.broker)
+        story.check()
+    assert len(story.aborted()) > 5 and story.log.segment_count > 5
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cuts(seed: int) -> None:
+    story = Story(Broker(MemFs(), log_settings=SMALL), seed)
+    for again in (None, Broker.restart, Broker.kill, Broker.crash):
+        story.go_on(80)
+        story.cut()
+        story.check()
+        if again is not None:
+            logs.flush(story.log)
+            again(story.broker)
+            story.check()
+
+
+def test_a_clean_stop_with_broken_indexes() -> None:
+    story = Story(Broker(MemFs(), log_settings=SMALL), 3)
+    story.go_on(150)
+    paths = [segment.txns.path for segment in story.log._segments if segment.txns is not None]
+    story.broker.logs.close()
+    good = {path: story.broker.fs.read_bytes(path) for path in paths}
+    for path in paths:
+        story.broker.fs.create(path).pwrite(good[path][1:], 0)
+    story.broker.start()
+    story.check()
+    assert {path: story.broker.fs.read_bytes(path) for path in paths} == good
+    assert isinstance(story.broker.fs, MemFs)
+    story.broker.crash()
+    story.check()
+
+
+def test_an_index_that_cannot_be_written_shows_nothing_as_decided() -> None:
+    fs = MemFs()
+    story = Story(Broker(fs, log_settings=SMALL), 0)
+    story.write(1, transactional=True)
+    first_end = story.log.end_offset
+    fs.faults.append(Fault("pwrite", ".txnindex"))
+    with pytest.raises(OSError, match="txnindex|No space|Input/output"):
+        story.end(1, commit=False)
+    assert story.log.end_offset == first_end + 1, "the marker is there"
+    assert story.log.last_stable_offset(first_end + 1) == 0
+    story.broker.kill()
+    story.written.append(Written(first_end, first_end, 1, True, False))
+    story.check()
+
+
+def test_the_last_stable_offset_waits_for_replication() -> None:
+    story = Story(Broker(MemFs()), 0)
+    log = story.log
+    story.write(4, transactional=False)
+    start = log.end_offset
+    story.write(1, transactional=True)
+    story.write(4, transactional=False)
+    assert log.last_stable_offset(start) == start
+    assert log.last_stable_offset(log.end_offset) == start
+    story.end(1, commit=True)
+    end = log.end_offset
+    assert log.last_stable_offset(end - 1) == start, "a fail-over could take the marker back"
+    assert log.last_stable_offset(end) == end
+    assert log.transactions.settled
+
+
+def test_the_first_batch_of_a_transaction_is_to_be_verified() -> None:
+    log = Broker(MemFs()).log()
+
+    def write(sequence: int, guard: object) -> ErrorCode:
+        data = logs.batch([b"v"], producer=Producer(1, 0, sequence), transactional=True)
+        try:
+            logs.append(log, data, guard=guard)  # type: ignore[arg-type]
+        except ApiError as refused:
+            return refused.code
+        return ErrorCode.NONE
+
+    assert write(0, None) == ErrorCode.INVALID_TXN_STATE
+    late = log.producers.verifications.begin(1, 0, 0, logs.TIMESTAMP)
+    assert write(0, late) == ErrorCode.NONE
+    assert write(1, None) == ErrorCode.NONE, "it is going on"
+    assert write(1, None) == ErrorCode.NONE, "a copy"
+    assert log.end_offset == 2
+    logs.end_transaction(log, Producer(1, 0, -1), commit=True)
+    assert write(2, late) == ErrorCode.INVALID_TXN_STATE, "confirmed before the marker"
+    now = log.producers.verifications.begin(1, 2, 0, logs.TIMESTAMP)
+    assert write(2, now) == ErrorCode.NONE
+
+
+def test_a_marker_without_a_transaction_leaves_only_its_coordinator() -> None:
+    log = Broker(MemFs()).log()
+    logs.end_transaction(log, Producer(5, 2, -1), commit=False, coordinator_epoch=7)
+    (entry,) = log.producers
+    assert (entry.epoch, entry.coordinator_epoch, entry.last_sequence) == (2, 7, -1)
+    assert log.last_stable_offset(1) == 1
+    assert all(segment.txns is None for segment in log._segments)
+
+
+def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:
+    broker = Broker(OsFs(), str(tmp_path / "data"), log_settings=SMALL)
+    story = Story(broker, 5)
+    story.go_on(150)
+    broker.kill()
+    story.go_on(50)
+    story.check()
+    broker.logs.close()
+    dumped = dump_log.assert_sound(tmp_path / "data")
+    assert dumped.records == story.written[-1].last + 1
+    assert dumped.aborted == len(story.aborted()) > 5
+    assert dumped.producers > 4

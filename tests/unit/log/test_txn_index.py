@@ -1,0 +1,157 @@
+"""The transaction index: Kafka's entries, found by ranges of offsets, against plain lists."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.log import txn_index
+from kavka.log.errors import CorruptFileError
+from kavka.log.memfs import MemFs
+from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex, collect_aborted
+
+PATH = "/d/00000000000000000000.txnindex"
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return disk()
+
+
+def disk() -> MemFs:
+    found = MemFs()
+    found.make_dir("/d")
+    return found
+
+
+def made(fs: MemFs, entries: list[AbortedTxn], path: str = PATH) -> TxnIndex:
+    index = TxnIndex(fs, path)
+    for entry in entries:
+        index.append(entry)
+    return index
+
+
+def test_an_entry_has_kafkas_form(fs: MemFs) -> None:
+    """`AbortedTxn`: version, producer id, first offset, last offset, last stable offset."""
+    index = TxnIndex(fs, PATH)
+    assert not fs.exists(PATH), "there is no file before there is an entry"
+    index.append(AbortedTxn(2**40, 3, 2**33, 5))
+    assert fs.read_bytes(PATH) == struct.pack(">hqqqq", 0, 2**40, 3, 2**33, 5)
+    assert (index.count, index.last_offset) == (1, 2**33)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[AbortedTxn]:
+    """Aborted transactions as a log makes them: markers and last stable offsets rise."""
+    ongoing: dict[int, int] = {}
+    found: list[AbortedTxn] = []
+    for offset in range(draw(st.integers(0, 60))):
+        producer = draw(st.integers(1, 4))
+        if producer not in ongoing:
+            ongoing[producer] = offset
+        elif draw(st.booleans()):
+            first = ongoing.pop(producer)
+            stable = min(ongoing.values(), default=offset + 1)
+            found.append(AbortedTxn(producer, first, offset, stable))
+    return found
+
+
+@given(stories(), st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
+def test_what_a_range_of_offsets_holds(
+    entries: list[AbortedTxn], start: int, length: int, block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(txn_index, "READ_ENTRIES", block)
+        fs = disk()
+        index = made(fs, entries)
+        assert list(index.entries()) == entries
+        upper = start + length
+        found = collect_aborted([index], start, upper)
+        assert found == [
+            one for one in entries if one.last_offset >= start and one.first_offset < upper
+        ]
+        again = TxnIndex(fs, PATH, len(entries)) if entries else index
+        assert again.last_offset == index.last_offset
+        assert collect_aborted([again], start, upper) == found
+
+
+@given(stories(), st.integers(0, 60), st.integers(0, 60), st.lists(st.integers(0, 60), max_size=4))
+def test_segments_are_searched_on_until_all_is_decided(
+    entries: list[AbortedTxn], start: int, length: int, cuts: list[int]
+) -> None:
+    fs = disk()
+    upper = start + length
+    bounds = [0, *sorted(cuts), 10**9]
+    parts = [
+        [one for one in entries if low <= one.last_offset < high]
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    ]
+    indexes = [made(fs, part, f"/d/{n}") if part else None for n, part in enumerate(parts)]
+    assert collect_aborted(indexes, start, upper) == [
+        one for one in entries if one.last_offset >= start and one.first_offset < upper
+    ]
+
+
+def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
+    index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
+    found: list[AbortedTxn] = []
+    assert index.collect(0, 6, found)
+    assert found == [AbortedTxn(1, 2, 5, 6)]
+    assert not index.collect(0, 11, []), "what begins below 11 may end in a later segment"
+
+
+@given(stories(), st.integers(0, 61))
+def test_truncation(entries: list[AbortedTxn], offset: int) -> None:
+    fs = disk()
+    index = made(fs, entries)
+    index.truncate(offset)
+    kept = [one for one in entries if one.last_offset < offset]
+    assert list(index.entries()) == kept
+    assert index.last_offset == (kept[-1].last_offset if kept else -1)
+    if entries:
+        assert fs.size(PATH) == len(kept) * TXN_ENTRY_BYTES
+    more = AbortedTxn(9, 70, 80, 81)
+    index.append(more)
+    assert list(index.entries()) == [*kept, more]
+    assert index.last() == more
+
+
+def raw(*fields: int) -> bytes:
+    return struct.pack(">hqqqq", *fields)
+
+
+GOOD = raw(0, 1, 12, 15, 16)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD + b"half",
+        raw(1, 1, 12, 15, 16),
+        bytes(TXN_ENTRY_BYTES),
+        GOOD + GOOD,
+        GOOD + raw(0, 1, 13, 14, 15),
+        raw(0, 1, 2, 9, 10),
+        raw(0, 1, 12, 20, 21),
+        raw(0, 1, 15, 15, 16),
+        raw(0, 1, -1, 15, 16),
+        raw(0, 1, 12, 15, 17),
+        raw(0, 1, 12, 15, -1),
+        b"\xff" * 3 * TXN_ENTRY_BYTES,
+    ],
+)
+def test_damage_is_seen(fs: MemFs, content: bytes) -> None:
+    fs.create(PATH).pwrite(content, 0)
+    index = TxnIndex(fs, PATH, len(content) // TXN_ENTRY_BYTES)
+    try:
+        assert index.damage(10, 20)
+    except CorruptFileError as error:
+        assert PATH in str(error)
+
+
+def test_no_damage(fs: MemFs) -> None:
+    fs.create(PATH).pwrite(GOOD + raw(0, 2, 3, 19, 14), 0)
+    assert TxnIndex(fs, PATH, 2).damage(10, 20) is None

@@ -1,0 +1,152 @@
+"""Reading where transactions were written: Fetch, ListOffsets and DescribeProducers.
+
+Clients can't write transactions yet, so they are put into the log behind the handlers' back. The
+same readings of logs that Apache Kafka wrote: tests/broker/test_transactional_logs.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kavka.wire.apis.fetch import API
+from kavka.wire.errors import ErrorCode as Code
+from support import logs
+from support.logs import TIMESTAMP, Producer, parse
+from support.memory_broker import DATA, MemoryBroker, fetching, scenario
+from support.virtual import settle
+
+VERSIONS = range(API.lowest_served, API.highest + 1)
+TRANSACTIONS_SINCE = 4
+LATEST = -1
+NO_TIMESTAMP = -1
+ONE, TWO = Producer(1, 0, 0), Producer(2, 0, 0)
+
+
+def changed(broker: MemoryBroker) -> None:
+    """What a replica does after an append."""
+    replica = broker.replica()
+    replica.partition.appended(replica.log.end_offset)
+    broker.parts.purgatory.changed(replica.key)
+
+
+def write(broker: MemoryBroker, producer: Producer, *values: bytes, time_ms: int = 0) -> None:
+    log = broker.replica().log
+    timestamp = TIMESTAMP + time_ms
+    data = logs.batch(values, producer=producer, transactional=True, timestamps=timestamp)
+    logs.append(log, data, leader_epoch=broker.replica().partition.leader_epoch)
+    changed(broker)
+
+
+def end(broker: MemoryBroker, producer: Producer, *, commit: bool) -> None:
+    logs.end_transaction(broker.replica().log, producer, commit=commit, coordinator_epoch=3)
+    changed(broker)
+
+
+def one_aborted_one_open(broker: MemoryBroker) -> None:
+    """0–1 aborted, 2 the marker, 3 committed, 4 the marker, 5 open, 6 and 8 aborted behind it."""
+    write(broker, ONE, b"a", b"b")
+    end(broker, ONE, commit=False)
+    write(broker, TWO, b"c")
+    end(broker, TWO, commit=True)
+    write(broker, ONE._replace(sequence=2), b"d", time_ms=1000)
+    write(broker, TWO._replace(sequence=1), b"e", time_ms=2000)
+    end(broker, TWO, commit=False)
+
+
+def told(answer: Any) -> Any:
+    aborted = answer.aborted_transactions
+    return aborted and [(one.producer_id, one.first_offset) for one in aborted]
+
+
+async def fetch(broker: MemoryBroker, version: int, offset: int, isolation_level: int) -> Any:
+    id_ = broker.replica().topic_id
+    values = fetching({("t", 0): offset}, topic_ids={"t": id_}, isolation_level=isolation_level)
+    answer = await broker.ask("Fetch", version, **values)
+    return answer.responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= TRANSACTIONS_SINCE])
+@scenario(topics={"t": 1})
+async def test_committed_records_only(broker: MemoryBroker, version: int) -> None:
+    one_aborted_one_open(broker)
+    for offset, aborted in ((0, [(1, 0)]), (2, [(1, 0)]), (3, [])):
+        answer = await fetch(broker, version, offset, 1)
+        assert (answer.error_code, answer.high_watermark, answer.last_stable_offset) == (0, 8, 5)
+        assert [one for one in told(answer) if one[1] < 5] == aborted
+        assert parse(bytes(answer.records))[-1].offset == 4
+    answer = await fetch(broker, version, 5, 1)
+    assert (answer.error_code, bytes(answer.records), told(answer)) == (0, b"", [])
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= TRANSACTIONS_SINCE])
+@scenario(topics={"t": 1})
+async def test_all_records(broker: MemoryBroker, version: int) -> None:
+    one_aborted_one_open(broker)
+    answer = await fetch(broker, version, 0, 0)
+    assert parse(bytes(answer.records))[-1].offset == 7
+    assert (answer.high_watermark, answer.last_stable_offset, told(answer)) == (8, 5, None)
+
+
+@scenario(topics={"t": 1})
+async def test_who_waits_for_committed_records_is_woken_by_the_marker(
+    broker: MemoryBroker,
+) -> None:
+    write(broker, ONE, b"a", b"b")
+    values = fetching({("t", 0): 0}, isolation_level=1, max_wait_ms=30_000)
+    waiting: asyncio.Future[Any] = broker.client.send("Fetch", 12, **values)
+    await settle()
+    write(broker, ONE._replace(sequence=2), b"c")
+    await settle()
+    assert not waiting.done()
+    end(broker, ONE, commit=False)
+    await settle()
+    answer = waiting.result().responses[0].partitions[0]
+    assert (answer.last_stable_offset, told(answer)) == (4, [(1, 0)])
+    assert len(parse(bytes(answer.records))) == 4
+
+
+@scenario(topics={"t": 1})
+async def test_offsets_of_committed_records(broker: MemoryBroker) -> None:
+    one_aborted_one_open(broker)
+    found = [(await broker.list_offset(LATEST, isolation_level=one)).offset for one in (0, 1)]
+    assert found == [8, 5]
+    for isolation_level, expected in ((0, (5, TIMESTAMP + 1000)), (1, (-1, NO_TIMESTAMP))):
+        answer = await broker.list_offset(TIMESTAMP + 1, isolation_level=isolation_level)
+        assert (answer.error_code, (answer.offset, answer.timestamp)) == (0, expected)
+
+
+@scenario(topics={"t": 1})
+async def test_producers_are_told_with_their_transactions(broker: MemoryBroker) -> None:
+    one_aborted_one_open(broker)
+    asked = [{"name": "t", "partition_indexes": [0]}]
+    answer = await broker.ask("DescribeProducers", 0, topics=asked)
+    (partition,) = answer.topics[0].partitions
+    found = {
+        one.producer_id: (one.last_sequence, one.coordinator_epoch, one.current_txn_start_offset)
+        for one in partition.active_producers
+    }
+    assert found == {1: (2, 3, 5), 2: (1, 3, -1)}
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_an_index_without_sense_is_its_partition_s_error(broker: MemoryBroker) -> None:
+    one_aborted_one_open(broker)
+    (path,) = [path for path in broker.fs.list_dir(f"{DATA}/t-0") if path.endswith(".txnindex")]
+    broker.fs.open(f"{DATA}/t-0/{path}").pwrite(b"\xff\xff", 0)
+    values = fetching({("t", 0): 0, ("u", 0): 0}, isolation_level=1)
+    for _ in range(2):
+        answer = await broker.ask("Fetch", 12, **values)
+        codes = [one.partitions[0].error_code for one in answer.responses]
+        assert codes == [Code.KAFKA_STORAGE_ERROR, Code.NONE]
+    assert len((await broker.fetch()).records) > 0, "who reads all does not need it"
+
+
+@scenario(topics={"t": 1})
+async def test_a_start_offset_behind_an_open_transaction_is_stable(broker: MemoryBroker) -> None:
+    one_aborted_one_open(broker)
+    broker.replica().log.start_offset = 6
+    answer = await broker.fetch(6, isolation_level=1)
+    assert (answer.error_code, answer.last_stable_offset) == (Code.NONE, 6)

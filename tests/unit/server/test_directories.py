@@ -1,0 +1,169 @@
+"""Several log directories, one of which fails: what clients and operators get to see of it."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from kavka.log.errors import StorageError
+from kavka.log.memfs import Fault, MemFs
+from kavka.server.health import Health
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import build
+from support.memory_broker import MemoryBroker, scenario
+
+TWO = "log.dirs=/data,/more"
+"""The first has the metadata too. Partitions with even numbers get there, the others to /more."""
+
+FIRST_SEGMENT = "00000000000000000000.log"
+
+
+async def partitions(broker: MemoryBroker) -> dict[int, Any]:
+    """What clients are told of the topic's partitions."""
+    (topic,) = (await broker.ask("Metadata", 9, topics=[{"name": "t"}])).topics
+    return {partition.partition_index: partition for partition in topic.partitions}
+
+
+async def directories(broker: MemoryBroker) -> dict[str, tuple[int, list[int]]]:
+    """Error code and partitions of each log directory."""
+    answer = await broker.ask("DescribeLogDirs", 4, topics=None)
+    return {
+        found.log_dir: (
+            found.error_code,
+            [one.partition_index for topic in found.topics for one in topic.partitions],
+        )
+        for found in answer.results
+    }
+
+
+async def break_more(broker: MemoryBroker, error: int = errno.EIO) -> None:
+    """Have a write in /more fail."""
+    broker.fs.faults.append(Fault("pwrite", f"/more/t-1/{FIRST_SEGMENT}", error=error))
+    assert (await broker.produce(build(), partition=1)).error_code == Code.KAFKA_STORAGE_ERROR
+    await broker.advance(10)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS])
+@scenario(TWO, topics={"t": 4})
+async def test_a_write_that_fails_takes_its_directory_offline(
+    broker: MemoryBroker, error: int
+) -> None:
+    for index in range(4):
+        assert (await broker.produce(build(), partition=index)).error_code == Code.NONE
+    assert await directories(broker) == {"/data": (0, [0, 2]), "/more": (0, [1, 3])}
+    await break_more(broker, error)
+    for index in range(4):
+        code = Code.KAFKA_STORAGE_ERROR if index % 2 else Code.NONE
+        assert (await broker.produce(build(), partition=index)).error_code == code
+    known = await partitions(broker)
+    assert {index: one.leader_id for index, one in known.items()} == {0: 1, 1: -1, 2: 1, 3: -1}
+    assert known[3].error_code == Code.LEADER_NOT_AVAILABLE
+    assert (known[3].offline_replicas, known[2].offline_replicas) == ([1], [])
+    assert await directories(broker) == {
+        "/data": (0, [0, 2]),
+        "/more": (Code.KAFKA_STORAGE_ERROR, []),
+    }
+    health: Health = broker.instance.health()
+    assert health.is_ready and not health.is_well
+    assert [problem.partition(":")[0] for problem in health.problems] == [
+        "the log directory /more failed"
+    ]
+    assert broker.failed == 0
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_topics_go_where_a_directory_is_left(broker: MemoryBroker) -> None:
+    await break_more(broker)
+    await broker.create("u", 3)
+    for index in range(3):
+        assert (await broker.produce(build(), "u", index)).error_code == Code.NONE
+    assert (await directories(broker))["/data"] == (0, [0, 2, 0, 1, 2])
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_the_directory_is_well_again_after_a_restart(broker: MemoryBroker) -> None:
+    for index in range(4):
+        await broker.produce(build(), partition=index)
+    await break_more(broker)
+    broker.fs.faults.clear()
+    await broker.restart()
+    assert {one.leader_id for one in (await partitions(broker)).values()} == {1}
+    for index in range(4):
+        answer = await broker.produce(build(), partition=index)
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_a_restart_with_a_directory_that_can_not_be_used(broker: MemoryBroker) -> None:
+    for index in range(4):
+        await broker.produce(build(), partition=index)
+    await broker.die()
+    broker.fs.faults.append(Fault("lock", "/more/.lock", error=errno.EROFS))
+    await broker.revive()
+    known = await partitions(broker)
+    assert {index: one.leader_id for index, one in known.items()} == {0: 1, 1: -1, 2: 1, 3: -1}
+    assert [known[index].offline_replicas for index in range(4)] == [[], [1], [], [1]]
+    for index in range(4):
+        answer = await broker.produce(build(), partition=index)
+        if index % 2:
+            assert answer.error_code == Code.KAFKA_STORAGE_ERROR
+        else:
+            assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
+    assert (await directories(broker))["/more"] == (Code.KAFKA_STORAGE_ERROR, [])
+    assert broker.parts.replicas.missing_count == 2
+    await broker.restart()
+    for index in (1, 3):
+        answer = await broker.produce(build(), partition=index)
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_a_topic_with_replicas_offline_stays_until_they_are_back(
+    broker: MemoryBroker,
+) -> None:
+    await break_more(broker)
+    broker.client.send("DeleteTopics", 4, topic_names=["t"], timeout_ms=1000)
+    await broker.advance(2000)
+    broker.fs.faults.clear()
+    await broker.restart()
+    (topic,) = (await broker.ask("Metadata", 9, topics=[{"name": "t"}])).topics
+    assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert await directories(broker) == {"/data": (0, []), "/more": (0, [])}
+
+
+@scenario(TWO, topics={"t": 2})
+async def test_without_any_directory_the_broker_gives_up(broker: MemoryBroker) -> None:
+    await break_more(broker)
+    assert broker.failed == 0
+    broker.fs.faults.append(Fault("pwrite", f"/data/t-0/{FIRST_SEGMENT}"))
+    assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
+    assert broker.failed == 1
+    assert "no log directory can be used any more" in broker.instance.health().problems
+
+
+@scenario(TWO)
+async def test_where_the_metadata_can_not_be_used_nothing_starts(broker: MemoryBroker) -> None:
+    await broker.stop()
+    fs: MemFs = broker.fs
+    fs.faults.append(Fault("lock", "/data/.lock"))
+    starting = MemoryBroker(TWO, fs=fs)
+    with pytest.raises(Exception, match="/data, the first in log.dirs, holds the cluster's"):
+        await starting.instance.start()
+    await starting.instance.stop()
+    fs.faults += [Fault("lock", "/data/.lock"), Fault("lock", "/more/.lock")]
+    starting = MemoryBroker(TWO, fs=fs)
+    with pytest.raises(StorageError, match="none of the log directories can be used"):
+        await starting.instance.start()
+    await starting.instance.stop()
+    await broker.revive()
+
+
+@scenario(TWO, topics={"t": 2})
+async def test_nothing_is_left_of_the_report(broker: MemoryBroker) -> None:
+    """The controller forgets it; the next failure makes another."""
+    await break_more(broker)
+    coordination = broker.instance._coordination
+    assert coordination is not None
+    assert await coordination.children("/log_dir_event_notification") == []
