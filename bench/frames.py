@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -44,9 +45,15 @@ def api_versions() -> bytes:
     return frame(API_VERSIONS, 0, b"")
 
 
-def create_topic(name: str, partitions: int, timeout_ms: int = 10_000) -> bytes:
+def create_topic(
+    name: str,
+    partitions: int,
+    timeout_ms: int = 10_000,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
     """CreateTopics v4 for one topic with one replica."""
-    topic = string(name) + struct.pack(">ihii", partitions, 1, 0, 0)
+    topic = string(name) + struct.pack(">ihii", partitions, 1, 0, len(configs))
+    topic += b"".join(string(key) + string(value) for key, value in configs.items())
     return frame(
         CREATE_TOPICS, 4, struct.pack(">i", 1) + topic + struct.pack(">i?", timeout_ms, False)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,13 @@ Named = tuple[str, Callable[[], object]]
 
 TOPIC: Final = "topic"
 BATCHES: Final = {"one record": frames.Batch(100, 1), "16 KiB": frames.Batch(1024, 15)}
+RULES: Final = {
+    "append-time": {"message.timestamp.type": "LogAppendTime"},
+    "opened": {"message.timestamp.before.max.ms": "86400000"},
+    "to-zstd": {"compression.type": "zstd"},
+}
+"""Topics whose batches can't be appended as they came."""
+
 START_S_MAX: Final = 30.0
 
 
@@ -45,6 +52,11 @@ def calls(scratch: Path) -> Iterator[Named]:
         fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=1 << 20)
         yield "server: Fetch of nothing", partial(broker.ask, bytes(fetch.at(broker.end())))
         yield "server: ApiVersions", partial(broker.ask, frames.api_versions())
+        encoded = BATCHES["16 KiB"].encode()
+        for label, configs in RULES.items():
+            broker.make(label, configs)
+            request = frames.produce(label, 0, encoded)
+            yield f"server: Produce of 16 KiB, topic {label}", partial(broker.ask, request)
         loop.run_until_complete(broker.stop())
     finally:
         loop.close()
@@ -129,7 +141,15 @@ class _Broker:
         """Start, and make the topic."""
         await self._instance.start()
         self._connect()
-        self._send(frames.create_topic(TOPIC, 1))
+        await self._make(TOPIC, {})
+
+    def make(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Make another topic."""
+        self._loop.run_until_complete(self._make(topic, configs))
+
+    async def _make(self, topic: str, configs: Mapping[str, str]) -> None:
+        self._transport.last = b""
+        self._send(frames.create_topic(topic, 1, configs=configs))
         while not self._transport.last:
             await asyncio.sleep(0.001)
         code = frames.create_topic_error(memoryview(bytes(self._transport.last))[4:])

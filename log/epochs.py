@@ -103,8 +103,10 @@ class LeaderEpochs:
 class EpochFile:
     """The leader epochs of a log with their file, which is written, not fsynced, when they change.
 
-    OSError: they have not changed. Only a later start is not written at once: whoever loads a file
-    that is behind knows where the log begins, and finds the same.
+    OSError: they have not changed. Two changes are not written at once. Of a later start: whoever
+    loads a file that is behind knows where the log begins, and finds the same. And of an epoch
+    that has no records: without it any answer is the same, so it is announced and written with its
+    first record. A broker that starts makes an epoch for each partition, and may have thousands.
     """
 
     __slots__ = ("_epochs", "_fs", "latest", "path")
@@ -115,16 +117,22 @@ class EpochFile:
         self._epochs = epochs
         self.path = f"{directory}/{FILE}"
         self.latest = epochs.latest
+        """The newest epoch in the file."""
 
     @property
     def epochs(self) -> LeaderEpochs:
         """The epochs, to be read."""
         return self._epochs
 
+    def announce(self, epoch: int, start: int) -> None:
+        """`epoch` begins at offset `start`, and has no record yet."""
+        self._epochs.assign(epoch, start)
+
     def assign(self, epoch: int, start: int) -> bool:
-        """`epoch` begins at offset `start`; whether that was written."""
+        """`epoch` begins at offset `start` with a record; whether that was written."""
         changed = LeaderEpochs(self._epochs.entries())
-        return changed.assign(epoch, start) and self.save(changed)
+        is_news = changed.assign(epoch, start)
+        return (is_news or self.latest != epoch) and self.save(changed)
 
     def truncate_end(self, end: int) -> bool:
         """Drop epochs that start at `end` or later; whether anything was written."""

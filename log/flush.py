@@ -6,7 +6,7 @@ that rolling, closing or deleting meanwhile does not disturb it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kavka.log.fs import File, FileSystem
@@ -33,17 +33,22 @@ class FlushPlan:
 
     def run(self) -> None:
         """Do the fsyncs; touches nothing else. OSError: nothing may be taken as flushed."""
+        self.sync_files()
+        _sync_each(self.fs.sync_dir, self.directories)
+
+    def sync_files(self) -> None:
+        """Without the directories, which someone else sees to then. OSError."""
         for file in self.files:
             file.sync()
-        for sync, paths in (
-            (self.fs.sync_file, self.paths),
-            (self.fs.sync_dir, self.directories),
-        ):
-            for path in paths:
-                try:
-                    sync(path)
-                except FileNotFoundError:
-                    continue
+        _sync_each(self.fs.sync_file, self.paths)
+
+
+def _sync_each(sync: Callable[[str], None], paths: Iterable[str]) -> None:
+    for path in paths:
+        try:
+            sync(path)
+        except FileNotFoundError:
+            continue
 
 
 class Unsynced:

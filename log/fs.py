@@ -21,6 +21,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+_READ_BYTES: Final = 1 << 16
 _NO_NOWAIT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -307,8 +308,11 @@ class OsFs:
             os.close(fd)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _read_to_end(fd)
+        finally:
+            os.close(fd)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool) -> None:
         temporary = f"{path}.tmp"
@@ -331,6 +335,14 @@ class OsFs:
             os.close(fd)
             raise
         return OsLock(fd)
+
+
+def _read_to_end(fd: int) -> bytes:
+    """What Python's own files do in twice as many calls of the system."""
+    data = os.read(fd, _READ_BYTES)
+    while part := os.read(fd, _READ_BYTES):
+        data += part
+    return data
 
 
 def _lock_descriptor(fd: int) -> None:

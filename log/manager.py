@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition
+from kavka.log.closing import DirectoryClosing
 from kavka.log.directories import (
     CheckpointPlan,
     DirectoryCheckpoint,
@@ -260,7 +261,11 @@ class LogManager:
         try:
             self._fs.make_dir(path)
             log = create_log(place)
-            self._write_topic_id(log, topic_id)
+            # not renamed into place: what a power cut tears here, the controller tells again
+            path_of_id = f"{path}/{names.PARTITION_FILE}"
+            self._fs.create(path_of_id).pwrite(names.encode_partition(topic_id), 0)
+            log.unsynced(path_of_id)
+            log.topic_id = topic_id
         except OSError:
             self._fs.remove_tree(path)
             raise
@@ -389,13 +394,21 @@ class LogManager:
     def close(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Flush and close every log, write the checkpoints, and mark the directories as closed
         in order where all went well; then let go of them."""
-        for directory in self._online():
-            for log in self._within[directory.path].values():
-                try:
-                    log.close()
-                except OSError as error:
-                    directory.is_unclean = True
-                    logger.error("%s can't be closed in order: %s", log.directory, error)
+        for closing in self.closings():
+            for _ in closing.parts():
+                closing.sync()
+                closing.finish()
+        self.close_directories(high_watermarks)
+
+    def closings(self) -> list[DirectoryClosing]:
+        """`close` in steps, which may run in threads; `close_directories` comes in the end."""
+        return [
+            DirectoryClosing(self._fs, directory, self._within[directory.path].values())
+            for directory in self._online()
+        ]
+
+    def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:
+        """The last step of `close`: the logs are closed; may run in a thread."""
         for running in self._plans:
             running.superseded = True
         plan = self.checkpoint(high_watermarks)

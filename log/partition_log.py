@@ -8,7 +8,7 @@ thread; the only thing meant for another thread is `FlushPlan.run`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from kavka.log.disk import Disk
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.place import LogPlace as LogPlace
-from kavka.log.producer_state import ProducerEntry, ProducerStates
+from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import LogReader
 from kavka.log.replay import replay_producers
 from kavka.log.results import Appended as Appended
@@ -28,12 +28,16 @@ from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
-from kavka.log.txn_index import AbortedTxn
+from kavka.log.txn_index import Aborted, AbortedTxn
 from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
+
+UNREAD_BYTES_MAX: Final = 1 << 18
+"""The indexes of an active segment that is no longer than this are not opened before the first
+`append` or `read`; should they be damaged, they are made anew in a few ms."""
 
 _LOOK: Final = -(1 << 63)
 """A time after which to roll that makes `append` look more closely."""
@@ -51,7 +55,6 @@ class PartitionLog:
         "_flush_after",
         "_flushed_ms",
         "_last_offset_max",
-        "_producers",
         "_reader",
         "_roll_after",
         "_roll_ms",
@@ -65,6 +68,7 @@ class PartitionLog:
         "directory",
         "end_offset",
         "partition",
+        "producers",
         "recovery_point",
         "settings",
         "start_offset",
@@ -100,7 +104,8 @@ class PartitionLog:
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
-        self._producers = producers
+        self.producers = producers
+        """What is known of them; to be looked at."""
         self.transactions = producers.transactions
         """Those that are not decided; to be looked at."""
         self._snapshots = snapshots
@@ -112,7 +117,8 @@ class PartitionLog:
         self._activate(self._segments.active)
 
     def _activate(self, segment: Segment) -> None:
-        segment.activate()
+        if segment.size > UNREAD_BYTES_MAX:
+            segment.activate()
         self._active = segment
         self._active_base = segment.base_offset
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
@@ -168,7 +174,7 @@ class PartitionLog:
         """
         producer_id = header.producer_id
         if producer_id >= 0:
-            earlier = self._producers.check(header, guard)
+            earlier = self.producers.check(header, guard)
             if earlier is not None:
                 return duplicate_of(earlier)
         base = self.end_offset
@@ -184,7 +190,7 @@ class PartitionLog:
         ):
             segment = self._make_room(size, last, max_timestamp, now_ms)
         if leader_epoch != self._epochs.latest:
-            self.assign_epoch(leader_epoch, base)
+            self._begin_epoch(leader_epoch, base)
         stamp(batch, base, leader_epoch)
         try:
             segment.append(batch, size, last, max_timestamp)
@@ -194,13 +200,14 @@ class PartitionLog:
             raise
         self.end_offset = last + 1
         if producer_id >= 0:
-            self._producers.update(header, last)
+            self.producers.update(header, last)
         return Appended(base, last, -1, False)
 
     def note_aborted(self, aborted: AbortedTxn) -> None:
         """Put the transaction whose marker was appended last into the transaction index."""
-        if self._active.add_aborted(aborted):
-            self._unsynced.add_name(self._active.path)
+        txns = self._active.txns
+        txns.append(aborted)
+        self._unsynced.add_name(txns.path)
         self._reader.last_abort = aborted.last_offset
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
@@ -211,6 +218,7 @@ class PartitionLog:
                 f"a batch of {size} bytes does not fit into a segment of {self._segment_bytes}",
             )
         segment = self._active
+        segment.activate()
         self._repair()
         first = segment.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self._created_ms
@@ -255,9 +263,9 @@ class PartitionLog:
     def _save_snapshot(self) -> None:
         newest = self._snapshots.newest
         # a log that was emptied still knows its producers
-        known = len(self._producers) or self.end_offset > self.start_offset
+        known = len(self.producers) or self.end_offset > self.start_offset
         if self.end_offset > newest and known:
-            self.unsynced(self._snapshots.save(self.end_offset, self._producers))
+            self.unsynced(self._snapshots.save(self.end_offset, self.producers))
 
     # --- read
 
@@ -305,14 +313,11 @@ class PartitionLog:
 
     # --- epochs and producers
 
-    @property
-    def latest_epoch(self) -> int | None:
-        """The newest leader epoch; None when none is known."""
-        latest = self._epochs.latest
-        return None if latest < 0 else latest
-
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that leader epoch `epoch` begins at `start_offset`, and save it without fsync."""
+        """Note that leader epoch `epoch` begins at `start_offset`; saved with its first record."""
+        self._epochs.announce(epoch, start_offset)
+
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
         if self._epochs.assign(epoch, start_offset):
             self.unsynced(self._epochs.path)
 
@@ -335,18 +340,9 @@ class PartitionLog:
             return high_watermark
         return max(first, self.start_offset)
 
-    def aborted_transactions(self, offset: int, found: Slice) -> Sequence[AbortedTxn]:
+    def aborted_transactions(self, offset: int, found: Slice) -> Aborted:
         """The aborted transactions whose records are in what a `read` from `offset` on found."""
         return self._reader.aborted(offset, found, self.end_offset)
-
-    @property
-    def producers(self) -> ProducerStates:
-        """What is known of the producers."""
-        return self._producers
-
-    def producer_states(self) -> list[ProducerEntry]:
-        """The active producers; the entries are live and not to be changed."""
-        return list(self._producers)
 
     # --- cut
 
@@ -366,7 +362,7 @@ class PartitionLog:
         slot = 0 if anew else self._segments.slot(offset) + 1
         if slot < len(self._segments):
             removed = self._segments.remove(slot)
-            self._bury(reversed(removed))
+            self._bury(removed[::-1])
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
         if anew:
@@ -380,18 +376,17 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
         self._snapshots.remove_above(offset)
-        replay_producers(
-            self._segments, self._snapshots, self._producers, self.start_offset, offset
-        )
+        replay_producers(self._segments, self._snapshots, self.producers, self.start_offset, offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def _bury(self, segments: Iterable[Segment]) -> None:
+    def _bury(self, segments: Sequence[Segment]) -> None:
         """Have the files of segments that are out of the row removed after a while."""
         buried = mark_deleted(self._disk, segments)
         self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
+        self._snapshots.remove_all(segment.base_offset for segment in segments)
 
     def advance_start(self, offset: int) -> bool:
         """Have the log begin at `offset`, at most the high watermark; whether that is news.
@@ -412,18 +407,11 @@ class PartitionLog:
         """
         bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
         count = count_old(self._segments, self.settings, bounds, now_ms)
-        if not count:
-            return 0
         if count == len(self._segments):
             self.roll(now_ms)
-        self.advance_start(self._segments.base_at(count))
-        removed = self._segments.remove_oldest(count)
-        # Their names are on the disk before the recovery point moves on: old segments that were
-        # never flushed and came back with a power cut would pass for a damage of what follows.
-        self._unsynced.add_name(self._active.path)
-        self._bury(removed)
-        for segment in removed:
-            self._snapshots.remove(segment.base_offset)
+        if count:
+            self.advance_start(self._segments.base_at(count))
+            self._bury(self._segments.remove_oldest(count))
         return count
 
     # --- flush and close
@@ -491,16 +479,14 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, plan.offset)
             self._flushed_ms = plan.made_ms
 
-    def close(self) -> None:
-        """Flush everything, save the producer state, complete the indexes, close the files."""
+    def seal(self) -> FlushPlan | None:
+        """Complete indexes and producer state, for good; what is to be flushed, then `release`."""
         self._repair()
-        self._active.seal()
-        self._save_snapshot()
-        plan = self.flush_plan(everything=True)
-        if plan is not None:
-            plan.run()
-            self.flushed(plan)
-        self.release()
+        if self._active.is_opened:
+            self._active.seal()
+        if len(self.producers) or self._snapshots.newest >= 0:
+            self._save_snapshot()
+        return self.flush_plan(everything=True)
 
     def move_to(self, disk: Disk) -> None:
         """Count for the limits of `disk` from now on, on the same file system."""

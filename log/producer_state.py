@@ -164,6 +164,16 @@ class ProducerStates:
             raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
         return None
 
+    def verification(self, header: BatchHeader, now_ms: int) -> Guard | None:
+        """What the coordinator has to confirm before a transactional batch is appended; None:
+        nothing, the producer's transaction is going on here (KIP-890)."""
+        entry = self._entries.get(header.producer_id)
+        if entry is not None and entry.txn_first_offset >= 0:
+            return None
+        return self.verifications.begin(
+            header.producer_id, header.base_sequence, header.producer_epoch, now_ms
+        )
+
     def check_marker(self, header: BatchHeader, marker: Marker) -> None:
         """Whether a marker may be appended; changes nothing.
 
@@ -185,7 +195,8 @@ class ProducerStates:
         """Note that a batch is in the log with its last record at `last_offset`. Not for markers:
         see `end`."""
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID or header.attributes & CONTROL:
+        special = header.attributes & _SPECIAL
+        if producer_id == NO_PRODUCER_ID or special & CONTROL:
             return
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -200,7 +211,7 @@ class ProducerStates:
         entry.last_sequence = last
         entry.last_timestamp = timestamp
         entry.batches.append(AppendedBatch(first, last, last_offset, delta, timestamp))
-        if header.attributes & TRANSACTIONAL:
+        if special:
             self.verifications.end(producer_id)
             if entry.txn_first_offset < 0:
                 entry.txn_first_offset = last_offset - delta

@@ -5,16 +5,18 @@ Only batch headers and indexes are looked at; who asks reads the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from kavka.log.results import Slice
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
-from kavka.log.txn_index import AbortedTxn, collect_aborted
+from kavka.log.txn_index import Aborted, collect_aborted
 
 PLACES_MAX: Final = 64
 """Offsets whose file position is remembered: where readers are likely to go on."""
+
+
+NONE_ABORTED: Final = Aborted()
 
 
 class LogReader:
@@ -26,8 +28,7 @@ class LogReader:
         """To be told the active segment before the first read."""
         self._segments = segments
         self._places: dict[int, int] = {}
-        indexes = [segment.txns for segment in segments if segment.txns is not None]
-        self.last_abort = max((index.last_offset for index in indexes), default=-1)
+        self.last_abort = max(segment.txns.last_offset for segment in segments)
         """No transaction was aborted behind this offset."""
 
     def activate(self, segment: Segment) -> None:
@@ -67,11 +68,11 @@ class LogReader:
                 return None
         return Slice(segment.open_file or segment.file, position, length, base)
 
-    def aborted(self, offset: int, found: Slice, end: int) -> Sequence[AbortedTxn]:
+    def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
         """The aborted transactions in what was found from `offset` on, in a log that ends at
         `end`; perhaps some that begin a little behind it, by the offset index."""
         if offset > self.last_abort:
-            return ()
+            return NONE_ABORTED
         following = self._segments.since(found.base_offset)
         upper = following[0].offsets.ceiling_offset(found.position + found.length)
         if upper < 0:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.log.checkpoint import decode_epochs
+from kavka.log.compaction.of_log import COMPACT
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
@@ -162,7 +163,7 @@ class LogLoader:
         with_txns = frozenset(base_of(name) for name in names if name.endswith(TXN_INDEX))
         for segment in segments if with_txns else ():
             if segment.base_offset in with_txns:
-                segment.find_txns()
+                segment.txns.find()
         return segments
 
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
@@ -218,7 +219,7 @@ class LogLoader:
         That one is missing can't be seen: Apache Kafka makes none without an entry either.
         """
         for slot, segment in enumerate(segments):
-            if segment.txns is not None:
+            if segment.txns.has_file:
                 following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
                 why = txn_index_damage(segment, following)
                 if why is not None:
@@ -269,9 +270,11 @@ class LogLoader:
         end = begin
         for slot in range(first, len(bases)):
             if end < bases[slot] and slot > first:
-                # nothing was fsynced here: a power cut has taken the end of the segment before
-                self._drop(slot)
-                break
+                if COMPACT not in self._place.settings.cleanup_policy:
+                    # not fsynced: a power cut has taken the end of the segment before
+                    self._drop(slot)
+                    break
+                end = bases[slot]  # Apache Kafka's compaction leaves such gaps, Kavka's does not
             if slot > first:
                 self._snapshots.save(end, self._producers)
             limit = bases[slot + 1] if slot + 1 < len(bases) else 1 << 63
@@ -287,7 +290,7 @@ class LogLoader:
         end = segment.base_offset
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
         segment.start_over()
-        segment.drop_txns()
+        segment.txns.drop()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
             last = header.base_offset + header.last_offset_delta
             if header.base_offset < end or last > furthest:
@@ -318,7 +321,7 @@ class LogLoader:
             logger.warning("%s", error)
             return False
         if aborted is not None:
-            segment.add_aborted(aborted)
+            segment.txns.append(aborted)
         return True
 
     def _drop(self, slot: int) -> None:

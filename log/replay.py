@@ -29,6 +29,8 @@ def replay_producers(
     CorruptLogError when a segment that is needed for it is damaged.
     """
     begin = max(start, snapshots.load(end, producers))
+    if begin >= end:
+        return
     wanted = SegmentList(segments)
     for segment in wanted.since(begin) if len(wanted) else ():
         if segment.base_offset >= end:
@@ -49,7 +51,7 @@ def txn_index_damage(segment: Segment, end: int) -> str | None:
     That it lacks entries at its end can't be seen.
     """
     txns = segment.txns
-    if txns is None:
+    if not txns.has_file:
         return None
     try:
         why = txns.damage(segment.base_offset, end)
@@ -74,13 +76,13 @@ def rebuild_txn_index(
     segment = segments[slot]
     producers = ProducerStates()
     replay_producers(segments[:slot], snapshots, producers, start, segment.base_offset)
-    segment.drop_txns()
+    segment.txns.drop()
     for position, header in headers(segment.file, segment.path, 0, segment.size):
         if header.producer_id >= 0:
             aborted = replay_batch(producers, segment.file, segment.path, position, header)
             if aborted is not None:
-                segment.add_aborted(aborted)
-    segment.sync_txns()
+                segment.txns.append(aborted)
+    segment.txns.sync()
 
 
 def replay_batch(

@@ -17,7 +17,8 @@ SEGMENTS_AT_ONCE_MAX: Final = 10
 """Segments that leave a log in one go: at up to four renamed files each, 1 ms."""
 
 DELETE: Final = "delete"
-"""The cleanup policy that lets records go by age and size."""
+COMPACT: Final = "compact"
+"""The cleanup policies: records go by age and size; of each key the last one is kept."""
 
 
 class Bounds(NamedTuple):
@@ -31,13 +32,15 @@ class Bounds(NamedTuple):
 def roll_ms(settings: LogSettings, path: str) -> int:
     """How long the records of the segment at `path` may span: `segment.ms`, less its jitter.
 
-    Apache Kafka draws the jitter. Taken from the path it is spread just as well, and after a
-    restart it is the same again.
+    Where records are to be compacted within `max.compaction.lag.ms`, no longer than that: only
+    closed segments are compacted. Apache Kafka draws the jitter. Taken from the path it is spread
+    just as well, and after a restart it is the same again.
     """
+    span_ms = settings.segment_ms
+    if COMPACT in settings.cleanup_policy:
+        span_ms = min(span_ms, settings.max_compaction_lag_ms)
     jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
-    if not jitter_ms:
-        return settings.segment_ms
-    return settings.segment_ms - zlib.crc32(path.encode()) % jitter_ms
+    return span_ms - zlib.crc32(path.encode()) % jitter_ms if jitter_ms else span_ms
 
 
 def count_old(segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int) -> int:

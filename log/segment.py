@@ -13,9 +13,9 @@ from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from kavka.log.scan import BatchScanner, Extent, extent_at, extents, headers
+from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
-from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
+from kavka.log.txn_index import TxnIndex
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ class Segment:
         self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        self.txns: TxnIndex | None = None
-        """Its aborted transactions; None when it has none."""
+        self.txns = TxnIndex(disk.fs, self.path_of(TXN_INDEX))
+        """The aborted transactions whose markers are here."""
         self.configure(settings)
 
     def configure(self, settings: LogSettings) -> None:
@@ -147,6 +147,11 @@ class Segment:
         return self._max_timestamp_offset if self.max_timestamp >= 0 else -1
 
     # --- writing
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether an index is in memory; without one nothing has been appended."""
+        return self._offsets is not None or self._times is not None
 
     def activate(self) -> None:
         """Get ready for `append`: look up what it relies on."""
@@ -243,8 +248,7 @@ class Segment:
         extent = self.find(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
-        if self.txns is not None:
-            self.txns.truncate(offset)
+        self.txns.truncate(offset)
         if extent is not None:
             self._cut(extent.position)
         self._since_entry = 0
@@ -258,8 +262,7 @@ class Segment:
         `seal` had added to the time index may be gone. CorruptLogError: more than that is wrong.
         """
         self.offsets.truncate(offset)
-        if self.txns is not None:
-            self.txns.truncate(offset)
+        self.txns.truncate(offset)
         last = self.find(offset - 1)
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
@@ -289,7 +292,8 @@ class Segment:
         CorruptLogError when the segment does not end with a whole batch, which `scanner` checks.
         """
         last: Extent | None = None
-        for extent in extents(self.file, self.path, self._last_indexed(), self.size):
+        start = self._last_indexed() if self.size > SEEK_BYTES else 0
+        for extent in extents(self.file, self.path, start, self.size):
             last = extent
         if last is None:
             return self.base_offset
@@ -459,36 +463,8 @@ class Segment:
 
     def index_paths(self) -> list[str]:
         """The files of its indexes."""
-        suffixes = (INDEX, TIME_INDEX) if self.txns is None else (INDEX, TIME_INDEX, TXN_INDEX)
+        suffixes = (INDEX, TIME_INDEX, TXN_INDEX)[: 2 + self.txns.has_file]
         return [self.path_of(suffix) for suffix in suffixes]
-
-    def add_aborted(self, aborted: AbortedTxn) -> bool:
-        """Note an aborted transaction whose marker is here; whether that made a file.
-
-        OSError: it is not noted.
-        """
-        txns = self.txns or TxnIndex(self._disk.fs, self.path_of(TXN_INDEX))
-        txns.append(aborted)
-        made = self.txns is None
-        self.txns = txns
-        return made
-
-    def find_txns(self) -> None:
-        """Take over the transaction index that is on the disk, as far as it has whole entries."""
-        path = self.path_of(TXN_INDEX)
-        self.txns = TxnIndex(self._disk.fs, path, self._disk.fs.size(path) // TXN_ENTRY_BYTES)
-
-    def sync_txns(self) -> None:
-        """Have the transaction index, or that there is none, survive a power cut."""
-        if self.txns is not None:
-            self._disk.fs.sync_file(self.txns.path)
-        self._disk.fs.sync_dir(self.directory)
-
-    def drop_txns(self) -> None:
-        """Remove the transaction index; `add_aborted` makes another."""
-        if self.txns is not None:
-            self.txns = None
-            self._disk.fs.remove(self.path_of(TXN_INDEX))
 
     def start_over(self) -> None:
         """Forget size and indexes; `index` is going to be called for each batch that is good,

@@ -67,6 +67,11 @@ class Snapshots:
             self._offsets.remove(offset)
             self._fs.remove(self._path(offset))
 
+    def remove_all(self, offsets: Iterable[int]) -> None:
+        """Remove those that there are at any of `offsets`."""
+        for offset in offsets:
+            self.remove(offset)
+
     def remove_above(self, offset: int) -> None:
         """Remove the snapshots taken after `offset`."""
         for snapshot in self._offsets[bisect_right(self._offsets, offset) :]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kavka.log.errors import CorruptFileError
@@ -18,6 +18,10 @@ from kavka.log.fs import File, FileSystem
 TXN_ENTRY_BYTES: Final = 34
 READ_ENTRIES: Final = 128
 """Entries read at a time."""
+
+ABORTED_MAX: Final = 2000
+"""Aborted transactions that a reader is told of at once, at 1 us each. More only where none of
+the records could be given without them."""
 
 _VERSION: Final = 0
 _ENTRY: Final = struct.Struct(">hqqqq")
@@ -37,21 +41,47 @@ class AbortedTxn(NamedTuple):
 class TxnIndex:
     """The index at `path`, of which `count` entries may be relied on."""
 
-    __slots__ = ("_fs", "count", "last_offset", "path")
+    __slots__ = ("_fs", "count", "has_file", "last_offset", "path")
 
     def __init__(self, fs: FileSystem, path: str, count: int = 0) -> None:
+        """One without entries has no file, as far as is known; see `find`."""
         self._fs = fs
         self.path = path
+        self.has_file = count > 0
+        self._take(count)
+
+    def find(self) -> None:
+        """Take over the file that is there, as far as it has whole entries."""
+        self.has_file = True
+        self._take(self._fs.size(self.path) // TXN_ENTRY_BYTES)
+
+    def _take(self, count: int) -> None:
         self.count = count
-        self.last_offset = self._last_offset_at(fs.open(path), count - 1) if count else -1
+        self.last_offset = -1
         """The marker of the last entry; -1 when there is none."""
+        if count:
+            self.last_offset = self._last_offset_at(self._fs.open(self.path), count - 1)
 
     def append(self, aborted: AbortedTxn) -> None:
         """Add an entry; markers rise. OSError: it is not there."""
         file = self._fs.open(self.path) if self.count else self._fs.create(self.path)
+        self.has_file = True
         file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
         self.count += 1
         self.last_offset = aborted.last_offset
+
+    def drop(self) -> None:
+        """Remove the file and all entries; `append` makes another."""
+        if self.has_file:
+            self._fs.remove(self.path)
+            self.has_file = False
+            self._take(0)
+
+    def sync(self) -> None:
+        """Have the entries, or that there are none, survive a power cut."""
+        if self.has_file:
+            self._fs.sync_file(self.path)
+        self._fs.sync_dir(self.path.rpartition("/")[0])
 
     def truncate(self, offset: int) -> None:
         """Drop the entries with a marker at `offset` or above, here and in the file."""
@@ -62,21 +92,22 @@ class TxnIndex:
         file.truncate(self.count * TXN_ENTRY_BYTES)
         self.last_offset = self._last_offset_at(file, self.count - 1) if self.count else -1
 
-    def collect(self, from_offset: int, upper: int, found: list[AbortedTxn]) -> bool:
+    def collect(self, from_offset: int, upper: int, found: list[AbortedTxn]) -> int | None:
         """Add the transactions that have records from `from_offset` on and below `upper`.
 
-        True: later segments hold none, for their entries were written when all below `upper`
-        was decided.
+        Returns the offset below which later segments hold none, because all was decided when an
+        entry was written: `upper` or more, or less where `ABORTED_MAX` were found; None: not yet.
         """
         if self.last_offset < from_offset:
-            return False
+            return None
         file = self._fs.open(self.path)
         for aborted in self._entries(file, self._slot(file, from_offset)):
             if aborted.first_offset < upper:
                 found.append(aborted)
-            if aborted.last_stable_offset >= upper:
-                return True
-        return False
+            stable = aborted.last_stable_offset
+            if stable >= upper or (len(found) >= ABORTED_MAX and stable > from_offset):
+                return stable
+        return None
 
     def entries(self) -> Iterator[AbortedTxn]:
         """All entries."""
@@ -124,13 +155,23 @@ class TxnIndex:
         return offset
 
 
-def collect_aborted(
-    indexes: Iterable[TxnIndex | None], from_offset: int, upper: int
-) -> list[AbortedTxn]:
+class Aborted(NamedTuple):
+    """The aborted transactions of a range of offsets; all of them below `upto`, if that is given:
+    it lies behind the beginning of the range."""
+
+    found: Sequence[AbortedTxn] = ()
+    upto: int | None = None
+
+
+def collect_aborted(indexes: Iterable[TxnIndex | None], from_offset: int, upper: int) -> Aborted:
     """The aborted transactions with records from `from_offset` on and below `upper`, by the
-    indexes of the segment that `from_offset` is in and of those behind it."""
+    indexes of the segment that `from_offset` is in and of those behind it.
+
+    Where there are very many only those up to some offset are found.
+    """
     found: list[AbortedTxn] = []
     for index in indexes:
-        if index is not None and index.collect(from_offset, upper, found):
-            break
-    return found
+        stable = index.collect(from_offset, upper, found)
+        if stable is not None:
+            return Aborted(found, stable if stable < upper else None)
+    return Aborted(found)

@@ -44,7 +44,7 @@ from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Unlimited
-from kavka.server.replica.loading import LogLoader
+from kavka.server.replica.loading import LogLoader, close_logs
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
 from kavka.server.request_stats import RequestStats
@@ -402,7 +402,13 @@ class Instance:
             if self._replicas is not None:
                 await self._replicas.flushed()
                 watermarks = self._replicas.high_watermarks()
-            await self._jobs.run(self._logs.close, watermarks)
+            await close_logs(
+                self._logs,
+                watermarks,
+                threads=self.settings.num_recovery_threads_per_data_dir,
+                tasks=self._tasks,
+                jobs=self._jobs,
+            )
         await self._hang_up()
         if self._monitor is not None:
             self._monitor.close()

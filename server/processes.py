@@ -39,10 +39,12 @@ class Processes:
         if self._closed:
             result.cancel()
             return result
-        process = _Process(self._loop, pickle.dumps((function, args)), told, result)
+        # those that are being killed may be at work in the very place of this one
+        dying = [other.thread for other in self._running if other.result.done()]
+        process = _Process(self._loop, pickle.dumps((function, args)), told, result, dying)
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
-        process.start()
+        process.thread.start()
         return result
 
     def _finished(self, process: _Process) -> None:
@@ -71,18 +73,18 @@ class _Process:
         order: bytes,
         told: Callable[[Any], object],
         result: asyncio.Future[Any],
+        after: Sequence[threading.Thread],
     ) -> None:
+        self.thread = threading.Thread(target=self._listen, name="kavka-process", daemon=True)
         self.result = result
         self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._order = order
         self._told = told
+        self._after = after
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._killed = False
-
-    def start(self) -> None:
-        threading.Thread(target=self._listen, name="kavka-process", daemon=True).start()
 
     def kill(self) -> None:
         """Whether it has begun or not."""
@@ -93,6 +95,8 @@ class _Process:
 
     def _listen(self) -> None:
         """In the thread: start it, pass on what it says, and see it end."""
+        for other in self._after:
+            other.join()
         kind: str = "failed"
         value: Any = ProcessLost("it was killed before it began")
         try:

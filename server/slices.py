@@ -49,18 +49,18 @@ def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T | Awaitable[T]:
 
 async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
     """The rest of `work`, which has yielded `job` and not more."""
-    while True:
-        made: Any = None
-        try:
-            if job is None:
-                await tasks.sleep(0)
+    try:
+        while True:
+            made: Any = None
+            try:
+                if job is None:
+                    await tasks.sleep(0)
+                else:
+                    made = await jobs.run(*job)
+            except Exception as failure:
+                job = work.throw(failure)
             else:
-                made = await jobs.run(*job)
-        except Exception as failure:
-            job = work.throw(failure)
-            continue
-        try:
-            job = work.send(made)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+                job = work.send(made)
+    except StopIteration as end:
+        result: T = end.value
+        return result

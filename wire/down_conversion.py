@@ -44,6 +44,7 @@ from kavka.wire.up_conversion import (
 )
 
 _VARLONG_BITS: Final = 64
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class Converted(NamedTuple):
@@ -107,6 +108,8 @@ def _convert(batch: memoryview, magic: int, offset: int, room: int, made: bytear
     # a wrapper has all messages of the batch: clients pass over those before what they asked for
     payload = yield from _inflated(codec, inner)
     wrapped = yield from _messages(header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX)
+    if not wrapped.written:
+        return True
     wrapper = yield from _wrapper(header, wrapped, magic)
     if len(wrapper) > room:
         return False
@@ -144,7 +147,7 @@ def _messages(
                 if first < 0:
                     first = record_offset if relative else 0
                 timestamp = header.max_timestamp if by_log else base_timestamp + delta
-                if timestamp < 0:
+                if not 0 <= timestamp <= _TIMESTAMP_MAX:
                     timestamp = NO_TIMESTAMP  # there is no other below zero in the old forms
                 if timestamp > max_timestamp:
                     max_timestamp = timestamp

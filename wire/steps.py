@@ -21,11 +21,15 @@ Steps: TypeAlias = Generator[Job | None, Any, T]
 
 def run_at_once(steps: Steps[T]) -> T:
     """The result, with everything done on the spot."""
-    answer: Any = None
-    while True:
-        try:
-            job = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = None if job is None else job[0](*job[1:])
+    try:
+        wanted = next(steps)
+        while True:
+            try:
+                made = None if wanted is None else wanted[0](*wanted[1:])
+            except Exception as failure:
+                wanted = steps.throw(failure)
+            else:
+                wanted = steps.send(made)
+    except StopIteration as end:
+        result: T = end.value
+        return result

@@ -60,6 +60,8 @@ _KEPT_VARINTS: Final = 4096
 _NOTHING: Final = varint(-1)
 _EMPTY: Final = memoryview(b"")
 _CRC_AT: Final = 17
+_LONG: Final = 2**64 - 1
+_HALF: Final = 2**63
 _pack_crc: Final = struct.Struct(">I").pack_into
 
 _kept: Final[list[bytes]] = []
@@ -326,7 +328,9 @@ class _NewBatch:
 
 
 def _varint(value: int) -> bytes:
-    return _kept[value] if 0 <= value < _KEPT_VARINTS else varint(value)
+    if 0 <= value < _KEPT_VARINTS:
+        return _kept[value]
+    return varint((value + _HALF & _LONG) - _HALF)  # differences overflow as in Java
 
 
 def assemble(

@@ -37,18 +37,17 @@ class CleanedSegment:
     def __init__(
         self, fs: FileSystem, directory: str, base_offset: int, settings: LogSettings
     ) -> None:
-        """Files of the same names, from a run that was cut short, are removed."""
+        """No such files may be there."""
         self.base_offset = base_offset
         self.size = 0
         """Bytes of all batches."""
+        self.next_offset = base_offset
+        """After the last batch."""
         self._fs = fs
         self._settings = settings
         self._paths = {
             suffix: f"{directory}/{file_name(base_offset, suffix)}{CLEANED}" for suffix in FILES
         }
-        for path in self._paths.values():
-            if fs.exists(path):  # not emptied: the run may be writing its last
-                fs.remove(path)
         self._file = fs.create(self._paths[LOG])
         for suffix in (INDEX, TIME_INDEX):
             fs.create(self._paths[suffix])
@@ -78,6 +77,7 @@ class CleanedSegment:
         position = self.size
         self._waiting.append(batch)
         self.size += len(batch)
+        self.next_offset = last_offset + 1
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset

@@ -87,7 +87,7 @@ class LogCompaction:
         return Order(
             self._directory,
             tuple((segment.base_offset, segment.size) for segment in closed),
-            tuple(segment.base_offset for segment in later if segment.txns is not None),
+            tuple(segment.base_offset for segment in later if segment.txns.count),
             cleanable.first_dirty,
             cleanable.end_offset,
             {

@@ -62,31 +62,34 @@ def _split(data: bytes, count: int, found: Records) -> int:
     position = 0
     for slot in range(count):
         size = data[position]
-        position += 1
         if size > 127:
-            more = data[position]
+            more = data[position + 1]
             if more > 127:
-                size, position = _zigzag(data, position - 1)
+                size, position = _zigzag(data, position)
             else:
                 size = size & 127 | more << 7
-                position += 1
+                position += 2
+        else:
+            position += 1
         end = position + (size >> 1)
         position += 1  # attributes
         while data[position] > 127:  # timestamp
             position += 1
         delta = data[position + 1]
-        position += 2
         if delta > 127:
-            more = data[position]
+            more = data[position + 2]
             if more > 127:
-                delta, position = _zigzag(data, position - 1)
+                delta, position = _zigzag(data, position + 1)
             else:
                 delta = delta & 127 | more << 7
-                position += 1
+                position += 3
+        else:
+            position += 2
         length = data[position]
-        position += 1
         if length > 127:
-            length, position = _zigzag(data, position - 1)
+            length, position = _zigzag(data, position)
+        else:
+            position += 1
         if length & 1:
             found.keyless.append(slot)
             add_key(b"")

@@ -24,6 +24,7 @@ from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
+from kavka.log.leftovers import CLEANED
 from kavka.log.scan import implausible
 from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
@@ -63,6 +64,7 @@ class _Run:
 
     def run(self) -> Outcome:
         order, outcome = self._order, self._outcome
+        self._remove_leftovers()
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
         outcome.index_s = self._worker.monotonic_s() - self._began_s
@@ -86,6 +88,14 @@ class _Run:
         outcome.waited_s = self._throttle.waited_s
         outcome.total_s = self._worker.monotonic_s() - self._began_s
         return outcome
+
+    def _remove_leftovers(self) -> None:
+        """Of a run that was cut short. They would have a swap undone that a crash interrupts: see
+        `kavka.log.leftovers`."""
+        directory = self._order.directory
+        for name in self._fs.list_dir(directory):
+            if name.endswith(CLEANED):
+                self._fs.remove(f"{directory}/{name}")
 
     def _aborted(self) -> list[AbortedTxn]:
         """All aborted transactions that the indexes know of."""
@@ -219,7 +229,7 @@ class _Run:
         self, written: list[CleanedSegment], batch: bytes | bytearray, header: BatchHeader
     ) -> None:
         if not written[-1].has_room(len(batch), header.last_offset):
-            written.append(self._begin(header.base_offset))
+            written.append(self._begin(written[-1].next_offset))
         written[-1].append(batch, header.last_offset, header.newest_timestamp)
         self._throttle.spend(len(batch))
 

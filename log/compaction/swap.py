@@ -47,5 +47,5 @@ def swap(
         fs.rename(path + SWAP, path)
     for segment in made:
         if segment.path_of(FILES[-1]) in paths:
-            segment.find_txns()
+            segment.txns.find()
     return old, renamed

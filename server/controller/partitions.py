@@ -383,7 +383,7 @@ class PartitionMachine:
         if not partitions:
             return
         for broker_id in brokers:
-            replicas = [where for where in partitions if self._has_replica(broker_id, where)]
+            replicas = [where for where in partitions if self._may_have(broker_id, where)]
             if replicas:
                 yield self._send_leader_and_isr(broker_id, replicas, new)
         for broker_id in brokers:

@@ -88,7 +88,7 @@ def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionRespons
         )
     if replica.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    entries = iter(replica.log.producer_states())
+    entries = iter(list(replica.log.producers))
     producers: list[ProducerState] = []
     while part := list(islice(entries, PRODUCERS_A_SLICE)):
         producers += map(_producer, part)

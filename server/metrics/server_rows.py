@@ -132,8 +132,8 @@ REPLICA_ROWS: Final = (
     ),
     _replica_manager(
         "OfflineReplicaCount",
-        "Replicas that are not served because their log failed.",
-        lambda view: view.here.offline,
+        "Replicas that are not served because their log directory can't be used.",
+        lambda view: view.here.offline + view.broker.replicas.missing_count,
     ),
     _replica_manager(
         "UnderReplicatedPartitions",

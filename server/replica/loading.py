@@ -1,12 +1,13 @@
-"""Loading the logs at the start of a broker, in threads, and telling how far it is."""
+"""Loading the logs at the start of a broker, and closing them at its stop, in threads."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from kavka.log.closing import DirectoryClosing
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
@@ -94,3 +95,23 @@ class LogLoader:
                 "closed in order before" if loading.is_clean else "recovering",
                 self._clock.monotonic_s() - self._began_s,
             )
+
+
+async def close_logs(
+    logs: LogManager,
+    watermarks: Mapping[tuple[str, int], int] | None,
+    *,
+    threads: int,
+    tasks: Tasks,
+    jobs: Jobs,
+) -> None:
+    """Close all logs in order, and then their directories; `threads` at a time for each."""
+
+    async def close(closing: DirectoryClosing) -> None:
+        for _ in closing.parts():
+            await asyncio.gather(*(jobs.run(closing.sync) for _ in range(threads)))
+            closing.finish()
+            await tasks.sleep(0)
+
+    await asyncio.gather(*map(close, logs.closings()))
+    await jobs.run(logs.close_directories, watermarks)

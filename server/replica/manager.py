@@ -148,9 +148,8 @@ class Replica:
     def read_failed(self, failure: Exception) -> None:
         """Its log can't be read: so it is with the whole directory, unless only a file is gone
         or damaged."""
-        manager = self._manager
-        gone = isinstance(failure, FileNotFoundError) or not isinstance(failure, OSError)
-        if not gone and not self.offline:
+        if isinstance(failure, OSError) and not isinstance(failure, FileNotFoundError):
+            manager = self._manager
             manager.directory_failed(manager.logs.directory_of(self.log), failure)
 
     def now_ms(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.log.partition_log import Slice
+from kavka.log.partition_log import PartitionLog, Slice
 from kavka.seams import Jobs
 from kavka.server.context import RequestContext
 from kavka.server.replica.manager import Replica
@@ -77,11 +77,10 @@ def plan_part(
     upto = replica.last_stable_offset if committed_only else replica.high_watermark
     part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
     try:
-        part.slice = log.read(
-            wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one or allowed < 0
-        )
+        at_least_one = at_least_one or allowed < 0
+        part.slice = log.read(wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one)
         if committed_only and part.slice is not None:
-            _add_aborted(part)
+            _add_aborted(part, part.slice, log, at_least_one)
     except (OSError, StorageError) as failure:
         fail(part, failure)
     if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
@@ -89,13 +88,17 @@ def plan_part(
     return part
 
 
-def _add_aborted(part: Part) -> None:
-    """Name the aborted transactions whose records a reader of committed ones has to skip."""
-    assert part.replica is not None and part.slice is not None, "there is something to read"
-    aborted = part.replica.log.aborted_transactions(part.wanted.offset, part.slice)
+def _add_aborted(part: Part, found: Slice, log: PartitionLog, at_least_one: bool) -> None:
+    """Name the aborted transactions whose records a reader of committed ones has to skip; where
+    there are very many, give less."""
+    offset = part.wanted.offset
+    aborted, upto = log.aborted_transactions(offset, found)
+    if upto is not None:
+        bytes_max = max(part.bytes_max, 0)
+        part.slice = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
     if aborted:
         part.answer.aborted_transactions = [
-            AbortedTransaction(found.producer_id, found.first_offset) for found in aborted
+            AbortedTransaction(one.producer_id, one.first_offset) for one in aborted
         ]
 
 
@@ -158,9 +161,7 @@ class Cold:
         self.view = view
 
 
-def room_for(
-    size: int, arenas: ArenaPool, context: RequestContext
-) -> Callable[[int], memoryview]:
+def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[[int], memoryview]:
     """Where buffers for an answer with so many bytes of records come from."""
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 

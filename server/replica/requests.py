@@ -166,7 +166,9 @@ class ControllerRequests:
             raise StorageError("its log must be in a directory that can't be used")
         partition = Partition(
             self._live.now.broker_id,
-            high_watermark=self._high_watermarks.pop((topic.topic_name, index), 0),
+            high_watermark=max(
+                self._high_watermarks.pop((topic.topic_name, index), 0), log.start_offset
+            ),
             log_end=log.end_offset,
         )
         partition.flushed(log.recovery_point)
@@ -185,6 +187,7 @@ class ControllerRequests:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
             except OSError as failure:
                 self._replicas.directory_failed(directory, failure)
+        self._replicas.miss(topic.topic_name, index)
         raise StorageError("no log directory can be used")
 
     def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:

@@ -138,8 +138,8 @@ COMMANDS: Final = (
                 name="export",
                 summary="from Kavka's log directory to ZooKeeper or a file",
                 description=(
-                    "Copy what Kavka knows of topics and settings to ZooKeeper, or to a file.\n"
-                    "For example:\n"
+                    "Move what Kavka knows of topics and settings to ZooKeeper, or copy it to a\n"
+                    "file. For example:\n"
                     "\n"
                     "  kavka storage export --zookeeper localhost:2181 --override log.dirs=./data"
                 ),

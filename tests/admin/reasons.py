@@ -56,7 +56,6 @@ _NO_GROUPS: Final = "consumer groups are not served yet"
 _NO_TRANSACTIONS: Final = "transactions are not served yet"
 _NO_RULES: Final = "access control, SCRAM users and quotas are not served yet"
 _NO_MOVES: Final = "AlterReplicaLogDirs is not served yet"
-_NO_DELETION: Final = "DeleteRecords is not served yet"
 
 REASONS: Final[Sequence[Reason]] = (
     Reason(_MIN_ISR, "*", "*min.insync.replicas*"),
@@ -69,7 +68,6 @@ REASONS: Final[Sequence[Reason]] = (
     Reason(_NO_RULES, "describe client quotas", WORD, kafka="ok"),
     Reason(_NO_RULES, "describe SCRAM users", WORD, kafka="ok"),
     Reason(_NO_MOVES, "move a replica to another directory", WORD, kafka="LogDirNotFoundError"),
-    Reason(_NO_DELETION, "delete records", WORD, kafka="ok"),
 )
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+import shutil
+import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
-from support.batches import CODECS, Written, build
+from kavka.log.fs import OsFs
+from support import logs
+from support.batches import CODECS, FIELDS, Written, build, field
+from support.batches import read as read_batch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
-from support.compaction import Keyed
+from support.compaction import Keyed, clean
 from support.dump_log import assert_sound
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
@@ -124,3 +131,147 @@ def test_the_same_records_are_left_as_by_apache_kafka(tmp_path: Path) -> None:
             broker.close()
     assert left[0] == left[1]
     assert len(left[0]) < 2000, "some 8000 were written"
+
+
+# --- transactions: one directory of Apache Kafka's, compacted by both
+
+TRANSACTIONAL = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.0001",
+    "delete.retention.ms": "0",
+    "internal.segment.bytes": "15000",
+}
+NOT_YET = {"log.cleaner.enable": "false"}
+FLUSH_S = 30.0
+
+
+def write_transactions(broker: BrokerProcess, seed: int, names: Sequence[str]) -> None:
+    """Of several producers, across and within each other, all of them ended."""
+    chance = random.Random(seed)
+    plain = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    writers = {}
+    for name in names:
+        ids = {"transactional.id": name, "linger.ms": 0}
+        writers[name] = Producer({"bootstrap.servers": broker.bootstrap, **ids})
+        writers[name].init_transactions(FLUSH_S)
+    began: dict[str, bool] = {}
+    for step in range(200):
+        name = chance.choice([*names, ""])
+        if name in began and chance.random() < 0.4:
+            end(writers[name], commit=chance.random() < 0.5)
+            del began[name]
+            continue
+        if name and name not in began:
+            writers[name].begin_transaction()
+            began[name] = True
+        producer = writers.get(name, plain)
+        for _ in range(chance.randint(1, 4)):
+            value = b"%d" % step * 30 if chance.random() < 0.8 else None
+            producer.produce(TOPIC, value, b"key-%d" % chance.randrange(40), partition=0)
+        assert producer.flush(FLUSH_S) == 0
+    for name in began:
+        end(writers[name], commit=name == names[0])
+
+
+def end(producer: Producer, *, commit: bool) -> None:
+    if commit:
+        producer.commit_transaction(FLUSH_S)
+    else:
+        producer.abort_transaction(FLUSH_S)
+
+
+class Batch(NamedTuple):
+    """Header and records of one batch."""
+
+    fields: tuple[int, ...]
+    records: tuple[Any, ...]
+
+
+class Stored(NamedTuple):
+    """What is in a partition's directory."""
+
+    batches: list[Batch]
+    last_ones: list[Batch]
+    """Of each segment."""
+
+    aborted: list[tuple[int, ...]]
+    """Entries of the transaction indexes."""
+
+
+def stored(directory: Path) -> Stored:
+    """The base timestamp, which may be the time of the compaction, is left out."""
+    names = [name for name in FIELDS if name not in ("batch_length", "crc", "base_timestamp")]
+    found = Stored([], [], [])
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        at = 0
+        while at < len(data):
+            size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+            batch = data[at : at + size]
+            fields = tuple(field(batch, name) for name in names)
+            found.batches.append(Batch(fields, tuple(map(told, read_batch(batch)))))
+            at += size
+        found.last_ones.extend(found.batches[-1:])
+    for path in sorted(directory.glob("*.txnindex")):
+        found.aborted.extend(struct.iter_unpack(">hqqqq", path.read_bytes()))
+    return found
+
+
+def told(record: Any) -> tuple[Any, ...]:
+    return record.offset, record.timestamp, record.key, record.value
+
+
+def compact_here(source: Path, target: Path, upto: int) -> Path:
+    """A copy of the directory `source`, compacted by Kavka; `upto` is clean already."""
+    partition = f"{TOPIC}-0"
+    shutil.copytree(source / partition, target / partition)
+    fs = OsFs()
+    configs = {"cleanup_policy": ("compact",), "delete_retention_ms": 0, "segment_bytes": 15_000}
+    broker = logs.Broker(fs, str(target), log_settings=logs.settings(**configs))
+    log = broker.log(TOPIC)
+    log.compaction.clean_upto = upto
+    clean(log, fs, now_ms=time.time_ns() // 1_000_000)
+    broker.logs.close()
+    return target / partition
+
+
+def test_transactions_are_compacted_as_by_apache_kafka(tmp_path: Path) -> None:
+    kafka = ApacheKafka(tmp_path / "kafka", SETTINGS | NOT_YET)
+    try:
+        for turn in range(2):
+            kafka.start()
+            if not turn:
+                create_topic(kafka.bootstrap, TOPIC, 1, TRANSACTIONAL)
+            write_transactions(kafka, turn, ["one", "two", "three"][turn:])
+            kafka.stop()
+            upto = cleaned_upto(kafka, TOPIC)
+            ours = compact_here(kafka.data_dir, tmp_path / f"kavka-{turn}", upto)
+            before = stored(kafka.data_dir / ours.name)
+            have_a_cleaner(kafka, "true")
+            kafka.start()
+            wait_until_clean(kafka)
+            kafka.stop()
+            have_a_cleaner(kafka, "false")
+            theirs = stored(kafka.data_dir / ours.name)
+            assert len(theirs.batches) < len(before.batches)
+            assert 0 < len(theirs.aborted) <= len(before.aborted) - 10 * turn, (
+                "markers go one turn later"
+            )
+            check_same(stored(ours), theirs)
+    finally:
+        kafka.close()
+
+
+def have_a_cleaner(kafka: ApacheKafka, value: str) -> None:
+    with (kafka.home / "server.properties").open("a") as settings:
+        settings.write(f"log.cleaner.enable={value}\n")
+
+
+def check_same(ours: Stored, theirs: Stored) -> None:
+    """But for a bare header at the end of a segment, which Kavka keeps so that one segment ends
+    where the next begins."""
+    assert ours.aborted == theirs.aborted
+    known = dict.fromkeys(theirs.batches)
+    more = [batch for batch in ours.batches if batch not in known]
+    assert [batch for batch in more if batch not in ours.last_ones or batch.records] == []
+    assert [batch for batch in ours.batches if batch in known] == theirs.batches

@@ -74,12 +74,13 @@ def read_all(log: PartitionLog) -> list[Keyed]:
         if part is None:
             break
         data = logs.bytes_of(part)
-        found += [record for record in _records(data) if record.offset >= offset]
-        offset = _end_of(data)
+        found += [record for record in records_of(data) if record.offset >= offset]
+        offset = end_of(data)
     return found
 
 
-def _records(data: bytes) -> Iterator[Keyed]:
+def records_of(data: bytes) -> Iterator[Keyed]:
+    """The records of the whole batches in `data`, but for control records."""
     records = MemoryRecords(data)
     while (batch := records.next_batch()) is not None:
         assert batch.validate_crc()
@@ -88,7 +89,7 @@ def _records(data: bytes) -> Iterator[Keyed]:
                 yield Keyed(record.offset, record.key, record.value, record.timestamp)
 
 
-def _end_of(data: bytes) -> int:
+def end_of(data: bytes) -> int:
     """The offset after the last whole batch; by the header alone, for it may have no records."""
     position = end = 0
     while position + 61 <= len(data):

@@ -31,9 +31,10 @@ from confluent_kafka.admin import (
     ConfigSource,
 )
 
+from support import segments
 from support.broker import Kavka, kavka_environment
 from support.clients import corpus
-from support.clients.every import CONFLUENT
+from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.kafka_python import create_topic
 from support.dump_log import Dumped, assert_sound
 from support.oracle39 import ApacheKafka39, ZooKeeper
@@ -65,9 +66,17 @@ APACHE_SETTINGS: Final[Mapping[str, str]] = {
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "10000000",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
     "zookeeper.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
 }
+
+KAVKA_SETTINGS: Final = {
+    "broker.id": BROKER_ID,
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "10000000",
+}
+COMPACT: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
 Place = tuple[str, int]
 Records = dict[Place, list[tuple[object, ...]]]
@@ -86,7 +95,7 @@ class Stage:
         self.connect = f"{HOST}:{self.zookeeper.port}/kafka"
         settings = {**APACHE_SETTINGS, "log.dirs": log_dirs, "zookeeper.connect": self.connect}
         self.apache = ApacheKafka39(home / "apache", settings, self.zookeeper)
-        self.kavka = Kavka(home / "kavka", {"broker.id": BROKER_ID, "log.dirs": log_dirs})
+        self.kavka = Kavka(home / "kavka", KAVKA_SETTINGS | {"log.dirs": log_dirs})
 
     def close(self) -> None:
         for process in (self.apache, self.kavka, self.zookeeper):
@@ -124,6 +133,10 @@ class Stage:
         """Apache Kafka's tool reads every file without complaint."""
         return assert_sound(*self.directories, compacted=["compacted"])
 
+    def codecs(self, topic: str) -> set[str]:
+        """Which codecs a topic's batches are compressed with."""
+        return set().union(*(segments.codecs(path, topic) for path in self.directories))
+
     def has_zeros_at_the_end(self, suffix: str) -> bool:
         """Whether a file of this kind ends as Apache Kafka makes files before it fills them."""
         paths = [path for top in self.directories for path in top.glob(f"*-*/*{suffix}")]
@@ -140,8 +153,7 @@ def fill(stage: Stage) -> None:
     for codec in corpus.CODECS:
         create_topic(apache, f"codec.{codec}", PARTITIONS, rolled)
     write_every_codec(stage.apache)
-    compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-    create_topic(apache, "compacted", 1, rolled | compact)
+    create_topic(apache, "compacted", 1, rolled | COMPACT)
     write_keys(stage.apache)
     create_topic(apache, "transactional", PARTITIONS, rolled)
     write_transactions(stage.apache)
@@ -157,19 +169,23 @@ def fill(stage: Stage) -> None:
         within_s=WITHIN_S,
         what="the start offset is written",
     )
-    wait_for_cleaning(stage, "compacted")
+    wait_for_cleaning(stage, stage.apache, "compacted")
 
 
 def write_every_codec(broker: BrokerProcess) -> dict[str, int]:
     """Write the corpus in each codec; how many records went to each topic."""
-    records = [
-        record
-        for record in corpus.make(CONFLUENT.shapes, time.time_ns() // 1_000_000, RECORDS)
-        if record.partition in range(PARTITIONS)
-    ]
+    written = {}
     for codec in corpus.CODECS:
-        CONFLUENT.write(broker.bootstrap, f"codec.{codec}", records, codec)
-    return dict.fromkeys((f"codec.{codec}" for codec in corpus.CODECS), len(records))
+        # librdkafka sends lz4 only to brokers that have consumer groups
+        client = KAFKA_PYTHON if codec == "lz4" else CONFLUENT
+        records = [
+            record
+            for record in corpus.make(client.shapes, time.time_ns() // 1_000_000, RECORDS)
+            if record.partition in range(PARTITIONS)
+        ]
+        client.write(broker.bootstrap, f"codec.{codec}", records, codec)
+        written[f"codec.{codec}"] = len(records)
+    return written
 
 
 def write_keys(broker: BrokerProcess, topic: str = "compacted", count: int = 1_000) -> None:
@@ -255,14 +271,14 @@ def committed_offsets(broker: BrokerProcess) -> set[int]:
         consumer.close()
 
 
-def wait_for_cleaning(stage: Stage, topic: str) -> None:
-    """Apache Kafka has compacted partition 0 of `topic`, and will not do so again."""
+def wait_for_cleaning(stage: Stage, broker: BrokerProcess, topic: str) -> None:
+    """Until `broker` has compacted partition 0 of `topic`; nobody will do so again."""
     eventually(
         lambda: f"{topic} 0 " in stage.checkpoint("cleaner-offset-checkpoint"),
         within_s=CLEANED_WITHIN_S,
         what=f"{topic} is compacted",
     )
-    admin = AdminClient({"bootstrap.servers": stage.apache.bootstrap})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     change = ConfigResource(
         ConfigResource.Type.TOPIC,
         topic,

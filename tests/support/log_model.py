@@ -89,6 +89,11 @@ class History:
                 ended.append(Transaction(batch.producer, first, batch.first, batch.kind))
         return ended
 
+    def stable(self, watermark: int) -> int:
+        """Below it every transaction is decided, by a marker below `watermark`."""
+        undecided = [t.first for t in self.ended_transactions() if t.marker >= watermark]
+        return min([watermark, *undecided, *self.open_transactions().values()])
+
     def aborted_records(self, upto: int) -> set[int]:
         """Offsets of the records of transactions that were aborted before offset `upto`."""
         aborted = [t for t in self.ended_transactions() if t.kind == ABORT and t.marker < upto]

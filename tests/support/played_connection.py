@@ -72,7 +72,8 @@ class Script:
 
     def __init__(self) -> None:
         self.calls: list[bytes] = []
-        self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
+        self.waiting: dict[bytes, asyncio.Future[Any]] = {}
+        self.applying: dict[bytes, asyncio.Future[None]] = {}
         self.throttle = 0
         self.time_s = 0.0
         self.arena: Any = None
@@ -86,7 +87,9 @@ class Script:
             raise BadRequest(name.decode() or "garbage")
         if kind == b"0":
             return Call(api, context, name, None)
-        if kind == b"w":
+        if kind == b"h":
+            context.applied = self.applying[name] = asyncio.get_running_loop().create_future()
+        if kind in (b"w", b"h"):
             self.waiting[name] = asyncio.get_running_loop().create_future()
             return Call(api, context, name, self.waiting[name])
         if kind == b"c":

@@ -38,13 +38,17 @@ class Place(NamedTuple):
 def export_tree(
     settings: BrokerSettings, fs: FileSystem, place: Place, *, replace: bool
 ) -> tuple[Carried, list[str]]:
-    """Carry the nodes from the log directories; what it was, and warnings. Refused, Broken."""
+    """Carry the nodes from the log directories; what it was, and warnings. Refused, Broken.
+
+    A file gets a copy. ZooKeeper gets the nodes for good: no Kavka starts there any more.
+    """
     with Directories(fs, settings.log_dirs) as directories:
         carried = directories.read()
         warnings = check(carried, directories.held())
         if place.zookeeper is not None:
             with ZooKeeper(place.zookeeper) as zookeeper:
                 zookeeper.write(carried, replace=replace)
+            directories.retire()
         else:
             assert place.file is not None
             if fs.exists(place.file) and not replace:

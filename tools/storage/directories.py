@@ -24,6 +24,9 @@ from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried, Held, is_carried
 from kavka.wire.records import CURRENT_MAGIC
 
+EXPORTED: Final = ".exported"
+"""Suffix of a tree's files that count no more."""
+
 MAGIC_AT: Final = 16
 """Of a message in a segment, whatever its format."""
 
@@ -158,6 +161,16 @@ class Directories:
             ) from error
         finally:
             storage.close()
+
+    def retire(self) -> None:
+        """Set the tree aside: from now on the metadata live elsewhere, and a broker that went on
+        with these would not know what changed there."""
+        first = self._directories[0]
+        # the snapshot first: a log alone is not taken for a tree
+        for name in (SNAPSHOT_NAME, LOG_NAME):
+            if self._fs.exists(f"{first}/{name}"):
+                self._fs.rename(f"{first}/{name}", f"{first}/{name}{EXPORTED}")
+                self._fs.sync_dir(first)
 
     def write(self, carried: Carried, now_ms: int) -> None:
         """Put the carried nodes in the place of the tree, in one step. Refused, OSError."""

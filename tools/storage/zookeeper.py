@@ -6,6 +6,7 @@ kazoo is imported when it is needed. Nodes are made open to everybody: ACLs are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -77,7 +78,9 @@ class ZooKeeper:
         self.check_quiet()
         nodes: dict[str, bytes | None] = {}
         sequence = 0
-        for path, data, stat in self._call(self._walk):
+        for path, data, stat in self._call(self._walk, is_carried):
+            if stat.ephemeralOwner:
+                continue
             nodes[path] = data
             if path == paths.BROKER_SEQUENCE:
                 sequence = stat.version
@@ -90,8 +93,8 @@ class ZooKeeper:
             return []
         return sorted(found)
 
-    def _walk(self) -> Iterator[tuple[str, bytes | None, Any]]:
-        """Path, data and Stat of every node that is carried, level by level."""
+    def _walk(self, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes | None, Any]]:
+        """Path, data and Stat of every node of Kafka's that is wanted, level by level."""
         level = list(ROOTS)
         while level:
             below = []
@@ -103,10 +106,9 @@ class ZooKeeper:
                         names = listing.get(timeout=ANSWER_WITHIN_S)
                     except self._kazoo.exceptions.NoNodeError:
                         continue
-                    if not stat.ephemeralOwner:
-                        yield path, data, stat
-                        below += [f"{path}/{name}" for name in sorted(names)]
-            level = [path for path in below if is_carried(path)]
+                    yield path, data, stat
+                    below += [f"{path}/{name}" for name in sorted(names)]
+            level = [path for path in below if is_wanted(path)]
 
     def _ask(self, path: str) -> tuple[Any, Any]:
         full = self._root + path
@@ -127,36 +129,37 @@ class ZooKeeper:
                 f"there are nodes at {self._connect} already: {', '.join(there)}. Take another "
                 "path, or --replace them"
             )
-        self._call(self._clear, there)
+        if there:
+            self._call(self._clear)
         self._call(self._make, carried)
 
     def _existing_roots(self) -> list[str]:
         return [root for root in ROOTS if self._client.exists(self._root + root) is not None]
 
-    def _clear(self, roots: Sequence[str]) -> None:
-        if self._client.exists(self._root + paths.CLUSTER_ID):
-            self._client.delete(self._root + paths.CLUSTER_ID)
-        for root in roots:
-            self._client.delete(self._root + root, recursive=True)
+    def _clear(self) -> None:
+        found = [path for path, _, _ in self._walk(lambda path: True)]
+        rest = [path for path in reversed(found) if path != paths.CLUSTER_ID]  # children first
+        for part in (found.count(paths.CLUSTER_ID) * [paths.CLUSTER_ID], rest):
+            self._send([partial(self._client.delete_async, self._root + path) for path in part])
 
     def _make(self, carried: Carried) -> None:
         if self._root:
             self._client.ensure_path(self._root)
-        create = self._client.create_async
+        rest = [path for path in carried.nodes if path != paths.CLUSTER_ID]
+        sequence = [path for path in rest if path == paths.BROKER_SEQUENCE]
         last = [path for path in carried.nodes if path == paths.CLUSTER_ID]
-        order = [path for path in carried.nodes if path != paths.CLUSTER_ID]
-        self._send([(create, self._root + path, carried.nodes[path]) for path in order])
-        if paths.BROKER_SEQUENCE in carried.nodes:
-            data = carried.nodes[paths.BROKER_SEQUENCE]
-            count = (self._client.set_async, self._root + paths.BROKER_SEQUENCE, data)
-            self._send([count] * carried.broker_sequence)
-        self._send([(create, self._root + path, carried.nodes[path]) for path in last])
+        create, count = self._client.create_async, self._client.set_async
+        for do, part in (
+            (create, rest),
+            (count, sequence * carried.broker_sequence),
+            (create, last),  # when all others have been answered
+        ):
+            self._send([partial(do, self._root + path, carried.nodes[path]) for path in part])
 
-    def _send(self, requests: Sequence[tuple[Callable[..., Any], str, bytes | None]]) -> None:
+    def _send(self, requests: Sequence[Callable[[], Any]]) -> None:
         """In this order, as ZooKeeper keeps that of one session."""
         for begin in range(0, len(requests), IN_FLIGHT_MAX):
-            chunk = requests[begin : begin + IN_FLIGHT_MAX]
-            sent = [request(path, data) for request, path, data in chunk]
+            sent = [request() for request in requests[begin : begin + IN_FLIGHT_MAX]]
             for answer in sent:
                 answer.get(timeout=ANSWER_WITHIN_S)
 

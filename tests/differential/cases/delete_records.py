@@ -126,15 +126,20 @@ def null_partitions(on: Ground) -> Values:
     return of(on.topic, None)
 
 
+def within(timeout_ms: int) -> Function:
+    return lambda on: {**of(on.topic, named(1)), "timeout_ms": timeout_ms}
+
+
 for timeout_ms in (0, -1, 2**31 - 1, -(2**31)):
-    CASES.add(
-        f"timeout {timeout_ms}",
-        lambda on, timeout_ms=timeout_ms: {**of(on.topic, named(1)), "timeout_ms": timeout_ms},
-        topics=[SIX],
-    )
+    CASES.add(f"timeout {timeout_ms}", within(timeout_ms), topics=[SIX])
+
+
+def of_name(name: str) -> Function:
+    return lambda on: of(name, named(0))
+
 
 for name in ("", ".", "a b", "x" * 250, "__consumer_offsets", "__transaction_state"):
-    CASES.add(f"name {name[:20]!r}", lambda on, name=name: of(name, named(0)))
+    CASES.add(f"name {name[:20]!r}", of_name(name))
 
 CASES.add("no topics", lambda on: {"topics": [], "timeout_ms": SOME_MS})
 CASES.add("null topics", lambda on: {"topics": None, "timeout_ms": SOME_MS})

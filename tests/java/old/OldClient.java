@@ -4,8 +4,9 @@ import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
-import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -22,8 +23,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * write BOOTSTRAP TOPIC CODEC: records on standard input, a line each: partition, timestamp or -,
  * key, value (Base64, or - for null); prints partition and offset of each.
- * read BOOTSTRAP TOPIC PARTITION END MAX_PARTITION_BYTES: prints offset, timestamp or -, key and
- * value of each record from the first to the one before END.
+ * read BOOTSTRAP TOPIC ENDS MAX_PARTITION_BYTES: prints partition, offset, timestamp or -, key and
+ * value of each record from the first to the one before its partition's end. ENDS is like 0:17,1:21
+ * for two partitions.
  *
  * What later versions have, or take in another type, is called by its name.
  */
@@ -34,8 +36,13 @@ public final class OldClient {
         if (args[0].equals("write")) {
             write(args[1], args[2], args[3]);
         } else {
-            read(args[1], new TopicPartition(args[2], Integer.parseInt(args[3])),
-                Long.parseLong(args[4]), args[5]);
+            Map<TopicPartition, Long> ends = new HashMap<>();
+            for (String one : args[3].split(",")) {
+                String[] parts = one.split(":");
+                ends.put(new TopicPartition(args[2], Integer.parseInt(parts[0])),
+                    Long.valueOf(parts[1]));
+            }
+            read(args[1], ends, args[4]);
         }
     }
 
@@ -80,7 +87,7 @@ public final class OldClient {
         return timed;
     }
 
-    private static void read(String bootstrap, TopicPartition from, long end, String maxBytes)
+    private static void read(String bootstrap, Map<TopicPartition, Long> ends, String maxBytes)
             throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
@@ -90,23 +97,34 @@ public final class OldClient {
         settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
         settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
         KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings);
-        named(consumer, "assign").invoke(consumer, Collections.singletonList(from));
+        List<TopicPartition> all = new ArrayList<>(ends.keySet());
+        named(consumer, "assign").invoke(consumer, all);
         Method toBeginning = named(consumer, "seekToBeginning");
-        toBeginning.invoke(consumer, toBeginning.isVarArgs()
-            ? new TopicPartition[] {from} : Collections.singletonList(from));
+        toBeginning.invoke(consumer,
+            toBeginning.isVarArgs() ? all.toArray(new TopicPartition[0]) : all);
         StringBuilder out = new StringBuilder();
         long deadline = System.currentTimeMillis() + TIMEOUT_MS;
-        while (consumer.position(from) < end) {
+        while (isBefore(consumer, ends)) {
             if (System.currentTimeMillis() > deadline) {
-                throw new IllegalStateException("stuck at offset " + consumer.position(from));
+                throw new IllegalStateException("not at the end in time");
             }
             for (ConsumerRecord<byte[], byte[]> one : consumer.poll(500)) {
-                out.append(one.offset()).append(' ').append(timestamp(one)).append(' ')
-                    .append(text(one.key())).append(' ').append(text(one.value())).append('\n');
+                out.append(one.partition()).append(' ').append(one.offset()).append(' ')
+                    .append(timestamp(one)).append(' ').append(text(one.key())).append(' ')
+                    .append(text(one.value())).append('\n');
             }
         }
         consumer.close();
         System.out.print(out);
+    }
+
+    private static boolean isBefore(KafkaConsumer<?, ?> consumer, Map<TopicPartition, Long> ends) {
+        for (Map.Entry<TopicPartition, Long> one : ends.entrySet()) {
+            if (consumer.position(one.getKey()) < one.getValue()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static Method named(Object object, String name) {

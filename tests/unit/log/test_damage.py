@@ -121,7 +121,7 @@ def assert_holds(state: State, broker: Broker, count: int) -> None:
     assert logs.read_from(log) == state.records[:count]
     batches = count // PER_BATCH
     assert log.epoch_entries() == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
-    assert [one.last_sequence for one in log.producer_states()] == ([count - 1] if count else [])
+    assert [one.last_sequence for one in log.producers] == ([count - 1] if count else [])
     for number in range(0, batches, 5):
         found = log.batch_for_timestamp(logs.TIMESTAMP + number)
         assert found is not None and found.base_offset == PER_BATCH * number
@@ -274,7 +274,7 @@ def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> Non
         broker = opened(state.lay(tmp_path / "data", **changed))
         if what == "deleted" and state.name == "stopped" and suffix == ".snapshot":
             # as Apache Kafka after an orderly stop: without any snapshot there were no producers
-            assert broker.log().producer_states() == []
+            assert list(broker.log().producers) == []
             assert logs.read_from(broker.log()) == state.records
             broker.logs.abandon()
             continue

@@ -49,7 +49,7 @@ def test_every_kind_of_file(data: Path) -> None:
     assert cut is not None
     broker.logs.truncate(log, cut.base_offset)
     broker.logs.purge()
-    sequences = {state.producer_id: state.last_sequence + 1 for state in log.producer_states()}
+    sequences = {state.producer_id: state.last_sequence + 1 for state in log.producers}
     write(40)
     with (data / "t-0" / f"{log._active.base_offset:020d}.log").open("ab") as file:
         file.write(b"half a batch")

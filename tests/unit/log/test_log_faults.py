@@ -75,6 +75,7 @@ class LogUnderFaults(RuleBasedStateMachine):
             ),
         )
         self.log = self.broker.log()
+        self.is_loaded = False
         self.history = History()
         self.seen: dict[int, Keyed] = {}  # what the log shows
         self.gone: dict[int, Keyed] = {}  # removed, and may be back after an end in disorder
@@ -197,6 +198,7 @@ class LogUnderFaults(RuleBasedStateMachine):
             self.broker.start()
         self.disarm()
         self.log = self.broker.log()
+        self.is_loaded = True
         self.leader_epoch += 1
         self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
 
@@ -221,6 +223,7 @@ class LogUnderFaults(RuleBasedStateMachine):
             self.gone = {}
             self.broker.start()
             self.log = self.broker.log()
+            self.is_loaded = True
             self.look()
             self.look_at_producers()
 
@@ -412,7 +415,7 @@ class LogUnderFaults(RuleBasedStateMachine):
     @rule(later_ms=st.sampled_from([0, 0, 3 * DAY_MS]), map_bytes=st.sampled_from([96, 1 << 20]))
     def compact(self, later_ms: int, map_bytes: int) -> None:
         self.now_ms += later_ms
-        stable = min([self.watermark, *self.history.open_transactions().values()])
+        stable = self.log.last_stable_offset(self.watermark)
         limits = replace(compaction.LIMITS, map_bytes=map_bytes)
         order = compaction.order(self.log, now_ms=self.now_ms, limits=limits, last_stable=stable)
         if not order.segments or order.end_offset <= order.first_dirty:
@@ -488,7 +491,7 @@ class LogUnderFaults(RuleBasedStateMachine):
         wanted = [o for o in self.seen if offset <= o < upto]
         if found is None:
             return
-        records = compaction._records(logs.bytes_of(found))
+        records = compaction.records_of(logs.bytes_of(found))
         first = next((one for one in records if one.offset >= offset), None)
         if first is not None:
             assert first == self.seen[min(wanted)]
@@ -496,10 +499,14 @@ class LogUnderFaults(RuleBasedStateMachine):
     @rule(isolated_from=st.integers(0, 30))
     def read_committed(self, isolated_from: int) -> None:
         """The last stable offset, and the aborted transactions among what is read."""
-        history, watermark = self.history, self.history.end
-        first = min([watermark, *history.open_transactions().values()])
-        stable = max(first, self.log.start_offset)
-        assert self.log.last_stable_offset(watermark) == stable
+        history, watermark = self.history, self.watermark
+        start = self.log.start_offset
+        stable = self.log.last_stable_offset(watermark)
+        if self.is_loaded:  # then it is not known which markers lie above the watermark
+            assert max(history.stable(watermark), start) <= stable
+            assert stable <= max(history.stable(history.end), start)
+        else:
+            assert stable == max(history.stable(watermark), start)
         offset = self.log.start_offset + isolated_from
         found = (
             self.log.read(offset, 1 << 20, upto=stable, at_least_one=True)
@@ -508,9 +515,10 @@ class LogUnderFaults(RuleBasedStateMachine):
         )
         if found is None or self.dense_from > self.log.start_offset:
             return
-        end = compaction._end_of(logs.bytes_of(found))
+        end = compaction.end_of(logs.bytes_of(found))
         told = {
-            (t.producer_id, t.first_offset) for t in self.log.aborted_transactions(offset, found)
+            (t.producer_id, t.first_offset)
+            for t in self.log.aborted_transactions(offset, found).found
         }
         wanted = {
             (t.producer, t.first)
@@ -521,7 +529,7 @@ class LogUnderFaults(RuleBasedStateMachine):
 
     def look_at_producers(self) -> None:
         """Each producer goes on where it stopped, as long as its last batch is there."""
-        states = {one.producer_id: one for one in self.log.producer_states()}
+        states = {one.producer_id: one for one in self.log.producers}
         for producer in (IDEMPOTENT, *TRANSACTIONAL):
             last = self.history.last_of(producer)
             state = states.get(producer)
@@ -565,9 +573,9 @@ class LogUnderFaults(RuleBasedStateMachine):
                 if part is None:
                     break
                 data_read = logs.bytes_of(part)
-                for one in compaction._records(data_read):
+                for one in compaction.records_of(data_read):
                     assert (one.key, one.value, one.timestamp) in values, one
-                following = max(following, compaction._end_of(data_read))
+                following = max(following, compaction.end_of(data_read))
             except (CorruptLogError, AssertionError, ValueError) as told:
                 if isinstance(told, AssertionError) and told.args and "Keyed" in str(told):
                     raise

@@ -267,7 +267,7 @@ class LogModel(RuleBasedStateMachine):
     @invariant()
     def same_producer(self) -> None:
         last = self.last_producer()
-        states = self.log.producer_states()
+        states = list(self.log.producers)
         if last is None:
             assert not states
         else:

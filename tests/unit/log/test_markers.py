@@ -105,13 +105,14 @@ class Story:
         end = self.written[-1].last + 1
         assert log.end_offset == end
         assert log.last_stable_offset(end) == min(opened.values(), default=end)
-        indexes = [segment.txns for segment in log._segments if segment.txns is not None]
+        indexes = [segment.txns for segment in log._segments]
         assert [one for index in indexes for one in index.entries()] == aborted
         for offset in range(end):
             found = log.read(offset, 700, upto=end, at_least_one=True)
             assert found is not None
             upper = logs.parse(logs.bytes_of(found))[-1].offset + 1
-            told = log.aborted_transactions(offset, found)
+            told, upto = log.aborted_transactions(offset, found)
+            assert upto is None
             concerned = [one for one in aborted if one.last_offset >= offset]
             assert [one for one in told if one.first_offset < upper] == [
                 one for one in concerned if one.first_offset < upper
@@ -127,7 +128,7 @@ def lose_indexes(broker: Broker) -> None:
     log = broker.log()
     logs.flush(log)
     broker.logs.checkpoint(None).run()
-    paths = [segment.txns.path for segment in log._segments if segment.txns is not None]
+    paths = [segment.txns.path for segment in log._segments if segment.txns.has_file]
     for number, path in enumerate(paths):
         content = broker.fs.read_bytes(path)
         bad = (bytes(len(content)), content[:-3], content[::-1], b"garbage")[number % 4]
@@ -171,7 +172,7 @@ def test_cuts(seed: int) -> None:
 def test_a_clean_stop_with_broken_indexes() -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), 3)
     story.go_on(150)
-    paths = [segment.txns.path for segment in story.log._segments if segment.txns is not None]
+    paths = [segment.txns.path for segment in story.log._segments if segment.txns.has_file]
     story.broker.logs.close()
     good = {path: story.broker.fs.read_bytes(path) for path in paths}
     for path in paths:
@@ -244,7 +245,7 @@ def test_a_marker_without_a_transaction_leaves_only_its_coordinator() -> None:
     (entry,) = log.producers
     assert (entry.epoch, entry.coordinator_epoch, entry.last_sequence) == (2, 7, -1)
     assert log.last_stable_offset(1) == 1
-    assert all(segment.txns is None for segment in log._segments)
+    assert not any(segment.txns.has_file for segment in log._segments)
 
 
 def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:

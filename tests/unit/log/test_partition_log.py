@@ -200,7 +200,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(fs: MemFs, broker: Broker, room_by
         with pytest.raises(OSError) as full:
             logs.append(log, memoryview(bytearray(kept)))
         assert full.value.errno == errno.ENOSPC
-    assert (log.end_offset, log.size_bytes, len(log.producer_states())) == (5, size, 0)
+    assert (log.end_offset, log.size_bytes, len(log.producers)) == (5, size, 0)
     assert len(logs.read_from(log)) == 5
     fs.capacity_bytes = None
     logs.append(log, logs.batch([b"small"]))
@@ -406,11 +406,11 @@ def test_the_first_of_the_newest(log: PartitionLog) -> None:
 
 def test_epochs_are_taken_from_the_leader(broker: Broker, fs: MemFs) -> None:
     log = broker.log()
-    assert log.latest_epoch is None
+    assert log.epoch_entries() == []
     log.assign_epoch(2, 0)
     logs.append(log, logs.batch([b"v"] * 3), leader_epoch=2)
     logs.append(log, logs.batch([b"v"] * 3), leader_epoch=5)
-    assert log.latest_epoch == 5
+    assert log.epoch_entries()[-1][0] == 5
     assert log.epoch_entries() == [(2, 0), (5, 3)]
     assert fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n2\n2 0\n5 3\n"
     assert log.end_offset_for_epoch(5) == (5, 6)
@@ -431,8 +431,8 @@ def test_truncation_takes_everything_back(fs: MemFs) -> None:
         broker.logs.truncate(log, offset)
         assert (log.start_offset, log.end_offset, log.recovery_point) == (0, offset, 0)
         assert [read.offset for read in logs.read_from(log)] == list(range(offset))
-        assert log.latest_epoch == (offset - 1) // 5
-        assert [state.last_sequence for state in log.producer_states()] == [offset - 1]
+        assert log.epoch_entries()[-1][0] == (offset - 1) // 5
+        assert [state.last_sequence for state in log.producers] == [offset - 1]
         newest = log.batch_of_max_timestamp()
         assert newest is not None and newest.base_offset == offset - 1
         numbered = [name for name in fs.list_dir(log.directory) if name[0].isdigit()]

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from kavka.log.errors import CorruptFileError
 from kavka.log.producer_state import AppendedBatch, ProducerStates
+from kavka.log.txn_index import AbortedTxn
+from kavka.log.verification import NOT_NEEDED
+from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import CONTROL, BatchHeader, read_header
+from kavka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from support import logs
 from support.logs import Producer
 
@@ -137,9 +140,7 @@ def test_a_snapshot_brings_the_newest_batch_back() -> None:
     assert refused(states, header(1, producer_id=10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     kept = states.get(9)
     assert kept is not None and (kept.coordinator_epoch, kept.txn_first_offset) == (6, -1)
-    assert states.encode() == snapshot(
-        (9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1)
-    )
+    assert states.encode() == snapshot((9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1))
 
 
 @given(st.data())
@@ -154,3 +155,144 @@ def test_a_changed_snapshot_is_refused(data: st.DataObject) -> None:
     with pytest.raises(CorruptFileError):
         states.load(good[:at], "f")
     assert len(states) == 0
+
+
+# --- transactions: the rules of Apache Kafka's ProducerAppendInfo, which
+# tests/broker/test_transaction_rules.py asks Apache Kafka itself about
+
+
+def transactional(sequence: int, count: int = 1, *, epoch: int = 0) -> BatchHeader:
+    return header(sequence, count, epoch=epoch)._replace(attributes=TRANSACTIONAL)
+
+
+def marker_of(epoch: int = 0, producer_id: int = 9) -> BatchHeader:
+    return read_header(end_marker(producer_id, epoch, COMMIT))
+
+
+COMMIT = Marker(True, 3, 1000)
+ABORT = Marker(False, 3, 1000)
+
+
+def begun() -> ProducerStates:
+    """Producer 9 has a transaction from offset 5 on, sequences 0 and 1."""
+    states = ProducerStates()
+    states.update(transactional(0, 2), 6)
+    return states
+
+
+def test_a_transaction_begins_with_its_first_batch() -> None:
+    states = begun()
+    states.update(transactional(2), 7)
+    entry = states.get(9)
+    assert entry is not None and entry.txn_first_offset == 5
+    assert states.transactions.first_unstable(100) == 5
+
+
+def test_the_first_batch_needs_a_guard_but_a_copy_does_not() -> None:
+    states = ProducerStates()
+    assert refused(states, transactional(0)) == ErrorCode.INVALID_TXN_STATE
+    guard = states.verification(transactional(0), 0)
+    assert guard is not None and states.check(transactional(0), guard) is None
+    assert states.check(transactional(0), NOT_NEEDED) is None
+    states = begun()
+    assert states.verification(transactional(2), 0) is None, "it is going on"
+    assert states.check(transactional(2)) is None
+    assert states.check(transactional(0, 2)) == AppendedBatch(0, 1, 6, 1, 5)
+    assert refused(states, transactional(3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_who_waits_to_be_sent_again_comes_first() -> None:
+    states = ProducerStates()
+    guard = states.verifications.begin(9, 4, 0, 0)
+    assert states.check(transactional(4), guard) is None
+    with pytest.raises(ApiError) as error:
+        states.check(transactional(5), guard)
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_within_a_transaction_all_is_transactional() -> None:
+    states = begun()
+    assert refused(states, header(2)) == ErrorCode.INVALID_TXN_STATE
+    assert refused(states, header(3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(states, header(0, epoch=1)) == ErrorCode.INVALID_TXN_STATE
+    states.end(marker_of(), COMMIT, 7)
+    assert states.check(header(2)) is None
+
+
+def test_offsets_of_a_group_have_no_sequence() -> None:
+    states = ProducerStates()
+    offsets = transactional(-1, 2)
+    assert refused(states, offsets) == ErrorCode.INVALID_TXN_STATE
+    assert states.check(offsets, NOT_NEEDED) is None
+    states.update(offsets, 1)
+    assert states.check(offsets) is None, "another, not a copy"
+    assert states.encode() == snapshot((9, 0, -1, 1, 1, 5, -1, 0))
+    again = ProducerStates()
+    again.load(states.encode(), "f")
+    assert again.check(offsets) is None
+    assert refused(again, transactional(-1, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(("marker", "expected"), [(ABORT, AbortedTxn(9, 5, 8, 9)), (COMMIT, None)])
+def test_a_marker_ends_the_transaction(marker: Marker, expected: AbortedTxn | None) -> None:
+    states = begun()
+    guard = states.verifications.begin(9, 2, 0, 0)
+    assert states.aborted_by(9, marker, 8) == expected
+    states.check_marker(marker_of(), marker)
+    states.end(marker_of(), marker, 8)
+    assert states.encode() == snapshot((9, 0, 1, 6, 1, 1000, 3, -1))
+    assert states.transactions.first_unstable(9) is None
+    assert states.aborted_by(9, marker, 9) is None
+    assert not states.verifications.holds(9, guard)
+    assert states.check(transactional(2), NOT_NEEDED) is None, "the sequence goes on"
+
+
+def test_a_marker_of_a_new_epoch_begins_the_sequence_anew() -> None:
+    """Transactions of version 2 raise the epoch with each end (KIP-890)."""
+    states = begun()
+    states.end(marker_of(epoch=1), COMMIT, 7)
+    assert states.encode() == snapshot((9, 1, -1, -1, 0, 1000, 3, -1))
+    assert states.check(transactional(0, epoch=1), NOT_NEEDED) is None
+    with pytest.raises(ApiError) as error:
+        states.check(transactional(1, epoch=1), NOT_NEEDED)
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_old_markers_are_refused() -> None:
+    states = begun()
+    states.check_marker(marker_of(), Marker(True, -1, 0))
+    states.end(marker_of(epoch=2), COMMIT, 7)
+    refusals = {
+        (1, 9): ErrorCode.INVALID_PRODUCER_EPOCH,
+        (2, 2): ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+    for (epoch, coordinator_epoch), code in refusals.items():
+        with pytest.raises(ApiError) as error:
+            states.check_marker(marker_of(epoch), Marker(True, coordinator_epoch, 0))
+        assert error.value.code == code
+    states.check_marker(marker_of(2), Marker(True, 3, 0))
+    states.check_marker(marker_of(0, producer_id=10), Marker(True, 0, 0))
+
+
+def test_a_snapshot_brings_transactions_back() -> None:
+    states = ProducerStates()
+    entries = [(9, 2, 17, 14, 4, 78, 6, 100), (10, 0, 0, 60, 0, 70, -1, 60), (11, *[-1] * 7)]
+    states.load(snapshot(*entries), "f")
+    assert states.transactions.first_unstable(200) == 60
+    assert states.oldest_transaction_ms == 70
+    states.end(marker_of(producer_id=10), COMMIT, 120)
+    assert states.transactions.first_unstable(200) == 100
+    assert states.oldest_transaction_ms == 78
+    states.load(snapshot(), "f")
+    assert states.transactions.settled and states.oldest_transaction_ms == -1
+
+
+def test_expiry() -> None:
+    states = begun()
+    for producer, timestamp in ((1, 5), (2, 6), (3, 7)):
+        states.update(header(0, producer_id=producer, timestamp=timestamp), 10 + producer)
+    entries = list(states)
+    states.load(states.encode(), "f")
+    assert states.expire(entries, 100) == 0, "these are not there any more"
+    assert states.expire(list(states), 6) == 2
+    assert {entry.producer_id for entry in states} == {9, 3}

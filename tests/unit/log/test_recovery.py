@@ -51,7 +51,7 @@ def assert_whole(broker: Broker, records: list[Read]) -> None:
     assert logs.read_from(log) == records
     batches = end // 2
     assert log.epoch_entries() == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
-    states = log.producer_states()
+    states = list(log.producers)
     assert [state.last_sequence for state in states] == ([end - 1] if end else [])
     for number in range(batches):
         found = log.batch_for_timestamp(logs.TIMESTAMP + number)
@@ -193,7 +193,7 @@ def test_files_that_follow_from_the_log(
     else:
         broker.kill()
     if suffix == ".snapshot" and content is None and again is Broker.restart:
-        assert broker.log().producer_states() == []
+        assert list(broker.log().producers) == []
         assert logs.read_from(broker.log()) == records
     else:
         assert_whole(broker, records)
@@ -235,7 +235,7 @@ def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureF
     broker.kill()
     log = broker.log()
     assert (log.start_offset, log.end_offset, log.segment_count) == (500, 500, 1)
-    assert log.epoch_entries() == [] and log.producer_states() == []
+    assert log.epoch_entries() == [] and list(log.producers) == []
     assert "before its start offset 500" in caplog.text
     assert {name[:20] for name in fs.list_dir(directory) if name[0].isdigit()} == {f"{500:020d}"}
 

@@ -294,7 +294,7 @@ def test_snapshots_go_with_their_segments_and_producers_are_remembered() -> None
     assert (bases(broker), bases(broker, ".snapshot")) == ([30], [30])
     for again in (broker.restart, broker.kill):
         again()
-        assert [one.last_sequence for one in broker.log().producer_states()] == [29]
+        assert [one.last_sequence for one in broker.log().producers] == [29]
         copy = logs.append(broker.log(), logs.batch([b"x"], producer=Producer(7, 0, 29)))
         assert copy.duplicate
 
@@ -305,7 +305,7 @@ def test_producers_are_remembered_though_their_records_were_deleted() -> None:
     logs.append(log, logs.batch([b"x"], producer=Producer(7, 0, 0)))
     log.advance_start(1)
     broker.restart()
-    assert [one.producer_id for one in broker.log().producer_states()] == [7]
+    assert [one.producer_id for one in broker.log().producers] == [7]
 
 
 def test_leader_epochs_begin_with_the_log() -> None:
@@ -323,11 +323,11 @@ def test_leader_epochs_begin_with_the_log() -> None:
         life()
         assert broker.log().epoch_entries() == [(3, 7), (4, 10)]
     log = broker.log()
-    log.advance_start(15)
-    assert log.epoch_entries() == [(4, 15)]
+    log.advance_start(14)
+    assert log.epoch_entries() == [(4, 14)]
     logs.append(log, logs.batch([b"x"]), leader_epoch=5)
     path = f"{DIRECTORY}/leader-epoch-checkpoint"
-    assert decode_epochs(broker.fs.read_bytes(path), path) == [(4, 15), (5, 15)]
+    assert decode_epochs(broker.fs.read_bytes(path), path) == [(4, 14), (5, 15)]
 
 
 @pytest.mark.parametrize("life", ["restart", "kill", "crash"])
@@ -429,6 +429,14 @@ def test_a_jitter_takes_no_more_than_segment_ms() -> None:
 
 def test_without_jitter_segments_close_on_time() -> None:
     assert roll_ms(logs.settings(segment_ms=5), "/any") == 5
+
+
+def test_what_is_to_be_compacted_soon_is_closed_soon() -> None:
+    given = {"segment_ms": DAY_MS, "max_compaction_lag_ms": 7}
+    for policy, span in ((("delete",), DAY_MS), (("compact",), 7), (("compact", "delete"), 7)):
+        assert roll_ms(logs.settings(cleanup_policy=policy, **given), "/any") == span
+    settings = logs.settings(cleanup_policy=("compact",), segment_ms=5, max_compaction_lag_ms=7)
+    assert roll_ms(settings, "/any") == 5
 
 
 def test_a_log_heeds_the_jitter() -> None:

@@ -69,13 +69,14 @@ def test_what_a_range_of_offsets_holds(
         index = made(fs, entries)
         assert list(index.entries()) == entries
         upper = start + length
-        found = collect_aborted([index], start, upper)
+        found, upto = collect_aborted([index], start, upper)
+        assert upto is None
         assert found == [
             one for one in entries if one.last_offset >= start and one.first_offset < upper
         ]
         again = TxnIndex(fs, PATH, len(entries)) if entries else index
         assert again.last_offset == index.last_offset
-        assert collect_aborted([again], start, upper) == found
+        assert collect_aborted([again], start, upper).found == found
 
 
 @given(stories(), st.integers(0, 60), st.integers(0, 60), st.lists(st.integers(0, 60), max_size=4))
@@ -89,8 +90,8 @@ def test_segments_are_searched_on_until_all_is_decided(
         [one for one in entries if low <= one.last_offset < high]
         for low, high in zip(bounds, bounds[1:], strict=False)
     ]
-    indexes = [made(fs, part, f"/d/{n}") if part else None for n, part in enumerate(parts)]
-    assert collect_aborted(indexes, start, upper) == [
+    indexes = [made(fs, part, f"/d/{n}") for n, part in enumerate(parts)]
+    assert collect_aborted(indexes, start, upper).found == [
         one for one in entries if one.last_offset >= start and one.first_offset < upper
     ]
 
@@ -98,9 +99,23 @@ def test_segments_are_searched_on_until_all_is_decided(
 def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
     index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
     found: list[AbortedTxn] = []
-    assert index.collect(0, 6, found)
+    assert index.collect(0, 6, found) == 6
     assert found == [AbortedTxn(1, 2, 5, 6)]
-    assert not index.collect(0, 11, []), "what begins below 11 may end in a later segment"
+    assert index.collect(0, 11, []) is None, "what begins below 11 may end in a later segment"
+
+
+@given(stories(), st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
+def test_of_very_many_only_the_first_are_found(
+    entries: list[AbortedTxn], start: int, length: int, many: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(txn_index, "ABORTED_MAX", many)
+        index = made(disk(), entries)
+        found, upto = collect_aborted([index], start, start + length)
+        assert upto is None or (start < upto < start + length and len(found) >= many)
+        upper = start + length if upto is None else upto
+        wanted = [one for one in entries if one.last_offset >= start and one.first_offset < upper]
+        assert [one for one in found if one.first_offset < upper] == wanted
 
 
 @given(stories(), st.integers(0, 61))
@@ -145,7 +160,8 @@ GOOD = raw(0, 1, 12, 15, 16)
 )
 def test_damage_is_seen(fs: MemFs, content: bytes) -> None:
     fs.create(PATH).pwrite(content, 0)
-    index = TxnIndex(fs, PATH, len(content) // TXN_ENTRY_BYTES)
+    index = TxnIndex(fs, PATH)
+    index.find()
     try:
         assert index.damage(10, 20)
     except CorruptFileError as error:
@@ -155,3 +171,20 @@ def test_damage_is_seen(fs: MemFs, content: bytes) -> None:
 def test_no_damage(fs: MemFs) -> None:
     fs.create(PATH).pwrite(GOOD + raw(0, 2, 3, 19, 14), 0)
     assert TxnIndex(fs, PATH, 2).damage(10, 20) is None
+
+
+def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
+    fs.create(PATH).pwrite(GOOD + b"half", 0)
+    index = TxnIndex(fs, PATH)
+    assert not index.has_file and index.count == 0
+    index.find()
+    assert index.has_file and list(index.entries()) == [AbortedTxn(1, 12, 15, 16)]
+    index.drop()
+    assert not fs.exists(PATH) and (index.count, index.last_offset) == (0, -1)
+    index.drop()
+    index.sync()
+    index.append(AbortedTxn(2, 3, 4, 5))
+    index.sync()
+    fs.crash()
+    index.find()
+    assert list(index.entries()) == [AbortedTxn(2, 3, 4, 5)]

@@ -13,6 +13,7 @@ from kavka.server.connection import (
     REASON_CHARS_MAX,
     UNANSWERED_MAX,
 )
+from kavka.server.context import BadRequest
 from kavka.wire.frame import ARENA_BYTES
 from support.played_connection import (
     FAILS,
@@ -56,6 +57,63 @@ async def test_a_coroutine_is_run_and_a_failure_answered(s: Scene) -> None:
 async def test_no_answer_takes_no_place(s: Scene) -> None:
     s.receive(b"0none", b"aone")
     assert s.sent == b"one"
+
+
+@scene
+async def test_nothing_is_handled_before_what_a_request_asks_for_is_done(s: Scene) -> None:
+    s.receive(b"wone", b"htwo", b"athree")
+    assert s.script.calls == [b"one", b"two"]
+    assert not s.transport.reading
+    s.script.waiting[b"one"].set_result(b"one")
+    await settle()
+    assert s.script.calls == [b"one", b"two"], "whatever else is answered"
+    s.script.applying[b"two"].set_result(None)
+    await settle()
+    assert s.script.calls == [b"one", b"two", b"three"], "whatever its answer waits for"
+    assert s.transport.reading
+    assert s.sent == b"one"
+    s.script.waiting[b"two"].set_result(b"two")
+    await settle()
+    assert s.sent == b"onetwothree"
+
+
+@scene
+async def test_many_that_hold_others_up_weigh_no_more_than_others(s: Scene) -> None:
+    for number in range(2 * UNANSWERED_MAX):
+        name = b"%d" % number
+        s.receive(b"h" + name)
+        assert not s.transport.reading
+        s.script.applying[name].set_result(None)
+        s.script.waiting[name].set_result(name)
+        await settle()
+        assert s.transport.reading
+    assert s.sent == b"".join(b"%d" % number for number in range(2 * UNANSWERED_MAX))
+
+
+@scene
+async def test_what_has_no_answer_after_all_takes_no_place(s: Scene) -> None:
+    s.receive(b"hone", b"atwo")
+    s.script.applying[b"one"].set_result(None)
+    s.script.waiting[b"one"].set_result(None)
+    await settle()
+    assert s.sent == b"two"
+
+
+def test_a_request_that_turns_out_to_be_bad_closes(caplog: pytest.LogCaptureFixture) -> None:
+    @scene
+    async def story(s: Scene) -> None:
+        s.receive(b"aone", b"htwo", b"athree")
+        s.script.waiting[b"two"].set_result(BadRequest("not taken"))
+        await settle()
+        assert s.sent == b"one"
+        assert s.transport.closed
+        s.script.applying[b"two"].set_result(None)
+        await settle()
+        assert s.script.calls == [b"one", b"two"]
+
+    story()
+    (line,) = caplog.messages
+    assert line.endswith("on PLAINTEXT: not taken")
 
 
 @scene

@@ -128,7 +128,8 @@ async def test_a_topic_with_replicas_offline_stays_until_they_are_back(
     await broker.advance(2000)
     broker.fs.faults.clear()
     await broker.restart()
-    (topic,) = (await broker.ask("Metadata", 9, topics=[{"name": "t"}])).topics
+    asked = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
+    (topic,) = (await broker.ask("Metadata", 9, **asked)).topics
     assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert await directories(broker) == {"/data": (0, []), "/more": (0, [])}
 

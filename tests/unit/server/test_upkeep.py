@@ -8,7 +8,9 @@ from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.server.upkeep import GARBAGE_CHECK_INTERVAL_MS
-from support.batches import build
+from support import logs
+from support.batches import Written, build
+from support.logs import Producer
 from support.memory_broker import DATA, MemoryBroker, scenario
 
 MINUTE_MS = 60_000
@@ -258,3 +260,50 @@ async def test_what_was_deleted_is_deleted_after_a_restart(broker: MemoryBroker)
         await life()
         assert (await broker.list_offset(-2)).offset == 18
         assert broker.replica().high_watermark == 18
+
+
+HOURS_2_MS = 7_200_000
+EXPIRY = ("producer.id.expiration.ms=7200000", "producer.id.expiration.check.interval.ms=60000")
+"""A producer is as old as its newest record; those of the helpers are as old as the broker."""
+
+
+def producers(broker: MemoryBroker) -> list[int]:
+    return [entry.producer_id for entry in broker.replica().log.producers]
+
+
+@scenario(*EXPIRY, topics={"t": 1})
+async def test_silent_producers_are_forgotten(broker: MemoryBroker) -> None:
+    await broker.produce(build(producer=(1, 0, 0)))
+    await broker.produce(build([Written(time_ms=5 * MINUTE_MS)], producer=(2, 0, 0)))
+    await broker.advance(118 * MINUTE_MS)
+    assert producers(broker) == [1, 2]
+    await broker.advance(5 * MINUTE_MS)
+    assert producers(broker) == [2]
+    log = broker.replica().log
+    logs.append(log, logs.batch([b"v"], producer=Producer(1, 0, 77)), leader_epoch=0)
+    await broker.advance(5 * MINUTE_MS)
+    assert producers(broker) == [], "nothing newer has come"
+
+
+@scenario(*EXPIRY, topics={"t": 1})
+async def test_a_producer_with_a_transaction_is_not_forgotten(broker: MemoryBroker) -> None:
+    log = broker.replica().log
+    for producer in (Producer(1, 0, 0), Producer(2, 0, 0)):
+        logs.append(log, logs.batch([b"v"], producer=producer, transactional=True), leader_epoch=0)
+    logs.end_transaction(log, Producer(2, 0, 0), commit=True)
+    logs.append(log, logs.batch([b"v"], producer=Producer(3, 0, 0)), leader_epoch=0)
+    guard = log.producers.verifications.begin(4, 0, 0, broker.clock.now_ms())
+    await broker.advance(HOURS_2_MS + MINUTE_MS)
+    assert producers(broker) == [1]
+    assert not log.producers.verifications.holds(4, guard)
+    assert log.last_stable_offset(log.end_offset) == 0
+
+
+@scenario(*EXPIRY, topics={"t": 1})
+async def test_the_time_of_producers_can_be_changed(broker: MemoryBroker) -> None:
+    await broker.produce(build(producer=(1, 0, 0)))
+    change = {"name": "producer.id.expiration.ms", "config_operation": 0, "value": str(2**31 - 1)}
+    resource = {"resource_type": 4, "resource_name": "", "configs": [change]}
+    await broker.ask("IncrementalAlterConfigs", 1, resources=[resource])
+    await broker.advance(HOURS_2_MS + MINUTE_MS)
+    assert producers(broker) == [1]

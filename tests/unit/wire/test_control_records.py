@@ -86,5 +86,3 @@ def test_what_makes_no_sense_is_refused(key: bytes | None, value: bytes | None) 
     with pytest.raises(ApiError) as refused:
         read(control(key, value))
     assert refused.value.code == ErrorCode.INVALID_RECORD
-
-

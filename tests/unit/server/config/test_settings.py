@@ -146,7 +146,6 @@ def test_kafka_s_own_file_starts_a_broker(properties: Callable[[str], bytes]) ->
         ("authorizer.class.name=x", "authorizer.class.name"),
         ("zookeeper.connect=localhost:2181", "zookeeper.connect"),
         ("quota.window.num=3", "quota.window.num"),
-        ("log.message.timestamp.type=LogAppendTime", "log.message.timestamp.type"),
         ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable"),
         ("listener.name.in.ssl.client.auth=required", "listener.name.in.ssl.client.auth"),
         ("listener.name.in.plain.sasl.jaas.config=x", "listener.name.in.plain.sasl.jaas.config"),

@@ -41,16 +41,6 @@ def test_topics_are_refused_in_kafka_s_words(
         assert answer(configs) == wanted, given
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [("message.timestamp.type", "LogAppendTime")],
-)
-def test_what_would_be_silently_wrong_is_refused(key: str, text: str) -> None:
-    code, message = answer({key: text})
-    assert code == "InvalidConfigurationException"
-    assert str(message).startswith(f"{key}={text} is not supported: ")
-
-
 def test_what_is_safe_to_leave_out_is_told() -> None:
     configs = {
         "preallocate": "true",

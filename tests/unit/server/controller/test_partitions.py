@@ -9,9 +9,11 @@ import pytest
 
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
+    AskAgain,
     BrokersChanged,
     Command,
     DeleteReplicas,
+    DirectoriesFailed,
     Elect,
     Elected,
     Event,
@@ -228,7 +230,7 @@ def test_a_failed_log_directory_takes_the_replica_offline() -> None:
     assert isinstance(write, WriteStates)
     state = write.writes[0].state
     assert state.leader == -1
-    (metadata,) = made.handle(StatesWritten({where(): StoredState(state, 1, 120)}))[1:]
+    (metadata,) = made.handle(StatesWritten({where(): StoredState(state, 1, 120)}))
     assert isinstance(metadata, Send) and isinstance(metadata.request, UpdateMetadata)
     partition = metadata.request.topic_states[0].partition_states[0]
     assert (partition.leader, partition.offline_replicas) == (-1, (1,))
@@ -236,6 +238,21 @@ def test_a_failed_log_directory_takes_the_replica_offline() -> None:
     assert isinstance(post, Post)
     (again,) = made.handle(post.event)
     assert isinstance(again, WriteStates) and again.writes[0].state.leader == 1
+
+
+def test_a_broker_whose_directory_failed_is_asked_what_it_has() -> None:
+    made = machine(1, 2)
+    with_partition(made, 1, 2, state=stored(1, 1, 2))
+    (post,) = made.handle(DirectoriesFailed((2, 3)))
+    assert post == Post(AskAgain((where(),), (2, 3)))
+    (asked,) = made.handle(AskAgain((where(),), (2, 3)))
+    assert isinstance(asked, Send) and isinstance(asked.request, LeaderAndIsr)
+    assert asked.broker_id == 2, "3 is not there"
+    (state,) = asked.request.topic_states[0].partition_states
+    assert (state.leader, state.isr, state.is_new) == (1, (1, 2), False), "nothing is decided"
+    answer = LeaderAndIsrResponse(ErrorCode.NONE, {where(): ErrorCode.KAFKA_STORAGE_ERROR})
+    made.handle(LeaderAndIsrAnswered(2, answer))
+    assert made.handle(AskAgain((where(),), (2,))) == [], "what it does not have is known"
 
 
 @pytest.mark.parametrize(

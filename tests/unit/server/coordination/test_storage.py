@@ -70,6 +70,20 @@ def test_garbage_after_the_last_frame_is_cut() -> None:
     asyncio.run(run())
 
 
+def test_a_program_without_a_loop_reads_the_same_and_changes_nothing() -> None:
+    fs, sizes = asyncio.run(disk_with_transactions())
+    torn = fs.read_bytes(LOG)[: sizes[-1] - 1]
+    for log, names in ((fs.read_bytes(LOG), "01234"), (torn, "0123")):
+        alone = disk_with(log)
+        tree = storage.read_tree(storage.Storage(alone, DIRECTORY))
+        assert tree.children("/") == list(names)
+        assert alone.read_bytes(LOG) == log
+    damaged = bytearray(fs.read_bytes(LOG))
+    damaged[sizes[1] + 20] ^= 1
+    with pytest.raises(Corrupt, match=rf"{DIRECTORY}: {storage.LOG_NAME} or .*damaged"):
+        storage.read_tree(storage.Storage(disk_with(bytes(damaged)), DIRECTORY))
+
+
 def test_damage_in_the_middle_stops_the_start() -> None:
     async def run() -> None:
         fs, sizes = await disk_with_transactions()

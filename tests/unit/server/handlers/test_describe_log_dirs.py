@@ -122,12 +122,15 @@ async def test_a_volume_that_cannot_be_asked(
     assert f"the volume of {DATA}/one can't be asked" in caplog.text
 
 
-@scenario(topics={"t": 1, "bad": 1})
-async def test_a_log_that_failed_is_not_listed(broker: MemoryBroker) -> None:
-    broker.fs.faults = [Fault("pwrite", ".log")]
+@scenario(TWO_DIRECTORIES, topics={"t": 1, "bad": 1})
+async def test_a_directory_that_failed(broker: MemoryBroker) -> None:
+    broker.fs.faults = [Fault("pwrite", "/bad-0/00000000000000000000.log")]
     assert (await broker.produce(build(), "bad")).error_code == Code.KAFKA_STORAGE_ERROR
-    (directory,) = (await ask(broker)).results
-    assert (directory.error_code, found(directory)) == (Code.NONE, {"t": [0]})
+    well, failed = (await ask(broker)).results
+    assert (well.error_code, found(well)) == (Code.NONE, {"t": [0]})
+    assert failed.error_code == Code.KAFKA_STORAGE_ERROR
+    assert (failed.log_dir, failed.topics) == (f"{DATA}/two", [])
+    assert (failed.total_bytes, failed.usable_bytes) == (NOT_TOLD, NOT_TOLD)
 
 
 @scenario(topics={"t": 1})

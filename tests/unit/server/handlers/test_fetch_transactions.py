@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kavka.log import txn_index
 from kavka.wire.apis.fetch import API
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
@@ -150,3 +151,22 @@ async def test_a_start_offset_behind_an_open_transaction_is_stable(broker: Memor
     broker.replica().log.start_offset = 6
     answer = await broker.fetch(6, isolation_level=1)
     assert (answer.error_code, answer.last_stable_offset) == (Code.NONE, 6)
+
+
+@scenario(topics={"t": 1})
+async def test_where_very_many_are_aborted_less_is_given_at_a_time(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(txn_index, "ABORTED_MAX", 3)
+    for number in range(10):
+        write(broker, ONE._replace(sequence=number), b"v")
+        end(broker, ONE, commit=False)
+    offset, firsts, fetches = 0, [], 0
+    while offset < 20:
+        answer = await broker.fetch(offset, isolation_level=1)
+        assert len(told(answer)) <= 3
+        firsts += [first for _, first in told(answer)]
+        offset = parse(bytes(answer.records))[-1].offset + 1
+        fetches += 1
+    assert firsts == list(range(0, 20, 2))
+    assert fetches == 4

@@ -215,7 +215,7 @@ async def test_a_batch_has_to_fit_into_a_segment(broker: MemoryBroker) -> None:
 @scenario(topics={"t": 1})
 async def test_zstd_is_taken_from_version_7_on(broker: MemoryBroker, version: int) -> None:
     answer = await broker.produce(build(codec="zstd"), version=version)
-    allowed = version >= 7
+    allowed = version >= 7 or version < 3  # where Apache Kafka does not ask
     assert answer.error_code == (Code.NONE if allowed else Code.UNSUPPORTED_COMPRESSION_TYPE)
 
 
@@ -373,7 +373,7 @@ async def test_an_fsync_that_takes_too_long_is_a_timeout(broker: MemoryBroker) -
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-@scenario(topics={"t": 2})
+@scenario("log.dirs=/data,/more", topics={"t": 2})
 async def test_a_log_that_cannot_be_written_goes_offline(
     broker: MemoryBroker, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -381,7 +381,7 @@ async def test_a_log_that_cannot_be_written_goes_offline(
     broker.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log", error))
     answer = await broker.produce(build())
     assert (answer.error_code, answer.base_offset) == (Code.KAFKA_STORAGE_ERROR, -1)
-    assert any("t-0 is offline" in line for line in caplog.messages)
+    assert any("t-0 can't be written" in line for line in caplog.messages)
     for _ in range(2):
         assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
         assert (await broker.fetch()).error_code == Code.KAFKA_STORAGE_ERROR

@@ -28,12 +28,15 @@ async def test_logs(broker: MemoryBroker) -> None:
     assert found.all("kafka_log_logmanager_logdirectoryoffline") == {("/data",): 0}
 
 
-@scenario(ON, topics={"t": 1, "u": 1})
+@scenario(ON, "log.dirs=/data,/more", topics={"t": 1, "u": 1})
 async def test_a_failed_log(broker: MemoryBroker) -> None:
     broker.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log"))
     await broker.produce(records(1))
     found = await look(broker)
     assert found["kafka_log_logmanager_offlinelogdirectorycount"] == 1
-    assert found.all("kafka_log_logmanager_logdirectoryoffline") == {("/data",): 1}
+    assert found.all("kafka_log_logmanager_logdirectoryoffline") == {
+        ("/data",): 1,
+        ("/more",): 0,
+    }
     assert found[f"{REPLICAS}offlinereplicacount"] == 1
     assert found.all("kafka_log_log_size") == {("0", "u"): 0}

@@ -39,6 +39,22 @@ async def test_topics(broker: MemoryBroker) -> None:
     assert found.all(f"{TOPIC}failedfetchrequests_total") == {(): 0}
 
 
+@scenario(ON, topics={"t": 1})
+async def test_batches_that_are_kept_otherwise_or_lack_keys(broker: MemoryBroker) -> None:
+    await broker.create("packed", configs={"compression.type": "gzip"})
+    await broker.create("keyed", configs={"cleanup.policy": "compact"})
+    for topic, count in (("t", 2), ("packed", 3), ("keyed", 5), ("packed", 4)):
+        await broker.produce(records(count), topic)
+    found = await look(broker)
+    assert found.all(f"{TOPIC}producemessageconversions_total") == {
+        (): 7,
+        ("t",): 0,
+        ("packed",): 7,
+        ("keyed",): 0,
+    }
+    assert found.all(f"{TOPIC}nokeycompactedtopicrecords_total") == {(): 5}
+
+
 @scenario(ON, topics={"t": 3})
 async def test_replicas_controller_and_partitions(broker: MemoryBroker) -> None:
     broker.share((1,), "t", 1)

@@ -38,18 +38,19 @@ async def test_a_broker_without_topics(broker: MemoryBroker) -> None:
     assert (view.here.leaders, view.cluster.topics, len(view.replicas)) == (0, 0, 0)
 
 
-@scenario(ON, topics={"a": 3, "b": 2})
+@scenario(ON, "log.dirs=/data,/more", topics={"a": 3, "b": 2})
 async def test_replicas_and_cluster(broker: MemoryBroker) -> None:
     producer = batches.build([batches.Written(None, b"x")], producer=(7, 0, 0))
     await broker.produce(producer[:], "a", 0)
     await broker.produce(producer[:], "b", 1)
-    broker.share((1,), "a", 1)
-    broker.parts.replicas.storage_failed(broker.replica("a", 2), OSError(5, "broken"))
+    broker.share((1,), "a", 2)
+    # with it goes a-1: they lie in the same directory
+    broker.parts.replicas.storage_failed(broker.replica("b", 0), OSError(5, "broken"))
     view, _ = steps(broker)
     assert len(view.replicas) == 5
-    assert (view.here.leaders, view.here.offline) == (4, 1)
+    assert (view.here.leaders, view.here.offline) == (3, 2)
     assert view.here.under_replicated == 1
-    assert (view.here.under_min_isr, view.here.at_min_isr) == (0, 4)
+    assert (view.here.under_min_isr, view.here.at_min_isr) == (0, 3)
     assert view.here.producers == 2
     assert (view.cluster.topics, view.cluster.partitions) == (2, 5)
     assert (view.cluster.offline, view.cluster.not_preferred) == (0, 0)

@@ -85,6 +85,22 @@ def test_a_start_takes_over_the_logs_and_their_watermarks() -> None:
     run(story)
 
 
+def test_a_watermark_is_not_before_the_start_of_its_log() -> None:
+    """What was deleted had been committed, whatever the older of two checkpoints says."""
+
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        write(hosting)
+        write(hosting)
+        replica.log.advance_start(5)
+        hosting.logs.checkpoint({("t", 0): 3}).run()
+        hosting.fs.kill()
+        again = await Hosting(hosting.fs, {("t", 0): 3}).lead(isr=(1, 2), replicas=(1, 2))
+        assert (again.log.start_offset, again.high_watermark) == (5, 5)
+
+    run(story)
+
+
 def test_following_stops_leading() -> None:
     async def story(hosting: Hosting) -> None:
         replica = await hosting.lead()
@@ -370,6 +386,7 @@ async def test_a_topic_whose_log_cannot_be_made(broker: MemoryBroker) -> None:
     (partition,) = topic.partitions
     assert (partition.error_code, partition.leader_id) == (Code.LEADER_NOT_AVAILABLE, -1)
     assert partition.offline_replicas == [1]
-    assert (await broker.produce(build())).error_code == Code.NOT_LEADER_OR_FOLLOWER
+    assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
+    assert broker.failed == 1, "no directory is left"
     await broker.restart()
     assert (await broker.produce(build())).error_code == Code.NONE

@@ -141,6 +141,23 @@ def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
     )
 
 
+def test_a_retired_tree_counts_no_more() -> None:
+    fs = new_fs()
+    write(fs, Carried(NODES, 0))
+    before = content(fs)
+    with Directories(fs, [DIRECTORY]) as directories:
+        assert directories.has_tree
+        directories.retire()
+        assert not directories.has_tree
+    fs.crash()
+    assert content(fs) == {f"{name}.exported": data for name, data in before.items()}
+    assert asyncio.run(nodes_on(fs)) == {}
+    with Directories(fs, [DIRECTORY]) as directories:
+        assert not directories.has_tree, "a start that found nothing made a log"
+    write(fs, Carried(NODES, 0))
+    assert asyncio.run(nodes_on(fs)) == NODES
+
+
 def test_what_directories_say() -> None:
     fs = new_fs()
     fs.make_dir("/more")

@@ -1,0 +1,131 @@
+"""Segments that compaction writes, read back as a segment of a log."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.log.compaction import cleaned
+from kavka.log.compaction.cleaned import SYNC_BYTES, WRITE_BYTES, CleanedSegment
+from kavka.log.disk import Disk
+from kavka.log.leftovers import CLEANED
+from kavka.log.memfs import Fault, MemFs
+from kavka.log.segment import FILES, Segment
+from kavka.log.txn_index import AbortedTxn
+from kavka.wire.records import stamp
+from support import logs
+
+BASE = 1000
+SETTINGS = logs.settings(index_interval_bytes=300)
+
+
+def a_segment(fs: MemFs, **settings: int) -> CleanedSegment:
+    fs.make_dir("/log")
+    fs.sync_dir("/")
+    return CleanedSegment(fs, "/log", BASE, logs.settings(index_interval_bytes=300, **settings))
+
+
+def write(segment: CleanedSegment, count: int, *, size: int = 100, step: int = 3) -> None:
+    """Batches of one record, with gaps between them."""
+    for number in range(count):
+        batch = logs.batch([bytes(size)], timestamps=logs.TIMESTAMP + number)
+        stamp(batch, BASE + step * number, 0)
+        segment.append(batch, BASE + step * number, logs.TIMESTAMP + number)
+
+
+def taken_over(fs: MemFs, size: int) -> Segment:
+    for name in fs.list_dir("/log"):
+        fs.rename(f"/log/{name}", f"/log/{name.removesuffix(CLEANED)}")
+    disk = Disk(fs, open_files_max=10, index_cache_bytes=1 << 20)
+    return Segment(disk, "/log", BASE, size, SETTINGS)
+
+
+def test_it_is_a_segment_with_its_indexes(caplog: pytest.LogCaptureFixture) -> None:
+    fs = MemFs()
+    made = a_segment(fs)
+    write(made, 200)
+    assert made.next_offset == BASE + 3 * 199 + 1
+    made.finish()
+    segment = taken_over(fs, made.size)
+    assert fs.size(segment.path) == made.size
+    assert len(segment.offsets) > 40
+    assert segment.max_timestamp == logs.TIMESTAMP + 199
+    for number in range(200):
+        extent = segment.find(BASE + 3 * number)
+        assert extent is not None
+        assert extent.last_offset == BASE + 3 * number
+        between = segment.find(BASE + 3 * number - 1)
+        assert between == extent
+    found = segment.find_timestamp(logs.TIMESTAMP + 77, 0)
+    assert found is not None
+    assert found.last_offset == BASE + 3 * 77
+    assert "made anew" not in caplog.text, "the indexes were right"
+
+
+def test_there_is_a_transaction_index_when_there_are_entries() -> None:
+    fs = MemFs()
+    made = a_segment(fs)
+    write(made, 1)
+    made.finish()
+    assert [name for name in fs.list_dir("/log") if "txn" in name] == []
+    entries = [AbortedTxn(9, BASE - 5, BASE + 1, BASE - 5), AbortedTxn(8, BASE, BASE + 2, BASE)]
+    again = CleanedSegment(fs, "/log", BASE, SETTINGS)
+    again.add_aborted(entries[:1])
+    write(again, 1)
+    again.add_aborted(entries[1:])
+    again.finish()
+    segment = taken_over(fs, again.size)
+    segment.txns.find()
+    assert list(segment.txns.entries()) == entries
+
+
+def test_what_is_finished_survives_a_power_cut() -> None:
+    fs = MemFs()
+    made = a_segment(fs)
+    made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
+    write(made, 100)
+    made.finish()
+    before = {name: fs.read_bytes(f"/log/{name}") for name in fs.list_dir("/log")}
+    assert len(before) == len(FILES)
+    fs.sync_dir("/log")
+    fs.crash()
+    assert {name: fs.read_bytes(f"/log/{name}") for name in fs.list_dir("/log")} == before
+
+
+def test_it_is_synced_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the last fsync has little to do. Counted by letting one fail."""
+    monkeypatch.setattr(cleaned, "SYNC_BYTES", 4 * WRITE_BYTES)
+    fs = MemFs()
+    made = a_segment(fs)
+    fs.faults.append(Fault("sync"))
+    write(made, 3, size=WRITE_BYTES)
+    with pytest.raises(OSError, match="Input/output"):
+        write(made, 2, size=WRITE_BYTES)
+    assert SYNC_BYTES > 10 * WRITE_BYTES
+
+
+def test_a_discarded_one_leaves_nothing() -> None:
+    fs = MemFs()
+    made = a_segment(fs)
+    made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
+    write(made, 10)
+    made.discard()
+    assert fs.list_dir("/log") == []
+
+
+def test_an_empty_one_can_be_finished() -> None:
+    fs = MemFs()
+    made = a_segment(fs)
+    made.finish()
+    assert taken_over(fs, 0).max_timestamp == -1
+
+
+def test_there_is_room_as_far_as_its_files_can_tell() -> None:
+    made = a_segment(MemFs(), segment_index_bytes=24)
+    assert made.has_room(1 << 40, BASE), "the first batch has to go somewhere"
+    write(made, 1)
+    assert made.has_room(cleaned.SIZE_MAX - made.size, BASE + 10)
+    assert not made.has_room(cleaned.SIZE_MAX - made.size + 1, BASE + 10)
+    assert made.has_room(1, BASE + 0x7FFFFFFF)
+    assert not made.has_room(1, BASE + 0x80000000)
+    write(made, 6)
+    assert not made.has_room(1, BASE + 10), "an index is full"

@@ -1,0 +1,129 @@
+"""Records in bulk, against kafka-python's reader and builder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.log.compaction.records import (
+    BrokenRecords,
+    Records,
+    join,
+    join_shifted,
+    split,
+    timestamp_deltas,
+)
+from support import batches
+from support.batches import Written
+
+SIZES = st.sampled_from([0, 1, 5, 62, 63, 64, 65, 127, 128, 200, 8191, 8192])
+
+
+@st.composite
+def written(draw: st.DrawFn) -> Written:
+    def some() -> bytes:
+        return bytes(draw(SIZES))
+
+    return Written(
+        draw(st.one_of(st.none(), st.builds(some))),
+        draw(st.one_of(st.none(), st.builds(some))),
+        draw(st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary())))),
+        draw(st.sampled_from([0, 1, 63, 64, 8192, 1 << 20, 1 << 40])),
+    )
+
+
+def taken_apart(wanted: list[Written]) -> Records:
+    return split(bytes(batches.build(wanted)[61:]), len(wanted), len(wanted) - 1)
+
+
+def as_batch(payload: bytes, count: int, **values: int) -> list[Any]:
+    """The records as kafka-python reads them out of a batch."""
+    return batches.read(batches.around(payload, count=count, **values))
+
+
+@given(st.lists(written(), min_size=1, max_size=12))
+def test_they_are_taken_apart(wanted: list[Written]) -> None:
+    found = taken_apart(wanted)
+    assert found.keys == [one.key or b"" for one in wanted]
+    assert found.keyless == [slot for slot, one in enumerate(wanted) if one.key is None]
+    assert found.tombstones == [slot for slot, one in enumerate(wanted) if one.value is None]
+    assert found.deltas == list(range(len(wanted)))
+    assert found.ends[-1] == len(found.data)
+    base = wanted[0].time_ms
+    every = range(len(wanted))
+    assert timestamp_deltas(found, every) == [one.time_ms - base for one in wanted]
+
+
+@given(st.lists(written(), min_size=1, max_size=12), st.data())
+def test_some_are_put_together(wanted: list[Written], data: st.DataObject) -> None:
+    found = taken_apart(wanted)
+    slots = sorted(data.draw(st.sets(st.sampled_from(range(len(wanted))), min_size=1)))
+    base = batches.BASE_TIMESTAMP_MS + wanted[0].time_ms
+    read = as_batch(join(found, slots), len(slots), base_timestamp=base)
+    assert [told(record) for record in read] == [shown(wanted, slot) for slot in slots]
+    later = data.draw(st.sampled_from([0, 1, 1000, 1 << 41, -5]))
+    read = as_batch(join_shifted(found, slots, later), len(slots), base_timestamp=base + later)
+    assert [told(record) for record in read] == [shown(wanted, slot) for slot in slots]
+
+
+def told(record: Any) -> tuple[Any, ...]:
+    return record.offset, record.timestamp, record.key, record.value, list(record.headers)
+
+
+def shown(wanted: list[Written], slot: int) -> tuple[Any, ...]:
+    one = wanted[slot]
+    return (
+        slot,
+        batches.BASE_TIMESTAMP_MS + one.time_ms,
+        one.key,
+        one.value,
+        list(one.headers),
+    )
+
+
+def test_many_records_have_long_deltas() -> None:
+    wanted = [Written(b"%d" % number) for number in range(20_000)]
+    found = taken_apart(wanted)
+    assert found.deltas == list(range(20_000))
+    assert found.keys[-1] == b"19999"
+
+
+GOOD = bytes(batches.build([Written(b"key", b"value"), Written(b"other", b"value")])[61:])
+
+
+@given(st.integers(0, len(GOOD) - 1))
+def test_records_that_are_cut_are_broken(size: int) -> None:
+    with pytest.raises(BrokenRecords):
+        split(GOOD[:size], 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "last"),
+    [
+        (GOOD, 1, 1),
+        (GOOD, 3, 2),
+        (GOOD + b"\x00", 2, 1),
+        (GOOD, 2, 0),  # an offset behind the batch's last
+        (b"\x00" + GOOD, 3, 2),
+        (b"\x01" + GOOD[1:], 2, 1),  # a negative size
+        (GOOD[:3] + b"\x01" + GOOD[4:], 2, 1),  # a negative offset
+        (GOOD[:4] + b"\x7e" + GOOD[5:], 2, 1),  # a key that is longer than its record
+        (b"\xff\xff\xff\xff\xff\x01" + GOOD, 3, 2),  # a size of more than 32 bits
+    ],
+)
+def test_what_makes_no_sense_is_broken(data: bytes, count: int, last: int) -> None:
+    split(GOOD, 2, 1)
+    with pytest.raises(BrokenRecords):
+        split(data, count, last)
+
+
+@given(st.binary(max_size=200), st.integers(0, 20))
+def test_anything_is_records_or_broken(data: bytes, count: int) -> None:
+    try:
+        found = split(data, count, count)
+    except BrokenRecords:
+        return
+    assert len(found.keys) == len(found.deltas) == len(found.ends) == count

@@ -1,0 +1,298 @@
+"""Compacting whole logs, against a model that knows only records."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.log.compaction import cleaned, run
+from kavka.log.compaction.offset_map import SLOT_BYTES
+from kavka.log.compaction.order import Progress, Replacement
+from kavka.log.compaction.run import compact
+from kavka.log.errors import CorruptLogError
+from kavka.log.memfs import MemFs
+from kavka.log.partition_log import PartitionLog
+from support import compaction, logs
+from support.batches import CODECS, Written, build
+from support.compaction import LIMITS, clean, compacted, order, read_all
+from support.logs import Broker
+from support.virtual import InlineWorker
+
+COMPACT: dict[str, Any] = {"cleanup_policy": ("compact",), "index_interval_bytes": 200}
+
+
+def a_broker(fs: MemFs, **changes: Any) -> Broker:
+    return Broker(fs, log_settings=logs.settings(**COMPACT | {"segment_bytes": 4000} | changes))
+
+
+def write(log: PartitionLog, chance: random.Random, count: int, *, keys: int = 30) -> None:
+    for number in range(count):
+        records = [
+            Written(
+                b"key-%d" % chance.randrange(keys) if chance.random() < 0.97 else None,
+                b"value %d" % number if chance.random() < 0.9 else None,
+                (),
+                10 * number + chance.randrange(50),
+            )
+            for _ in range(chance.randrange(1, 9))
+        ]
+        batch = build(records, codec=chance.choice(list(CODECS)))
+        logs.append(log, memoryview(batch))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 30),
+    rounds=st.integers(1, 4),
+    segment_bytes=st.sampled_from([600, 2000, 50_000]),
+    slots=st.sampled_from([3, 20, 1000]),
+    read_bytes=st.sampled_from([0, 1 << 20]),
+)
+def test_the_last_value_of_each_key_is_left(
+    seed: int, rounds: int, segment_bytes: int, slots: int, read_bytes: int
+) -> None:
+    """Round after round, with maps that have no room for all keys too, and after restarts."""
+    chance = random.Random(seed)
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=segment_bytes)
+    limits = replace(LIMITS, map_bytes=slots * SLOT_BYTES, read_bytes=read_bytes)
+    model: list[compaction.Keyed] = []
+    for _ in range(rounds):
+        log = broker.log()
+        write(log, chance, 40)
+        model += [record for record in read_all(log) if not model or record.offset > end]
+        end = model[-1].offset
+        dirty = log.compaction.first_dirty(log.start_offset, log.end_offset)
+        outcome = clean(log, fs, limits=limits)
+        assert dirty <= outcome.end_offset <= log.end_offset
+        assert slots < 1000 or outcome.end_offset == order(log).end_offset
+        model = compacted(model, dirty, outcome.end_offset)
+        assert read_all(log) == model
+        broker.restart() if chance.random() < 0.5 else broker.kill()
+        assert read_all(broker.log()) == model
+        assert broker.log().end_offset == end + 1
+
+
+def test_a_small_map_gets_there_in_the_end() -> None:
+    fs = MemFs()
+    log = a_broker(fs).log()
+    write(log, random.Random(1), 100)
+    before = read_all(log)
+    limits = replace(LIMITS, map_bytes=4 * SLOT_BYTES)
+    upto = 0
+    while (now := clean(log, fs, limits=limits).end_offset) > upto:
+        upto = now
+    assert upto == order(log).end_offset
+    assert read_all(log) == compacted(before, 0, upto)
+
+
+def test_it_tells_what_it_has_done() -> None:
+    fs = MemFs()
+    log = a_broker(fs, segment_bytes=3000).log()
+    write(log, random.Random(2), 200)
+    wanted = order(log)
+    news: list[Any] = []
+    outcome = compact(InlineWorker(news.append), fs, wanted)
+    assert {base for one in news for base in one.old} == {base for base, _ in wanted.segments}
+    for one in news:
+        assert isinstance(one, Replacement)
+        for base, size in one.new:
+            assert fs.size(f"{log.directory}/{base:020d}.log.cleaned") == size
+    sizes = sum(size for _, size in wanted.segments)
+    assert outcome.bytes_indexed == outcome.bytes_read == sizes
+    assert outcome.bytes_written == sum(size for one in news for _, size in one.new)
+    read = [record for record in read_all(log) if record.offset < wanted.end_offset]
+    assert outcome.records_read == len(read)
+    assert outcome.records_kept == len(compacted(read, 0, wanted.end_offset))
+    assert outcome.records_keyless == sum(record.key is None for record in read)
+
+
+def test_it_tells_of_its_progress_once_a_second() -> None:
+    fs = MemFs()
+    log = a_broker(fs, segment_bytes=300_000).log()
+    for number in range(40):
+        write_value(log, b"key-%d" % (number % 7), 30_000)
+    news: list[Any] = []
+    limits = replace(LIMITS, read_bytes=1, bytes_per_s=200_000.0)
+    worker = InlineWorker(news.append)
+    outcome = compact(worker, fs, order(log, limits=limits))
+    told = [one for one in news if isinstance(one, Progress)]
+    assert len(told) >= 5
+    assert abs(len(told) - outcome.total_s / run.TELL_S) < outcome.total_s / 2
+    assert [one.stage for one in told] == sorted((one.stage for one in told), reverse=True)
+    assert all(0 < one.bytes_done <= one.bytes_in_all for one in told)
+    assert outcome.waited_s > 0
+    spent = outcome.bytes_indexed + outcome.bytes_read + outcome.bytes_written
+    assert abs(outcome.total_s - spent / 200_000) < 1
+
+
+def write_value(log: PartitionLog, key: bytes, size: int) -> None:
+    logs.append(log, memoryview(build([Written(key, bytes(size))])))
+
+
+def test_batches_larger_than_the_buffer_are_read() -> None:
+    fs = MemFs()
+    log = a_broker(fs, segment_bytes=1 << 20).log()
+    for number in range(12):
+        write_value(log, b"%d" % (number % 3), 300_000)
+        write_value(log, b"%d" % (number % 3), 10)
+    before = read_all(log)
+    outcome = clean(log, fs, limits=replace(LIMITS, read_bytes=1000))
+    assert read_all(log) == compacted(before, 0, outcome.end_offset)
+
+
+def test_a_segment_that_stays_as_it_is_is_not_replaced() -> None:
+    fs = MemFs()
+    log = a_broker(fs, segment_bytes=1000).log()
+    for number in range(40):
+        write_value(log, b"%d" % number, 850)
+    news: list[Any] = []
+    outcome = compact(InlineWorker(news.append), fs, order(log))
+    assert news == []
+    assert outcome.records_kept == outcome.records_read == 39
+    assert [name for name in fs.list_dir(log.directory) if name.endswith(".cleaned")] == []
+
+
+def test_what_an_earlier_run_has_left_is_removed() -> None:
+    """Were it there during a swap, a restart would take that for half a one."""
+    fs = MemFs()
+    log = a_broker(fs).log()
+    write(log, random.Random(3), 100)
+    stray = f"{log.directory}/{5:020d}.log.cleaned"
+    fs.create(stray)
+    clean(log, fs)
+    assert not fs.exists(stray)
+
+
+def test_segments_end_where_the_next_one_begins() -> None:
+    """So that a gap is always a loss. Each run makes groups of what the one before left."""
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=1500)
+    log = broker.log()
+    for turn in range(3):
+        write(log, random.Random(turn), 60, keys=3)
+        clean(log, fs)
+        check_no_gaps(fs, log)
+
+
+def check_no_gaps(fs: MemFs, log: PartitionLog) -> None:
+    ends = []
+    names = [name for name in fs.list_dir(log.directory) if name.endswith(".log")]
+    for name in names:
+        data = fs.read_bytes(f"{log.directory}/{name}")
+        ends.append(compaction.end_of(data))
+    assert ends[:-1] == [int(name[:20]) for name in names[1:]]
+
+
+def test_a_group_may_need_more_than_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is kept gets larger than positions can tell: here than 1000 bytes."""
+    monkeypatch.setattr(cleaned, "SIZE_MAX", 1000)
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=8000)
+    log = broker.log()
+    write(log, random.Random(5), 400, keys=200)
+    before = read_all(log)
+    outcome = clean(log, fs)
+    sizes = [fs.size(f"{log.directory}/{name}") for name in fs.list_dir(log.directory)]
+    assert log.segment_count > 8, sizes
+    check_no_gaps(fs, log)
+    model = compacted(before, 0, outcome.end_offset)
+    assert read_all(log) == model
+    broker.kill()
+    assert read_all(broker.log()) == model
+
+
+@pytest.mark.parametrize("at", [0, 30, 70, 200, 2000])
+def test_damage_ends_it(at: int) -> None:
+    fs = MemFs()
+    log = a_broker(fs).log()
+    write(log, random.Random(6), 100)
+    path = f"{log.directory}/{0:020d}.log"
+    data = bytearray(fs.read_bytes(path))
+    data[at + 16 if at == 0 else at] ^= 0x40
+    fs.open(path).pwrite(data, 0)
+    with pytest.raises(CorruptLogError, match="0.log has no batch at byte"):
+        compact(InlineWorker(print), fs, order(log))
+
+
+def test_a_file_that_is_too_short_ends_it() -> None:
+    fs = MemFs()
+    log = a_broker(fs).log()
+    write(log, random.Random(6), 100)
+    fs.open(f"{log.directory}/{0:020d}.log").truncate(1000)
+    with pytest.raises(CorruptLogError):
+        compact(InlineWorker(print), fs, order(log))
+
+
+def test_a_batch_that_can_t_be_opened_is_kept_and_told_of() -> None:
+    from support.batches import around
+
+    fs = MemFs()
+    log = a_broker(fs).log()
+    broken = around(b"\x00\x01\x02\x03", count=2)
+    logs.append(log, memoryview(bytearray(broken)))
+    for number in range(40):
+        write_value(log, b"%d" % (number % 2), 300)
+    outcome = clean(log, fs)
+    assert outcome.batches_broken == [f"{log.directory}/{0:020d}.log at byte 0"]
+    kept = fs.read_bytes(f"{log.directory}/{0:020d}.log")
+    assert kept[17 : len(broken)] == broken[17:]
+
+
+# --- producers and transactions
+
+
+def test_producers_are_known_after_it() -> None:
+    """Their last sequence is in a batch that has no records any more."""
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=2000)
+    log = broker.log()
+    for sequence in range(5):
+        batch = build([Written(b"k", b"v")], producer=(7, 1, sequence))
+        logs.append(log, memoryview(batch))
+    for number in range(40):
+        write_value(log, b"k%d" % (number % 2), 300)
+    write_value(log, b"k", 300)
+    clean(log, fs)
+    assert [record.offset for record in read_all(log) if record.key == b"k"] == [0, 45][1:]
+    fs.remove_tree(log.directory + "/never-there")
+    for name in fs.list_dir(log.directory):
+        if name.endswith(".snapshot"):
+            fs.remove(f"{log.directory}/{name}")
+    fs.remove(f"{logs.DIRECTORY}/recovery-point-offset-checkpoint") if fs.exists(
+        f"{logs.DIRECTORY}/recovery-point-offset-checkpoint"
+    ) else None
+    broker.kill()
+    (entry,) = broker.log().producer_states()
+    assert (entry.producer_id, entry.epoch, entry.last_sequence) == (7, 1, 4)
+
+
+def test_aborted_records_go_and_later_their_marker() -> None:
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=1000, delete_retention_ms=100)
+    log = broker.log()
+    producer = logs.Producer(7, 0, 0)
+    logs.append(log, logs.batch([b"v"], keys=[b"a"]))
+    batch = logs.batch([b"aborted"], keys=[b"a"], producer=producer, transactional=True)
+    logs.append(log, batch)
+    marker = logs.end_transaction(log, producer, commit=False)
+    write_value(log, b"b", 900)
+    write_value(log, b"b", 900)
+    write_value(log, b"b", 900)
+    clean(log, fs, now_ms=logs.TIMESTAMP)
+    assert [record.offset for record in read_all(log)] == [0, 4, 5]
+    found = log.read(0, 1 << 20, upto=log.end_offset, at_least_one=True)
+    assert found is not None
+    aborted = log.aborted_transactions(0, found)
+    assert [(one.first_offset, one.last_offset) for one in aborted] == [(1, marker)]
+    for turn, has_marker in enumerate([True, False, False], 1):
+        log.compaction.clean_upto = 0
+        clean(log, fs, now_ms=logs.TIMESTAMP + 200 * turn)
+        data = fs.read_bytes(f"{log.directory}/{0:020d}.log")
+        assert (bytes([0, 0, 0, 0, 0, 0, 0, marker]) in data) is has_marker, turn
+    assert not fs.exists(f"{log.directory}/{0:020d}.txnindex")

@@ -1,0 +1,271 @@
+"""Batches made into message sets: batches by kafka-python's builder, sets read by its reader.
+
+How much of a set is given, and what Apache Kafka 3.9.2 makes of it, is in the differential test.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record import MemoryRecords
+
+from kavka.wire.compression import Codec
+from kavka.wire.control_records import Marker, end_marker
+from kavka.wire.down_conversion import Converted, down_convert
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import stamp
+from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
+from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
+
+MIB = 1 << 20
+OLD_CODECS = ("none", "gzip", "snappy", "lz4")
+HEADERS = (("name", b"value"), ("nothing", None))
+Fields = tuple[int, int, bytes | None, bytes | None]
+
+
+def packed(codec: str) -> bytearray:
+    """Three records that shrink: kafka-python does not compress others."""
+    return build([Written(value=bytes(200), time_ms=n) for n in range(3)], codec=codec)
+
+
+def log(*batches: bytes | bytearray, start: int = 0) -> memoryview:
+    """Batches as they stand in a log, with offsets from `start` on."""
+    row = bytearray()
+    for batch in batches:
+        at = len(row)
+        row += batch
+        count = int.from_bytes(batch[23:27], "big") + 1
+        stamp(memoryview(row)[at:], start, 0)
+        start += count
+    return memoryview(row)
+
+
+def converted(
+    batches: memoryview, magic: int = 1, offset: int = 0, bytes_max: int = MIB
+) -> Converted:
+    return run_at_once(down_convert(batches, magic, offset, bytes_max))
+
+
+def read(message_set: bytes | bytearray) -> list[Fields]:
+    """Records as kafka-python reads them; every CRC is checked."""
+    found: list[Fields] = []
+    for batch in MemoryRecords(bytes(message_set)):
+        assert batch.validate_crc()
+        found += [(one.offset, one.timestamp, one.key, one.value) for one in batch]
+    return found
+
+
+def refused(batches: memoryview) -> ErrorCode:
+    with pytest.raises(ApiError) as failure:
+        converted(batches)
+    return failure.value.code
+
+
+OPTIONAL = st.none() | st.binary(max_size=300)
+WRITTEN = st.builds(
+    Written, OPTIONAL, OPTIONAL, st.sampled_from(((), HEADERS)), st.integers(-1000, 10**9)
+)
+RECORDS = st.lists(WRITTEN, min_size=1, max_size=30)
+
+
+@given(
+    batches=st.lists(st.tuples(RECORDS, st.sampled_from(OLD_CODECS)), min_size=1, max_size=4),
+    magic=st.sampled_from((0, 1)),
+    start=st.integers(0, 2**40),
+)
+def test_records_stay_what_they_are_but_for_headers(
+    batches: list[tuple[list[Written], str]], magic: int, start: int
+) -> None:
+    row = log(*(build(records, codec=codec) for records, codec in batches), start=start)
+    found = converted(row, magic, start)
+    written = [record for records, _ in batches for record in records]
+    assert found.upto == start + len(written)
+    wanted = [(start + n, time(one, magic), one.key, one.value) for n, one in enumerate(written)]
+    assert read(found.message_set) == wanted
+
+
+def time(record: Written, magic: int) -> int | None:
+    return BASE_TIMESTAMP_MS + record.time_ms if magic else None
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_the_codec_is_kept(codec: str) -> None:
+    found = converted(log(packed(codec), packed(codec)))
+    batches = list(MemoryRecords(bytes(found.message_set)))
+    number = ("none", "gzip", "snappy", "lz4").index(codec)
+    assert {batch.compression_type for batch in batches} == {number}
+    assert len(batches) == (6 if codec == "none" else 2)
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_times_of_appending_are_told(codec: str) -> None:
+    flagged = patch(
+        packed(codec),
+        attributes=OLD_CODECS.index(codec) | LOG_APPEND_TIME,
+        max_timestamp=BASE_TIMESTAMP_MS + 77,
+    )
+    found = converted(log(flagged)).message_set
+    for batch in MemoryRecords(bytes(found)):
+        assert batch.timestamp_type == 1
+        assert [one.timestamp for one in batch] == [BASE_TIMESTAMP_MS + 77] * len(list(batch))
+    assert len(read(converted(log(flagged), 0).message_set)) == 3
+
+
+@pytest.mark.parametrize("base", [-1, -77, 2**63 - 1])
+def test_times_that_the_old_form_cannot_tell_are_none(base: int) -> None:
+    batch = patch(build([Written(), Written(time_ms=5)]), base_timestamp=base, max_timestamp=base)
+    times = [one[1] for one in read(converted(log(batch)).message_set)]
+    assert times == [max(base, -1), base + 5 if base == -1 else -1]
+
+
+# -- what is given of a log ------------------------------------------------------------------
+
+
+def test_plain_records_are_given_from_the_offset_on() -> None:
+    row = log(build(), build())
+    assert [one[0] for one in read(converted(row, offset=2).message_set)] == [2, 3, 4, 5]
+    wrapped = log(packed("gzip"), build())
+    assert [one[0] for one in read(converted(wrapped, offset=2).message_set)] == list(range(6))
+
+
+def test_a_batch_that_is_cut_off_is_left_out() -> None:
+    one = build()
+    row = log(one, one)
+    for size in range(len(one), 2 * len(one)):
+        found = converted(row[:size])
+        assert ([record[0] for record in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
+    for size in range(len(one)):
+        assert converted(row[:size]) == (b"", 0)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_there_is_room_for_so_many_bytes_but_the_first_batch_is_whole(magic: int) -> None:
+    row = log(build(), build())
+    everything = converted(row, magic).message_set
+    of_each = len(everything) // 6
+    for room in range(len(everything) + 1):
+        found = converted(row, magic, bytes_max=room).message_set
+        assert found == everything[: max(3, room // of_each) * of_each]
+
+
+def test_a_wrapper_is_given_whole_or_not_at_all() -> None:
+    row = log(packed("gzip"), packed("gzip"), build())
+    everything = converted(row, bytes_max=MIB).message_set
+    sizes = {len(converted(row, bytes_max=room).message_set) for room in range(len(everything))}
+    assert [len(read(everything[:size])) for size in sorted(sizes)] == [3, 6, 7, 8]
+
+
+def test_control_batches_are_left_out() -> None:
+    marker = end_marker(7, 0, Marker(False, 0, BASE_TIMESTAMP_MS))
+    found = converted(log(marker, build(), marker, build(), marker))
+    assert [one[0] for one in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
+    assert found.upto == 9
+    assert converted(log(marker, marker), offset=1) == (b"", 2)
+
+
+def test_transactional_records_lose_their_producer() -> None:
+    batch = build(producer=(5, 0, 0), transactional=True)
+    assert len(read(converted(log(batch)).message_set)) == 3
+
+
+def test_a_batch_that_compaction_has_emptied_is_passed() -> None:
+    empty = patch(around(b"", count=0), last_offset_delta=4)
+    found = converted(log(empty, build()))
+    assert ([one[0] for one in read(found.message_set)], found.upto) == ([5, 6, 7], 8)
+
+
+def test_gaps_that_compaction_left_stay() -> None:
+    batch = build([Written(b"%d" % n) for n in range(4)])
+    body = bytes(batch[61:])
+    size = len(body) // 4
+    thinned = around(body[size : 2 * size] + body[3 * size :], count=2)
+    row = log(patch(thinned, last_offset_delta=3), start=10)
+    for magic in (0, 1):
+        found = converted(row, magic)
+        assert [(one[0], one[2]) for one in read(found.message_set)] == [(11, b"1"), (13, b"3")]
+        assert found.upto == 14
+
+
+# -- what is refused -------------------------------------------------------------------------
+
+DAMAGED = {
+    "zstd": (build(codec="zstd"), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "no gzip": (around(b"no gzip", count=1, attributes=1), ErrorCode.CORRUPT_MESSAGE),
+    "no codec": (around(b"", count=1, attributes=6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "no record": (around(b"", count=1), ErrorCode.INVALID_RECORD),
+    "past the end": (around(b"\x7f\0\0\0", count=1), ErrorCode.INVALID_RECORD),
+    "zeros": (around(bytes(40), count=1), ErrorCode.INVALID_RECORD),
+    "a key past the end": (around(b"\x0c\0\0\0\x7e\1\0", count=1), ErrorCode.INVALID_RECORD),
+    "a varint without end": (around(b"\xff" * 40, count=1), ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize(("batch", "code"), DAMAGED.values(), ids=DAMAGED)
+def test_what_cannot_be_converted_ends_the_set_or_is_refused(
+    batch: bytearray, code: ErrorCode
+) -> None:
+    assert refused(log(batch, build())) == code
+    found = converted(log(build(), batch, build()))
+    assert ([one[0] for one in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
+    chance = random.Random(seed)
+    codec = chance.choice(OLD_CODECS)
+    batch = build([Written(b"key", b"value", HEADERS)] * chance.randrange(1, 20), codec=codec)
+    for _ in range(chance.randrange(1, 4)):
+        batch[chance.randrange(61, len(batch))] = chance.randrange(256)
+    patched = patch(batch, base_timestamp=chance.choice((-1, 0, 2**63 - 1, -(2**63))))
+    for magic in (0, 1):
+        try:
+            found = converted(log(patched), magic)
+        except ApiError:
+            continue
+        read(found.message_set)
+
+
+# -- pauses and jobs -------------------------------------------------------------------------
+
+
+def stops(row: memoryview) -> tuple[int, list[str]]:
+    """How many pauses there are, and what is wanted from threads."""
+    steps: Steps[Any] = down_convert(row, 1, 0, 1 << 30)
+    pauses, jobs, answer = 0, [], None
+    while True:
+        try:
+            wanted = steps.send(answer)
+        except StopIteration:
+            return pauses, jobs
+        if wanted is None:
+            pauses, answer = pauses + 1, None
+        else:
+            jobs.append(wanted[0].__qualname__)
+            answer = wanted[0](*wanted[1:])
+
+
+def many(count: int, value: bytes | None = b"v", codec: str = "none") -> Sequence[Any]:
+    return build([Written(b"key", value)] * count, codec=codec)
+
+
+def test_pauses_and_jobs() -> None:
+    assert stops(log(many(RECORDS_PER_STEP - 1))) == (0, [])
+    assert stops(log(many(4 * RECORDS_PER_STEP))) == (4, [])
+    assert stops(log(many(4, bytes(BYTES_PER_STEP)))) == (4, [])
+    assert stops(log(many(10, codec="gzip"))) == (0, [])
+    assert stops(log(many(4, bytes(MIB), codec="gzip"))) == (4, ["decompress", "compress"])
+
+
+def test_every_codec_that_there_is_has_an_answer() -> None:
+    for codec in Codec:
+        row = log(build(codec=codec.name.lower()))
+        if codec is Codec.ZSTD:
+            assert refused(row) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        else:
+            assert len(read(converted(row).message_set)) == 3

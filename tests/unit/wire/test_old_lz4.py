@@ -1,0 +1,52 @@
+"""The checksum in the header of old lz4 frames, against kafka-python and the xxhash library."""
+
+from __future__ import annotations
+
+import random
+
+import lz4.frame
+import pytest
+import xxhash
+from kafka import codec
+
+from kavka.wire.compressing import compress
+from kavka.wire.compression import Codec, decompress
+from kavka.wire.errors import ApiError
+from kavka.wire.old_lz4 import as_of_old, mended, xxh32_short
+
+DATA = b"what an old client sends " * 1000
+
+
+@pytest.mark.parametrize("size", range(19))
+def test_the_hash(size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    assert xxh32_short(data) == xxhash.xxh32(data).intdigest()
+
+
+def test_an_old_frame_is_read() -> None:
+    old = codec.lz4_encode_old_kafka(DATA)
+    with pytest.raises(ApiError):
+        decompress(Codec.LZ4, old, len(DATA))
+    assert bytes(decompress(Codec.LZ4, mended(old), len(DATA))) == DATA
+
+
+@pytest.mark.parametrize("store_size", [True, False])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_frame_with_more_in_its_header(store_size: bool, checksum: bool) -> None:
+    frame = lz4.frame.compress(DATA, store_size=store_size, content_checksum=checksum)
+    old = as_of_old(frame)
+    assert old != frame
+    assert mended(old) == frame == mended(frame)
+
+
+def test_an_old_frame_is_written() -> None:
+    old = bytes(as_of_old(compress(Codec.LZ4, DATA)))
+    assert codec.lz4_decode_old_kafka(old) == DATA
+    assert old[:7] == codec.lz4_encode_old_kafka(DATA)[:4] + old[4:7]
+    with pytest.raises(RuntimeError):
+        lz4.frame.decompress(old)
+
+
+@pytest.mark.parametrize("size", range(7))
+def test_what_has_no_whole_header_stays(size: int) -> None:
+    assert mended(bytes(compress(Codec.LZ4, DATA))[:size]) == compress(Codec.LZ4, DATA)[:size]
