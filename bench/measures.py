@@ -171,6 +171,24 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "5,000 partitions: 50 topics of 100, each partition with a record",
+        (
+            Measure("many.creation", "CreateTopics answered, s", aim=2),
+            Measure("many.written", "and then a record in each, s"),
+            Measure("many.rss", "memory, MB", aim=200),
+            Measure("many.files", "open descriptors"),
+            Measure("many.maps", "mapped areas"),
+            Measure("many.stop", "clean stop, s"),
+            Measure(
+                "many.clean", "a record in each topic after a start, s, clean stop before", aim=2
+            ),
+            Measure(
+                "many.killed", "a record in each topic after a start, s, SIGKILL before", aim=5
+            ),
+            Measure("many-again.rss", "memory after that start, MB", aim=200),
+        ),
+    ),
+    Section(
         "The machine under this broker",
         (
             Measure("machine.speed", "a fixed piece of work, CPU ms"),

@@ -71,12 +71,12 @@ class Connection:
             view = view[got:]
 
 
-def when_up(port: int, act: Callable[[Connection], int]) -> None:
+def when_up(port: int, act: Callable[[Connection], int], within_s: float = READY_TIMEOUT_S) -> None:
     """Connect and `act` until that returns 0 for done; another number is the broker's error code.
 
-    A refused connection is tried again too. RuntimeError after READY_TIMEOUT_S.
+    A refused connection is tried again too. RuntimeError after `within_s`.
     """
-    end_s = time.monotonic() + READY_TIMEOUT_S
+    end_s = time.monotonic() + within_s
     problem: object = None
     while time.monotonic() < end_s:
         try:
@@ -105,11 +105,11 @@ def create_topic(port: int, name: str, partitions: int = 1) -> None:
         write_one(port, name, partition)
 
 
-def write_one(port: int, topic: str, partition: int = 0) -> None:
+def write_one(port: int, topic: str, partition: int = 0, within_s: float = READY_TIMEOUT_S) -> None:
     """Have one record acknowledged; waits for the broker and for the partition's leader."""
     request = frames.produce(topic, partition, frames.Batch(100, 1).encode())
     error_at = frames.produce_error_at(topic) - 4
-    when_up(port, lambda connection: _unpack_code(connection.ask(request), error_at)[0])
+    when_up(port, lambda connection: _unpack_code(connection.ask(request), error_at)[0], within_s)
 
 
 def create_topics(port: int, names: Sequence[str], partitions: int) -> None:

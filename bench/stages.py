@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from bench import clients, frames, latency, machine, raw
+from bench import clients, frames, latency, machine, partitions, raw
 from bench.crowd import Crowd
 from bench.peers import Peer
 from bench.run import Results, Run
@@ -279,6 +279,7 @@ STAGES: Final = (
     Stage("java-100", partial(java_producer, name="java-100", value_bytes=100)),
     Stage("end", end),
     Stage("crowd", crowd),  # its memory is its own row
+    Stage("many", partitions.many),
 )
 
 

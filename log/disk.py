@@ -45,6 +45,19 @@ class OpenFiles:
             else:
                 candidate.open_file = None
 
+    def close_half(self) -> bool:
+        """Close those that were not used lately, where others have taken all descriptors; whether
+        there were any. In any thread."""
+        holders = self._holders
+        was_any = bool(holders)
+        for _ in range((len(holders) + 1) // 2):
+            try:
+                holder, _none = holders.popitem(last=False)
+            except KeyError:
+                break  # the others were dropped meanwhile
+            holder.open_file = None
+        return was_any
+
     def drop(self, holder: Holder) -> None:
         """Close `holder`'s file."""
         self._holders.pop(holder, None)

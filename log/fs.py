@@ -13,14 +13,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+_FILES_MAX: Final = 1 << 20
 _READ_BYTES: Final = 1 << 16
 _NO_NOWAIT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -81,6 +84,15 @@ class Volume(NamedTuple):
 
 class FileSystem(Protocol):
     """Names, directories and whole-file operations. Missing paths raise FileNotFoundError."""
+
+    def limit_files(self) -> int:
+        """How many files this process may have open, sockets included."""
+        ...
+
+    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+        """Where no more files can be opened, have `close_some` close some, and try once more
+        unless it says that it had none. It may be called in any thread."""
+        ...
 
     def open(self, path: str) -> File:
         """An existing file."""
@@ -243,11 +255,34 @@ class OsLock:
 class OsFs:
     """The file system of the operating system."""
 
+    def __init__(self) -> None:
+        self._close_some: Callable[[], bool] | None = None
+
+    def __reduce__(self) -> tuple[type[OsFs], tuple[()]]:
+        """In another process, where it is pickled to, there is nothing to close."""
+        return OsFs, ()
+
+    def limit_files(self) -> int:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return limit if limit != resource.RLIM_INFINITY else _FILES_MAX
+
+    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+        self._close_some = close_some
+
+    def _open(self, path: str, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            is_short = error.errno in (errno.EMFILE, errno.ENFILE)
+            if not is_short or self._close_some is None or not self._close_some():
+                raise
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
     def open(self, path: str) -> File:
-        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        return OsFile(self._open(path, os.O_RDWR))
 
     def create(self, path: str) -> File:
-        return OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        return OsFile(self._open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -294,21 +329,21 @@ class OsFs:
                 raise
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
     def sync_file(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self._open(path, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
     def read_bytes(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self._open(path, os.O_RDONLY)
         try:
             return _read_to_end(fd)
         finally:
@@ -328,7 +363,7 @@ class OsFs:
             self.sync_dir(os.path.dirname(path) or ".")
 
     def lock(self, path: str) -> Lock:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
             _lock_descriptor(fd)
         except BaseException:

@@ -37,7 +37,8 @@ from kavka.seams import Clock, Random
 logger = logging.getLogger(__name__)
 
 OPEN_FILES_MAX: Final = 8192
-"""Log files open at a time; more are opened and closed as needed."""
+"""Log files open at a time, but no more than half of what the process may open; more are opened
+and closed as needed. Indexes and small files are opened for a moment. Nothing is mapped."""
 
 INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
@@ -65,7 +66,9 @@ class LogManager:
         self._directories = {path: LogDirectory(fs, path) for path in paths}
         self._clock = clock
         self._random = random
+        open_files_max = min(open_files_max, fs.limit_files() // 2)
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
+        fs.on_shortage(self._disk.files.close_half)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
         self._high_watermarks: dict[TopicPartition, int] = {}

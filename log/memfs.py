@@ -124,6 +124,12 @@ class MemFs:
 
     # --- FileSystem
 
+    def limit_files(self) -> int:
+        return 1 << 20
+
+    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+        """There is none here."""
+
     def open(self, path: str) -> File:
         self.check("open", path)
         return _MemFile(self, path, self._inode(path))

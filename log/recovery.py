@@ -36,6 +36,7 @@ from kavka.log.segment import (
     Segment,
     file_name,
 )
+from kavka.log.settings import FSYNC
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import BatchHeader
@@ -289,6 +290,7 @@ class LogLoader:
         size = segment.size
         end = segment.base_offset
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
+        rewritten_from = size
         segment.start_over()
         segment.txns.drop()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
@@ -300,7 +302,11 @@ class LogLoader:
             segment.index(position, header.size, last, header.newest_timestamp)
             self._note_epoch(header)
             end = last + 1
+            if end > self._checkpointed.recovery_point:
+                rewritten_from = min(rewritten_from, position)
         segment.seal()
+        if self._place.settings.kavka_durability == FSYNC:
+            self._scanner.rewrite(segment.file, rewritten_from, segment.size)
         if segment.size == size:
             return True, end
         logger.warning(

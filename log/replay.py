@@ -28,7 +28,8 @@ def replay_producers(
 
     CorruptLogError when a segment that is needed for it is damaged.
     """
-    begin = max(start, snapshots.load(end, producers))
+    saved = snapshots.load(end, producers)
+    begin = start if saved < 0 else saved  # records hidden since then still count
     if begin >= end:
         return
     wanted = SegmentList(segments)

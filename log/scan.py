@@ -120,6 +120,18 @@ class BatchScanner:
         if next(self.batches(file, path, end, extent.position), None) is None:
             raise CorruptLogError(path, extent.position, "its checksum would be wrong")
 
+    def rewrite(self, file: File, start: int, end: int) -> None:
+        """Write what lies between two positions once more, the same.
+
+        After an fsync that failed Linux takes pages for written that are not: the next fsync
+        says nothing of them, and they are gone with the power. Written again they are brought to
+        the disk.
+        """
+        while start < end:
+            size = file.read_into(self._buffer[: min(len(self._buffer), end - start)], start)
+            file.pwrite(self._buffer[:size], start)
+            start += size
+
     def batches(
         self, file: File, path: str, end: int, start: int = 0
     ) -> Iterator[tuple[int, BatchHeader]]:

@@ -99,6 +99,7 @@ class Segment:
         """A new, empty segment with its files; leftovers of the same names are emptied."""
         segment = cls(disk, directory, base_offset, 0, settings)
         segment._create_indexes()
+        segment._note_fullness()  # an index may have no room for a single entry
         segment.open_file = disk.fs.create(segment.path)
         disk.files.hold(segment)
         return segment

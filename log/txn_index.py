@@ -163,7 +163,7 @@ class Aborted(NamedTuple):
     upto: int | None = None
 
 
-def collect_aborted(indexes: Iterable[TxnIndex | None], from_offset: int, upper: int) -> Aborted:
+def collect_aborted(indexes: Iterable[TxnIndex], from_offset: int, upper: int) -> Aborted:
     """The aborted transactions with records from `from_offset` on and below `upper`, by the
     indexes of the segment that `from_offset` is in and of those behind it.
 

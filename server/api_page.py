@@ -21,8 +21,8 @@ Versions reach from the lowest that Apache Kafka 3.9.2 serves to the highest tha
 far as they are served yet. Another version closes the connection, as in Apache Kafka; only for
 ApiVersions it is answered (with version 0 and code 35).
 
-| key | API | listed | served | flexible from | what it does |
-|--:|---|---|---|--:|---|
+| key | API | versions | flexible from | what it does |
+|--:|---|---|--:|---|
 """
 
 
@@ -36,9 +36,8 @@ def _summary(handler: Handler) -> str:
 
 def _rows() -> Iterator[str]:
     for _, (api, handler) in sorted(HANDLERS.items()):
-        listed = f"{api.lowest} to {api.highest}"
-        served = f"{api.lowest_served} to {api.highest}"
-        cells = (api.key, api.name, listed, served, api.first_flexible, _summary(handler))
+        served = f"{api.lowest} to {api.highest}"
+        cells = (api.key, api.name, served, api.first_flexible, _summary(handler))
         yield "| " + " | ".join(str(cell) for cell in cells) + " |\n"
 
 

@@ -219,8 +219,8 @@ class Instance:
         """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
         if meta is not None and await coordination.exists(CLUSTER_ID) is None:
             raise StartError(
-                f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose topics "
-                "nothing is known here: Apache Kafka keeps them in ZooKeeper, from where "
+                f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose "
+                "topics nothing is known here: Apache Kafka keeps them in ZooKeeper, from where "
                 "`kavka storage import` brings them"
             )
 

@@ -35,7 +35,6 @@ class Api:
         "highest",
         "key",
         "lowest",
-        "lowest_served",
         "name",
         "request_name",
         "response_name",
@@ -49,13 +48,11 @@ class Api:
         versions: tuple[int, int],
         first_flexible: int,
         error_response: ErrorResponse,
-        lowest_served: int | None = None,
         flexible_response_header: bool = True,
     ) -> None:
         self.key: Final = key
         self.name: Final = name
         self.lowest, self.highest = versions
-        self.lowest_served = self.lowest if lowest_served is None else lowest_served
         self.first_flexible: Final = first_flexible
         self.flexible_response_header: Final = flexible_response_header
         self.error_response: Final = error_response
@@ -66,7 +63,7 @@ class Api:
 
     def serves(self, version: int) -> bool:
         """Whether a request of this version is answered."""
-        return self.lowest_served <= version <= self.highest
+        return self.lowest <= version <= self.highest
 
     def is_flexible(self, version: int) -> bool:
         """Whether this version has compact types and tagged sections (KIP-482)."""

@@ -229,7 +229,7 @@ def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
     try:
         inflated: Bytes = yield compression.decompress, codec, data, limit_bytes
     except ApiError as failure:
-        raise _odd(failure.message) from None
+        raise _odd(str(failure)) from None
     return inflated
 
 

@@ -108,8 +108,6 @@ class _Run:
 
     def _sizes(self, end_offset: int) -> list[SegmentSize]:
         """The segments that begin below `end_offset`."""
-        order = self._order
-        ends = [base for base, _ in order.segments[1:]] + [order.end_offset]
         return [
             SegmentSize(
                 base,
@@ -118,9 +116,15 @@ class _Run:
                 self._fs.size(self._path(base, INDEX)),
                 self._fs.size(self._path(base, TIME_INDEX)),
             )
-            for (base, size), end in zip(order.segments, ends, strict=True)
+            for base, size, end in self._spans()
             if base < end_offset
         ]
+
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """Base offset and size of each segment, and where the next one begins."""
+        segments = self._order.segments
+        ends = [*(base for base, _ in segments), self._order.end_offset][1:]
+        return [(base, size, end) for (base, size), end in zip(segments, ends, strict=False)]
 
     def _path(self, base: int, suffix: str) -> str:
         return f"{self._order.directory}/{file_name(base, suffix)}"
@@ -134,12 +138,7 @@ class _Run:
         offsets = OffsetMap(limits.map_bytes, limits.load_factor, expected)
         offsets.latest_offset = order.first_dirty - 1
         transactions = CleanedTransactions(aborted)
-        ends = [base for base, _ in order.segments[1:]] + [order.end_offset]
-        dirty = [
-            (base, size, end)
-            for (base, size), end in zip(order.segments, ends, strict=True)
-            if end > order.first_dirty
-        ]
+        dirty = [span for span in self._spans() if span[2] > order.first_dirty]
         self._bytes_in_all = sum(size for _, size, _ in dirty)
         for base, size, end in dirty:
             if not self._index_segment(base, size, offsets, transactions):
@@ -249,6 +248,8 @@ class _Run:
         usual = wanted = max(self._order.limits.read_bytes, READ_BYTES_MIN)
         while position < size:
             chunk = file.pread(min(wanted, size - position), position)
+            if len(chunk) < min(wanted, size - position):
+                raise CorruptLogError(path, position, "the file has lost its end")
             wanted = usual
             view = memoryview(chunk)
             at = 0

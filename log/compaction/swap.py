@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kavka.log.compaction.order import Replacement
 from kavka.log.disk import Disk
 from kavka.log.leftovers import CLEANED, SWAP
-from kavka.log.segment import FILES, Segment
+from kavka.log.segment import FILES, TXN_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 
@@ -46,6 +46,6 @@ def swap(
     for path in paths:
         fs.rename(path + SWAP, path)
     for segment in made:
-        if segment.path_of(FILES[-1]) in paths:
+        if segment.path_of(TXN_INDEX) in paths:
             segment.txns.find()
     return old, renamed

@@ -33,9 +33,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return slices.run(broker.tasks, _delete(broker, context, request))
 
 
-def _delete(
-    broker: Broker, context: RequestContext, request: Any
-) -> Slices[DeleteRecordsResponse]:
+def _delete(broker: Broker, context: RequestContext, request: Any) -> Slices[DeleteRecordsResponse]:
     answers: dict[str, list[PartitionResponse]] = {}
     for done, (name, index, offset) in enumerate(_asked(request), 1):
         answers.setdefault(name, []).append(_partition(broker, context, name, index, offset))

@@ -122,8 +122,6 @@ class _Fetch:
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if bytes_left > ARENA_BYTES:
             bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
-        if self._of_old:
-            bytes_left = min(bytes_left, converting.ANSWER_BYTES_MAX)
         self._bytes_max = bytes_left
         at_least_one = True
         of_each = self._context.version < _LIMIT_OF_ALL_SINCE

@@ -2,8 +2,9 @@
 are message sets, made of the batches that lie in the log.
 
 What is read and what is made of it is in memory meanwhile, so only few such answers are made at a
-time (`ReplicaManager.opening`), and each is bounded. The walk through the records goes in slices;
-what is big is inflated and compressed in threads.
+time (`ReplicaManager.opening`). What is read for one is bounded as for any other; made of tiny
+records, a message set takes up to five times as much. The walk through the records goes in slices,
+and what is big is inflated and compressed in threads.
 """
 
 from __future__ import annotations
@@ -26,10 +27,6 @@ from kavka.wire.down_conversion import Converted, down_convert
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of batches that are read for one answer. Made of tiny records, a message set takes up to
-five times as much."""
 
 STORAGE_ERROR_SINCE: Final = 6
 """Readers of lower versions know no storage error; told that somebody else leads, they ask who."""

@@ -14,7 +14,7 @@ from kavka.log.settings import LogSettings
 from kavka.wire.apis.produce import RecordError
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, iter_records
+from kavka.wire.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, Record, iter_records
 from kavka.wire.rewriting import iter_heads
 
 RECORD_ERRORS_MAX: Final = 1000
@@ -157,13 +157,7 @@ class RecordCheck:
             if rules.keyed and record.key is None:
                 self._refuse(index, self._keyless())
             elif forbidden:
-                key_bytes, value_bytes = len(record.key or b""), len(record.value or b"")
-                self._refuse_time(
-                    index,
-                    f"Invalid timestamp type in message DefaultRecord(offset={index}, timestamp="
-                    f"{timestamp}, key={key_bytes} bytes, value={value_bytes} bytes). Producer "
-                    "should not set timestamp type to LogAppendTime.",
-                )
+                self._refuse_time(index, self._claiming(index, record))
             elif not oldest <= timestamp <= latest:
                 self._refuse_time(index, self._untimely(index, timestamp))
             yield True
@@ -179,6 +173,20 @@ class RecordCheck:
 
     def _keyless(self) -> str:
         return f"Compacted topic cannot accept message without key in topic partition {self._where}"
+
+    def _claiming(self, index: int, record: Record) -> str:
+        """Apache Kafka reads less of a record where the batch is going to be kept as it came, and
+        then tells no size of a null."""
+        header, codec = self._header, self._rules.codec
+        partial = header.compression and codec in (None, header.compression)
+        of_null = -1 if partial else 0
+        key_bytes = of_null if record.key is None else len(record.key)
+        value_bytes = of_null if record.value is None else len(record.value)
+        return (
+            f"Invalid timestamp type in message {'Partial' if partial else ''}DefaultRecord("
+            f"offset={index}, timestamp={header.max_timestamp}, key={key_bytes} bytes, "
+            f"value={value_bytes} bytes). Producer should not set timestamp type to LogAppendTime."
+        )
 
     def _untimely(self, index: int, timestamp: int) -> str:
         rules = self._rules

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import ConfigResource
 
 from support.clients import corpus
 from support.clients.every import CONFLUENT
@@ -22,10 +23,12 @@ from support.interchange import (
     PARTITIONS,
     SEGMENT_MS,
     Stage,
+    alter,
     assert_grown,
     assert_same,
     commit_offsets,
     committed_offsets,
+    configure_brokers,
     delete_records,
     delete_topic,
     fill,
@@ -114,7 +117,10 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     create_topic(kavka.bootstrap, "compacted", 1, {"segment.ms": SEGMENT_MS, **COMPACT})
     write_keys(kavka)
     wait_for_cleaning(stage, kavka, "compacted")
+    configure_brokers(kavka)
+    alter(kavka, ConfigResource.Type.TOPIC, "codec.zstd", "kavka.durability", "fsync")
     written = look(kavka)
+    assert len(written.brokers) == 2
     for codec in corpus.CODECS:
         assert stage.codecs(f"codec.{codec}") == {codec}
     offsets = [record[0] for record in written.records["compacted", 0]]
@@ -145,6 +151,8 @@ def test_from_kavka_and_back(stage: Stage) -> None:
 
     stage.carry("import")
     kavka.start()
-    assert_same(look(kavka), both)
+    found = look(kavka)
+    assert_same(found, both)
+    assert found.ours == written.ours == {("codec.zstd", "kavka.durability"): "fsync"}
     kavka.stop()
     stage.assert_sound()

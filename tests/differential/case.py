@@ -129,7 +129,7 @@ class Cases:
         self.api = api
         self.key: int = wire_client.api_key(api)
         served = messages_api(api)
-        self.first: int = served.lowest_served
+        self.first: int = served.lowest
         self.last: int = served.highest
         self.cases: list[Case] = []
 

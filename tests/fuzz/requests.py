@@ -74,7 +74,7 @@ def served() -> list[tuple[Api, int]]:
     return [
         (api, version)
         for api, _ in HANDLERS.values()
-        for version in range(api.lowest_served, api.highest + 1)
+        for version in range(api.lowest, api.highest + 1)
     ]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     ConfigSource,
 )
@@ -98,8 +98,9 @@ class Stage:
         self.kavka = Kavka(home / "kavka", KAVKA_SETTINGS | {"log.dirs": log_dirs})
 
     def close(self) -> None:
-        for process in (self.apache, self.kavka, self.zookeeper):
-            process.close()
+        with ExitStack() as closing:  # one that ended by itself does not keep the others
+            for process in (self.zookeeper, self.kavka, self.apache):
+                closing.callback(process.close)
 
     def storage(self, order: str, *more: str) -> subprocess.CompletedProcess[str]:
         """`kavka storage`, between the directories and ZooKeeper."""
@@ -163,6 +164,7 @@ def fill(stage: Stage) -> None:
     for topic in ("preallocated", "stamped"):
         write_keys(stage.apache, topic, 100)
     commit_offsets(stage.apache)
+    configure_brokers(stage.apache)
     delete_records(stage.apache, "codec.gzip", 1)
     eventually(
         lambda: f"codec.gzip 1 {DELETED_BEFORE}" in stage.checkpoint("log-start-offset-checkpoint"),
@@ -278,17 +280,23 @@ def wait_for_cleaning(stage: Stage, broker: BrokerProcess, topic: str) -> None:
         within_s=CLEANED_WITHIN_S,
         what=f"{topic} is compacted",
     )
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    change = ConfigResource(
-        ConfigResource.Type.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry(
-                "min.compaction.lag.ms", str(2**62), incremental_operation=AlterConfigOpType.SET
-            )
-        ],
-    )
-    admin.incremental_alter_configs([change])[change].result(WITHIN_S)
+    alter(broker, ConfigResource.Type.TOPIC, topic, "min.compaction.lag.ms", str(2**62))
+
+
+def alter(broker: BrokerProcess, kind: ConfigResource.Type, name: str, key: str, to: str) -> None:
+    """Set one config; that of all brokers with the name "", which librdkafka does not send."""
+    change = {"name": key, "config_operation": AlterConfigOpType.SET.value, "value": to}
+    resource = {"resource_type": kind.value, "resource_name": name, "configs": [change]}
+    with RawConnection(HOST, broker.port) as connection:
+        answer = connection.request("IncrementalAlterConfigs", 1, resources=[resource])
+    [done] = answer["responses"]
+    assert done["error_code"] == 0, done
+
+
+def configure_brokers(broker: BrokerProcess) -> None:
+    """Settings for this broker, and for all."""
+    alter(broker, ConfigResource.Type.BROKER, BROKER_ID, "log.retention.ms", "900000001")
+    alter(broker, ConfigResource.Type.BROKER, "", "log.segment.delete.delay.ms", "50001")
 
 
 def delete_topic(broker: BrokerProcess, topic: str) -> None:
@@ -303,7 +311,11 @@ def delete_topic(broker: BrokerProcess, topic: str) -> None:
 class Shown:
     """What a broker shows of everything that it has."""
 
+    brokers: dict[str, str]
+    """Settings of the broker and of all brokers, made while they run."""
     topics: dict[str, tuple[str, int, dict[str, str]]]
+    ours: dict[tuple[str, str], str]
+    """Configs of topics that Apache Kafka keeps but, since it does not know them, does not show."""
     records: Records
     committed: Records
     """What a consumer reads that asks for `read_committed`."""
@@ -314,9 +326,17 @@ class Shown:
 def look(broker: BrokerProcess) -> Shown:
     """Ask for all of it."""
     topics = described(broker)
+    ours = {
+        (name, key): configs.pop(key)
+        for name, (_, _, configs) in topics.items()
+        for key in list(configs)
+        if key.startswith("kavka.")
+    }
     places = [(name, index) for name, (_, count, _) in topics.items() for index in range(count)]
     return Shown(
+        broker_configs(broker),
         topics,
+        ours,
         read_all(broker, places, "read_uncommitted"),
         read_all(broker, places, "read_committed"),
         producers(broker, places),
@@ -325,6 +345,7 @@ def look(broker: BrokerProcess) -> Shown:
 
 def assert_same(found: Shown, expected: Shown) -> None:
     """No difference; the first one is named."""
+    assert found.brokers == expected.brokers
     assert found.topics == expected.topics
     assert_same_records(found.records, expected.records)
     assert_same_records(found.committed, expected.committed)
@@ -432,3 +453,13 @@ def described(broker: BrokerProcess) -> dict[str, tuple[str, int, dict[str, str]
         }
         found[name] = (str(topic.topic_id), len(topic.partitions), own)
     return found
+
+
+def broker_configs(broker: BrokerProcess) -> dict[str, str]:
+    """Those that `configure_brokers` and the like have made."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    asked = ConfigResource(ConfigResource.Type.BROKER, BROKER_ID)
+    entries = admin.describe_configs([asked])[asked].result(WITHIN_S).values()
+    dynamic = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    sources = [source.value for source in dynamic]
+    return {entry.name: entry.value for entry in entries if entry.source in sources}

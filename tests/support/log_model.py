@@ -94,9 +94,9 @@ class History:
         undecided = [t.first for t in self.ended_transactions() if t.marker >= watermark]
         return min([watermark, *undecided, *self.open_transactions().values()])
 
-    def aborted_records(self, upto: int) -> set[int]:
-        """Offsets of the records of transactions that were aborted before offset `upto`."""
-        aborted = [t for t in self.ended_transactions() if t.kind == ABORT and t.marker < upto]
+    def aborted_records(self) -> set[int]:
+        """Offsets of the records of transactions that were aborted."""
+        aborted = [t for t in self.ended_transactions() if t.kind == ABORT]
         return {
             one.offset
             for batch in self.batches
@@ -121,7 +121,7 @@ def assert_compacted(
     Tombstones may stay or go. Nothing else may be missing but what a later record of the same key
     or an abort has made worthless, and nothing of that may be left.
     """
-    aborted = history.aborted_records(end)
+    aborted = history.aborted_records()
     last: dict[bytes | None, int] = {}
     for one in before:
         if first_dirty <= one.offset < end and one.offset not in aborted:
@@ -147,8 +147,9 @@ class Expected:
     must: Mapping[int, Keyed]
     """Records that are there for sure, by offset."""
 
-    may: Mapping[int, Keyed]
-    """Those and others that may be: removed, but not for good yet, or just being written."""
+    may: Mapping[int, Sequence[Keyed]]
+    """Those and others that may be: removed, but not for good yet, or just being written; more
+    than one at an offset where the log was cut."""
 
     dense_from: int
     """From here on there are no gaps: nothing was compacted."""
@@ -158,14 +159,23 @@ class Expected:
         there = {one.offset: one for one in found}
         assert len(there) == len(found), "an offset twice"
         assert [one.offset for one in found] == sorted(there), "not in order"
-        lost = [offset for offset in self.must if offset not in there]
+        lost = [offset for offset, one in self.must.items() if there.get(offset) != one]
         assert not lost, f"lost: {lost[:5]}"
-        wrong = [one for one in found if self.may.get(one.offset) != one]
+        wrong = [one for one in found if one not in self.may.get(one.offset, ())]
         assert not wrong, f"never written, or otherwise: {wrong[:3]}"
         if found:
             begin = max(self.dense_from, found[0].offset)
             inside = [o for o in self.may if begin <= o <= found[-1].offset and o not in there]
             assert not inside, f"a gap: {sorted(inside)[:5]}"
+
+
+def together(*parts: Mapping[int, Keyed]) -> dict[int, list[Keyed]]:
+    """All records of all parts, by their offsets."""
+    found: dict[int, list[Keyed]] = {}
+    for part in parts:
+        for offset, one in part.items():
+            found.setdefault(offset, []).append(one)
+    return found
 
 
 def by_offset(records: Iterable[Keyed]) -> dict[int, Keyed]:

@@ -41,7 +41,7 @@ def served() -> list[tuple[ModuleType, int]]:
     return [
         (module, version)
         for module in api_modules().values()
-        for version in range(module.API.lowest_served, module.API.highest + 1)
+        for version in range(module.API.lowest, module.API.highest + 1)
     ]
 
 
@@ -212,4 +212,4 @@ def _plain(value: Any) -> Any:
 def is_served(module: ModuleType, field: Any) -> bool:
     """Whether any served version has this field."""
     first, last = field._versions
-    return bool(first <= module.API.highest and last >= module.API.lowest_served)
+    return bool(first <= module.API.highest and last >= module.API.lowest)

@@ -6,7 +6,6 @@ import struct
 
 from differential.case import Cases, Function, Ground, Script, Values
 from differential.frames import add_frames
-from differential.judges import FIRST_IN_NEW
 from support import messages, wire_client
 
 CASES = Cases("ApiVersions")
@@ -106,9 +105,6 @@ for module in messages.api_modules().values():
     if api.key != CASES.key:
         odd(f"{api.name} above its versions", bytes_of(header(api.key, api.highest + 1)))
         odd(f"{api.name} at version -1", bytes_of(header(api.key, -1)))
-    below = FIRST_IN_NEW.get(api.name, 0) - 1
-    if 0 <= below < api.lowest_served:
-        odd(f"{api.name} below its versions", bytes_of(header(api.key, below)))
 
 for size in (-(2**31), -2, -1, 104_857_601, 2**31 - 1):
     odd(f"a length of {size}", bytes_of(length(size)))

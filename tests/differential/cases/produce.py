@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from differential import old_producers
+from differential import old_producers, topic_rules
 from differential.case import NEVER_ANSWERED_S, Cases, Function, Ground, Script, Topic, Values
 from differential.frames import add_frames, add_odd_names
 from support.batches import (
@@ -103,6 +103,7 @@ def add(
 
 add_frames(CASES, lambda on: producing(on, build()), topics=[T])
 old_producers.add_cases(add, kept)
+topic_rules.add_cases(add, kept, sending)
 
 # -- what is appended -----------------------------------------------------------------------
 
@@ -315,16 +316,6 @@ add("inside: zstd that is none", kept(ZSTD_THAT_IS_NONE))
 # -- limits of a topic ----------------------------------------------------------------------
 
 SMALL = Topic("small", kept=True, configs={"max.message.bytes": "200"})
-COMPACTED = Topic("compacted", kept=True, configs={"cleanup.policy": "compact"})
-BOTH = Topic("both", kept=True, configs={"cleanup.policy": "compact,delete"})
-BOUNDED = Topic(
-    "bounded",
-    kept=True,
-    configs={
-        "message.timestamp.before.max.ms": "3600000",
-        "message.timestamp.after.max.ms": "3600000",
-    },
-)
 LARGE_SEGMENTS = Topic(
     "tight", kept=True, configs={"segment.bytes": "1048576", "max.message.bytes": "4194304"}
 )
@@ -353,131 +344,6 @@ add(
     kept(build([Written(value=b"x" * 1_100_000)])),
     topics=[LARGE_SEGMENTS],
 )
-
-KEYLESS = [Written(b"k"), Written(None), Written(b"k"), Written(None)]
-for codec in EVERY_CODEC:
-    add(
-        f"no key on a compacted topic, {codec}",
-        kept(build(KEYLESS, codec=codec)),
-        topics=[COMPACTED],
-    )
-add("no key on a compacted and deleted topic", kept(build(KEYLESS)), topics=[BOTH])
-add("keys on a compacted topic", kept(build([Written(b"k"), Written(b"")])), topics=[COMPACTED])
-
-
-OLD = [Written(time_ms=0), Written(time_ms=5)]
-for codec in EVERY_CODEC:
-    add(f"timestamps too old, {codec}", sending(build(OLD, codec=codec)), topics=[BOUNDED])
-FAR = 200 * 365 * 24 * 3600 * 1000
-add("timestamps too new", sending(build([Written(time_ms=FAR)])), topics=[BOUNDED])
-add("timestamps too new by default", sending(build([Written(time_ms=FAR)])))
-add(
-    "timestamps too new, some of them",
-    sending(build([Written(), Written(time_ms=FAR), Written(), Written(time_ms=FAR + 1)])),
-)
-add(
-    "a newest timestamp that is too new, but no record's",
-    kept(patch(PLAIN, max_timestamp=BASE_TIMESTAMP_MS + FAR)),
-)
-add(
-    "a newest timestamp that is too new, but no record's, compressed",
-    kept(patch(build(MANY, codec="gzip"), max_timestamp=BASE_TIMESTAMP_MS + FAR)),
-)
-add("a timestamp that overflows", sending(patch(PLAIN, max_timestamp=2**63 - 1)))
-add("no timestamps where they are bounded", kept(ODD["no timestamps"]), topics=[BOUNDED])
-
-# Relative to the oldest time allowed, which only the test knows.
-ANCIENT = Topic("ancient", kept=True, configs={"message.timestamp.before.max.ms": "0"})
-add("timestamps before now", sending(build(MANY)), topics=[ANCIENT])
-KEYED_AND_BOUNDED = Topic(
-    "both-rules",
-    kept=True,
-    configs={"cleanup.policy": "compact", "message.timestamp.before.max.ms": "3600000"},
-)
-add(
-    "neither keys nor times",
-    sending(build([Written(b"k"), Written(None), Written(None, time_ms=FAR)])),
-    topics=[KEYED_AND_BOUNDED],
-)
-add(
-    "no keys, no times, by which nothing is too old",
-    sending(patch(build(KEYLESS), base_timestamp=-1, max_timestamp=-1)),
-    topics=[KEYED_AND_BOUNDED],
-)
-
-# -- the time of the append -----------------------------------------------------------------
-
-APPENDED = Topic("appended", kept=True, configs={"message.timestamp.type": "LogAppendTime"})
-APPENDED_KEYED = Topic(
-    "appended-keyed",
-    kept=True,
-    configs={"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"},
-)
-APPENDED_PACKED = Topic(
-    "appended-packed",
-    kept=True,
-    configs={"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"},
-)
-FLAGGED = patch(PLAIN, attributes=LOG_APPEND_TIME)
-for codec in CODECS:
-    add(f"append time, {codec}", kept(build(MANY, codec=codec)), topics=[APPENDED])
-add("append time of records too new", kept(build([Written(time_ms=FAR)])), topics=[APPENDED])
-add("append time of records without", kept(ODD["no timestamps"]), topics=[APPENDED])
-add("append time, unknown attributes", kept(ODD["unknown attributes"]), topics=[APPENDED])
-add("append time on a topic of gzip", kept(build(MANY)), topics=[APPENDED_PACKED])
-add("append time without keys", kept(build(KEYLESS)), topics=[APPENDED_KEYED])
-add("append time with keys", kept(build(MANY)), topics=[APPENDED_KEYED])
-add("append time that the client claims", kept(FLAGGED), topics=[APPENDED])
-add("append time that the client claims, without keys", kept(FLAGGED), topics=[APPENDED_KEYED])
-add(
-    "append time that the client claims, compressed",
-    kept(patch(build(MANY[:2], codec="gzip"), attributes=LOG_APPEND_TIME | 1)),
-    topics=[APPENDED],
-)
-add(
-    "append time that the client claims, on a topic of gzip",
-    kept(FLAGGED),
-    topics=[APPENDED_PACKED],
-)
-add("append time that is claimed, and none", kept(patch(FLAGGED, max_timestamp=-1)))
-add("append time that is claimed, too new", sending(patch(FLAGGED, max_timestamp=2**62)))
-add("append time that is claimed, too old", sending(FLAGGED), topics=[BOUNDED])
-add(
-    "append time of a batch sent twice",
-    kept(*[build(producer=(PRODUCER, 0, 0))] * 2),
-    topics=[Topic("appended-twice", configs={"message.timestamp.type": "LogAppendTime"})],
-)
-
-# -- recompression by the broker ------------------------------------------------------------
-
-for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
-    GOAL = Topic(wanted, kept=True, configs={"compression.type": wanted})
-    for codec in EVERY_CODEC:
-        add(f"{codec} on a topic of {wanted}", kept(build(MANY, codec=codec)), topics=[GOAL])
-    add(f"zstd on a topic of {wanted}", kept(build(MANY, codec="zstd")), topics=[GOAL])
-    add(
-        f"a producer's batches on a topic of {wanted}",
-        kept(*[build(MANY[:3], producer=(PRODUCER, 0, first)) for first in (0, 0, 3)]),
-        topics=[Topic(wanted, configs={"compression.type": wanted})],
-    )
-
-GZIPPED = Topic("gzipped", kept=True, configs={"compression.type": "gzip"})
-SNAPPED = Topic("snapped", kept=True, configs={"compression.type": "snappy"})
-GROWING = Topic(
-    "growing", kept=True, configs={"compression.type": "uncompressed", "max.message.bytes": "300"}
-)
-SMALL_GZIPPED = Topic(
-    "small-gzipped", kept=True, configs={"compression.type": "gzip", "max.message.bytes": "300"}
-)
-BULKY = [Written(value=b"x" * 500)]
-add("a batch that grows too big", kept(build(BULKY, codec="gzip")), topics=[GROWING])
-add("a batch that is too big until it shrinks", kept(build(BULKY)), topics=[SMALL_GZIPPED])
-add("headers and nulls on a topic of gzip", kept(build(HEADERS)), topics=[GZIPPED])
-add("odd attributes on a topic of gzip", kept(ODD["unknown attributes"]), topics=[GZIPPED])
-add("a delete horizon on a topic of gzip", kept(ODD["a delete horizon"]), topics=[GZIPPED])
-for label in ("garbage", "fewer records", "bytes behind the records", "gzip that is none"):
-    add(f"opened for keys: {label}", kept(INSIDE[label]), topics=[COMPACTED])
-    add(f"opened for another codec: {label}", kept(INSIDE[label]), topics=[SNAPPED])
 
 # -- idempotent producers -------------------------------------------------------------------
 

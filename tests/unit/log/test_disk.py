@@ -40,3 +40,21 @@ def test_dropping() -> None:
     disk.files.drop(holder)
     assert holder.open_file is None
     assert len(disk.files) == 0
+
+
+def test_half_of_them_give_way_to_others() -> None:
+    disk = Disk(MemFs(), open_files_max=9, index_cache_bytes=0)
+    holders = [Holder(disk, f"/{number}") for number in range(5)]
+    assert disk.files.close_half()
+    assert [holder.open_file is None for holder in holders] == [True, True, True, False, False]
+    assert disk.files.close_half() and disk.files.close_half()
+    assert not disk.files.close_half()
+
+
+def test_a_thread_s_own_limits() -> None:
+    disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
+    apart = disk.apart(open_files_max=1, index_cache_bytes=10)
+    assert apart.fs is disk.fs
+    for number in range(4):
+        Holder(apart, f"/{number}")
+    assert (len(apart.files), len(disk.files)) == (1, 0)

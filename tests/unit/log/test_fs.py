@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -236,3 +237,44 @@ def test_absolute_paths_begin_with_the_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert OsFs().absolute("data") == f"{tmp_path}/data"
+
+
+def test_where_descriptors_run_out_some_are_closed(tmp_path: Path) -> None:
+    """In a process of its own, which may not open many."""
+    script = """
+import errno, resource, sys
+from kavka.log.fs import OsFs
+directory = sys.argv[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+fs, held, asked = OsFs(), [], []
+assert fs.limit_files() == 40
+def close_some():
+    asked.append(len(held))
+    was_any = bool(held)
+    del held[:10]
+    return was_any
+fs.on_shortage(close_some)
+for number in range(100):
+    held.append(fs.create(f"{directory}/{number}"))
+assert len(asked) > 5 and len(held) < 40
+while len(held) < asked[0]:
+    held.append(fs.open(f"{directory}/1"))
+fs.sync_file(f"{directory}/1"), fs.sync_dir(directory), fs.read_bytes(f"{directory}/1")
+others = []
+try:
+    while True:
+        others.append(fs.open(f"{directory}/2"))
+except OSError as error:
+    assert error.errno == errno.EMFILE and not held
+print("well")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "well\n", done.stderr
+
+
+def test_it_can_be_sent_to_another_process() -> None:
+    fs = OsFs()
+    fs.on_shortage(lambda: True)
+    assert isinstance(pickle.loads(pickle.dumps(fs)), OsFs)

@@ -32,7 +32,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.records import read_header
 from support import batches, compaction, log_model, logs
 from support.compaction import Keyed
-from support.log_model import ABORT, COMMIT, Batch, Expected, History, by_offset
+from support.log_model import ABORT, COMMIT, Batch, Expected, History, by_offset, together
 from support.virtual import InlineWorker
 
 EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "150"))
@@ -63,17 +63,24 @@ class LogUnderFaults(RuleBasedStateMachine):
         policy: tuple[str, ...],
         durability: str,
     ) -> None:
-        self.fs = MemFs()
-        self.broker = logs.Broker(
-            self.fs,
-            log_settings=logs.settings(
-                segment_bytes=segment_bytes,
-                index_interval_bytes=index_interval_bytes,
-                cleanup_policy=policy,
-                kavka_durability=durability,
-                delete_retention_ms=DAY_MS,
-            ),
+        self.settings = logs.settings(
+            segment_bytes=segment_bytes,
+            index_interval_bytes=index_interval_bytes,
+            cleanup_policy=policy,
+            kavka_durability=durability,
+            delete_retention_ms=DAY_MS,
         )
+        self.now_ms = logs.TIMESTAMP
+        self.leader_epoch = 0
+        self.count = 0
+        self.power_cut: int | None = None  # whether an end is one of these, and with which tears
+        self.armed = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """An empty log."""
+        self.fs = MemFs()
+        self.broker = logs.Broker(self.fs, log_settings=self.settings)
         self.log = self.broker.log()
         self.is_loaded = False
         self.history = History()
@@ -82,11 +89,10 @@ class LogUnderFaults(RuleBasedStateMachine):
         self.durable = 0  # a power cut takes nothing below
         self.watermark = 0  # nothing below is ever truncated
         self.dense_from = 0  # nothing was compacted from here on
-        self.now_ms = logs.TIMESTAMP
-        self.leader_epoch = 0
-        self.count = 0
-        self.power_cut: int | None = None  # whether an end is one of these, and with which tears
-        self.armed = False
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.settings.cleanup_policy
 
     # --- trouble
 
@@ -136,6 +142,10 @@ class LogUnderFaults(RuleBasedStateMachine):
             return False
         except OSError:
             self.disarm()
+            if self.fault.op == "sync" and self.settings.kavka_durability == SYSTEM:
+                # what the operating system takes for written now is gone with the power, even if
+                # the log is flushed again; without kavka.durability=fsync nobody sees to that
+                self.power_cut = 0
             if stays_usable:
                 self.look()
             else:
@@ -156,10 +166,11 @@ class LogUnderFaults(RuleBasedStateMachine):
         taken = set(loses)
         cut = self.power_cut is not None
         kept = {o: one for o, one in self.seen.items() if not cut or o < self.durable}
+        may_have_holes = cut and self.compacts
         expected = Expected(
             {o: one for o, one in kept.items() if o not in taken},
-            self.seen | self.gone | adds,
-            self.dense_from,
+            together(self.gone, self.seen, adds),
+            self.history.end + 1 if may_have_holes else self.dense_from,
         )
         least_end = min([self.durable if cut else self.history.end, *taken])
         self.disarm()
@@ -172,6 +183,11 @@ class LogUnderFaults(RuleBasedStateMachine):
         expected.check(list(found.values()))
         end = self.log.end_offset
         assert least_end <= end <= self.history.end + len(adds)
+        if may_have_holes and found != self.seen:
+            # what was not flushed may have gone from between two segments: which transactions
+            # and producers are known then is hard to tell from outside
+            self.begin_anew()
+            return
         if adds and end > self.history.end:
             self.appended_after_all(end)
         self.history.cut(end)
@@ -404,21 +420,26 @@ class LogUnderFaults(RuleBasedStateMachine):
 
     @rule(retention_bytes=st.integers(0, 4000), retention_ms=st.sampled_from([-1, 50, 500]))
     def delete_old_segments(self, retention_bytes: int, retention_ms: int) -> None:
-        usual = self.log.settings
         self.log.configure(
-            replace(usual, retention_bytes=retention_bytes, retention_ms=retention_ms)
+            replace(self.settings, retention_bytes=retention_bytes, retention_ms=retention_ms)
         )
         self.shortened(lambda: self.log.delete_old(self.now_ms, self.watermark))
-        self.log.configure(usual)
+        self.log.configure(self.settings)
 
-    @precondition(lambda self: "compact" in self.log.settings.cleanup_policy)
-    @rule(later_ms=st.sampled_from([0, 0, 3 * DAY_MS]), map_bytes=st.sampled_from([96, 1 << 20]))
-    def compact(self, later_ms: int, map_bytes: int) -> None:
+    @precondition(lambda self: self.compacts)
+    @rule(
+        later_ms=st.sampled_from([0, 0, 3 * DAY_MS]),
+        map_bytes=st.sampled_from([96, 1 << 20]),
+        segment_bytes=st.sampled_from([600, 5000]),
+    )
+    def compact(self, later_ms: int, map_bytes: int, segment_bytes: int) -> None:
         self.now_ms += later_ms
+        self.log.configure(replace(self.settings, segment_bytes=segment_bytes))
         stable = self.log.last_stable_offset(self.watermark)
         limits = replace(compaction.LIMITS, map_bytes=map_bytes)
         order = compaction.order(self.log, now_ms=self.now_ms, limits=limits, last_stable=stable)
         if not order.segments or order.end_offset <= order.first_dirty:
+            self.log.configure(self.settings)
             return
         log, serial = self.log, self.log.compaction.serial
         before = [self.seen[offset] for offset in sorted(self.seen)]
@@ -438,13 +459,15 @@ class LogUnderFaults(RuleBasedStateMachine):
                 if swapping:
                     raise
                 return  # what was swapped already stays so
+            finally:
+                log.configure(self.settings)
             log.compaction.clean_upto = outcome.end_offset
             after = compaction.read_all(log)
             log_model.assert_compacted(
                 before, after, self.history, first_dirty=order.first_dirty, end=outcome.end_offset
             )
 
-        aborted = self.history.aborted_records(order.end_offset)
+        aborted = self.history.aborted_records()
         last = {
             one.key: one.offset
             for one in before
@@ -461,9 +484,8 @@ class LogUnderFaults(RuleBasedStateMachine):
         self.dense_from = max(self.dense_from, order.end_offset)
         if self.attempt(work, loses=[*loses, self.history.end]):
             after = by_offset(compaction.read_all(self.log))
-            Expected(
-                {o: one for o, one in self.seen.items() if o not in loses}, self.seen, 1 << 62
-            ).check(list(after.values()))
+            needed = {o: one for o, one in self.seen.items() if o not in loses}
+            Expected(needed, together(self.seen), self.history.end).check(list(after.values()))
             self.gone |= {o: one for o, one in self.seen.items() if o not in after}
             self.seen = after
             self.look_at_producers()
@@ -560,7 +582,7 @@ class LogUnderFaults(RuleBasedStateMachine):
         path = f"{directory}/{data.draw(st.sampled_from(names))}"
         fs.flip(path, data.draw(st.integers(0, 8 * fs.size(path) - 1)))
         try:
-            broker = logs.Broker(fs, log_settings=self.broker.settings)
+            broker = logs.Broker(fs, log_settings=self.settings)
         except StorageError:
             return
         values = {(one.key, one.value, one.timestamp) for one in self.history.records().values()}

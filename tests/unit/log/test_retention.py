@@ -439,6 +439,14 @@ def test_what_is_to_be_compacted_soon_is_closed_soon() -> None:
     assert roll_ms(settings, "/any") == 5
 
 
+def test_an_index_without_room_for_an_entry_closes_each_segment_after_a_batch() -> None:
+    broker = started(segment_index_bytes=12, index_interval_bytes=0)
+    logs.fill(broker.log(), 4)
+    broker.restart()
+    logs.fill(broker.log(), 2)
+    assert bases(broker) == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_log_heeds_the_jitter() -> None:
     broker = started(segment_ms=1000, segment_jitter_ms=1000, segment_bytes=1 << 20)
     log = broker.log()

@@ -3,7 +3,6 @@
 from kavka.server import handlers
 from kavka.server.api_page import page
 from kavka.server.dispatch import HANDLERS
-from kavka.wire.apis import produce
 from support.paths import ROOT
 
 PAGE = ROOT / "docs" / "apis.md"
@@ -19,8 +18,3 @@ def test_each_module_has_its_row_and_each_row_its_module() -> None:
         files = {path.stem for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"}
         assert files == served, folder
     assert set(handlers.__all__) == served
-
-
-def test_versions_that_are_listed_but_closed_are_known_ones() -> None:
-    closed = [api for api, _ in HANDLERS.values() if api.lowest_served != api.lowest]
-    assert closed == [produce.API]

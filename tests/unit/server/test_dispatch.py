@@ -72,9 +72,7 @@ GROWING_NAME = struct.pack(">h", 20_000) + b"\xff" * 20_000
 CLOSED = {
     "an unknown key": body(999, 0, b"", flexible=False),
     "a negative key": body(-1, 0, b"", flexible=False),
-    "a version that is gone": body(PRODUCE, 2, bytes(20), flexible=False),
     "a version to come": body(PRODUCE, 14, bytes(20), flexible=True),
-    "a fetch of old": body(FETCH, 3, bytes(20), flexible=False),
     "a negative version": body(METADATA, -1, bytes(20), flexible=False),
     "nothing": b"",
     "three bytes": b"abc",

@@ -267,10 +267,10 @@ async def test_a_stop_waits_for_the_flush_under_way(broker: MemoryBroker) -> Non
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
     await settle(100)
     assert not stopping.done()
-    assert "LogManager.close" not in broker.jobs.done, "one thread at a time has the logs"
+    assert "DirectoryClosing.sync" not in broker.jobs.done, "one thread at a time has the logs"
     broker.jobs.release()
     await stopping
-    assert broker.jobs.done[-1] == "LogManager.close"
+    assert broker.jobs.done[-1] == "LogManager.close_directories"
     await broker.revive()
     assert await values(broker) == [b"1"]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
 from kavka.server import slices
 from kavka.server.slices import Slices
-from support.virtual import VirtualClock, VirtualTasks
+from kavka.wire.steps import Steps
+from support.virtual import InlineJobs, VirtualClock, VirtualTasks
 
 
 def work(turns: list[str], yields: int) -> Slices[str]:
@@ -63,3 +65,46 @@ def test_failures_are_the_callers(yields: int) -> None:
 
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(run())
+
+
+# -- with jobs --------------------------------------------------------------------------------
+
+
+def patient() -> Steps[str]:
+    """Goes on after a pause, a job, and a job that fails."""
+    yield None
+    number = yield int, "7"
+    try:
+        yield int, "x"
+    except ValueError:
+        return f"done with {number}"
+    return "not refused"
+
+
+def driven(steps: Steps[str]) -> Any:
+    async def run() -> Any:
+        result = slices.run_steps(VirtualTasks(VirtualClock()), InlineJobs(), steps)
+        return await result if isinstance(result, Awaitable) else [result]
+
+    return asyncio.run(run())
+
+
+def test_steps_without_a_stop_are_done_at_once() -> None:
+    def at_once() -> Steps[str]:
+        return "done"
+        yield None
+
+    assert driven(at_once()) == ["done"]
+
+
+def test_jobs_are_done_and_their_failures_handed_in() -> None:
+    assert driven(patient()) == "done with 7"
+
+
+def test_failures_of_jobs_that_nobody_takes_are_the_callers() -> None:
+    def failing() -> Steps[str]:
+        yield int, "x"
+        return "not refused"
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        driven(failing())

@@ -6,7 +6,6 @@ How much of a set is given, and what Apache Kafka 3.9.2 makes of it, is in the d
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -141,7 +140,7 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
         found = converted(row[:size])
         assert ([record[0] for record in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
     for size in range(len(one)):
-        assert converted(row[:size]) == (b"", 0)
+        assert converted(row[:size]) == Converted(bytearray(), 0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -166,7 +165,7 @@ def test_control_batches_are_left_out() -> None:
     found = converted(log(marker, build(), marker, build(), marker))
     assert [one[0] for one in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
     assert found.upto == 9
-    assert converted(log(marker, marker), offset=1) == (b"", 2)
+    assert converted(log(marker, marker), offset=1) == Converted(bytearray(), 2)
 
 
 def test_transactional_records_lose_their_producer() -> None:
@@ -237,7 +236,8 @@ def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
 def stops(row: memoryview) -> tuple[int, list[str]]:
     """How many pauses there are, and what is wanted from threads."""
     steps: Steps[Any] = down_convert(row, 1, 0, 1 << 30)
-    pauses, jobs, answer = 0, [], None
+    jobs: list[str] = []
+    pauses, answer = 0, None
     while True:
         try:
             wanted = steps.send(answer)
@@ -250,7 +250,7 @@ def stops(row: memoryview) -> tuple[int, list[str]]:
             answer = wanted[0](*wanted[1:])
 
 
-def many(count: int, value: bytes | None = b"v", codec: str = "none") -> Sequence[Any]:
+def many(count: int, value: bytes | None = b"v", codec: str = "none") -> bytearray:
     return build([Written(b"key", value)] * count, codec=codec)
 
 

@@ -22,7 +22,8 @@ def test_jobs_are_done_and_their_results_sent() -> None:
 
 def test_a_job_that_fails_ends_it() -> None:
     def failing() -> Steps[int]:
-        return (yield int, "x")
+        number: int = yield int, "x"
+        return number
 
     with pytest.raises(ValueError, match="invalid literal"):
         run_at_once(failing())
@@ -31,8 +32,9 @@ def test_a_job_that_fails_ends_it() -> None:
 def test_a_failed_job_may_be_answered_for() -> None:
     def patient() -> Steps[int]:
         try:
-            return (yield int, "x")
+            number: int = yield int, "x"
         except ValueError:
-            return (yield int, "7")
+            number = yield int, "7"
+        return number
 
     assert run_at_once(patient()) == 7

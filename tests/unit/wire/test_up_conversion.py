@@ -226,7 +226,8 @@ def test_nothing_else_is_raised_whatever_is_sent(seed: int) -> None:
 
 def stops(steps: Steps[Any]) -> tuple[int, list[str]]:
     """How many pauses there are, and what is wanted from threads."""
-    pauses, jobs, answer = 0, [], None
+    jobs: list[str] = []
+    pauses, answer = 0, None
     while True:
         try:
             wanted = steps.send(answer)

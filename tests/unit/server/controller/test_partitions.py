@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
 import pytest
 
@@ -19,7 +18,6 @@ from kavka.server.controller.events import (
     Event,
     Examine,
     ForgetMarks,
-    FoundPartition,
     LeaderAndIsrAnswered,
     PartitionsFound,
     Post,
@@ -46,59 +44,20 @@ from kavka.server.controller.messages import (
 )
 from kavka.server.controller.partitions import PartitionMachine, chunks
 from kavka.server.controller.state import LiveBroker
-from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState
+from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
-
-TOPIC_ID = uuid.UUID(int=77)
-EPOCH = 3
-
-
-def info(broker_id: int) -> BrokerInfo:
-    return BrokerInfo((Endpoint("IN", "PLAINTEXT", f"host{broker_id}", 9092),))
-
-
-def brokers(*ids: int, epochs: Mapping[int, int] | None = None) -> BrokersChanged:
-    epochs = epochs or {}
-    return BrokersChanged({id_: LiveBroker(id_, epochs.get(id_, 10), info(id_)) for id_ in ids})
-
-
-def machine(*live: int) -> PartitionMachine:
-    """The controller is broker 1."""
-    made = PartitionMachine(1, EPOCH, listener="IN")
-    made.handle(brokers(*live))
-    made.handle(TopicsFound({"t": TOPIC_ID}))
-    return made
-
-
-def where(index: int = 0, topic: str = "t") -> TopicPartition:
-    return TopicPartition(topic, index)
-
-
-def found(
-    *replicas: int, index: int = 0, stored: StoredState | None = None, topic: str = "t"
-) -> FoundPartition:
-    return FoundPartition(where(index, topic), replicas, (), (), stored)
-
-
-def stored(
-    leader: int, *isr: int, leader_epoch: int = 0, version: int = 0, mzxid: int = 100
-) -> StoredState:
-    return StoredState(PartitionState(leader, leader_epoch, isr, 1), version, mzxid)
-
-
-def told(commands: list[Command]) -> list[tuple[str, int]]:
-    """Kinds and receivers of the requests among `commands`."""
-    return [
-        (type(command.request).__name__, command.broker_id)
-        for command in commands
-        if isinstance(command, Send)
-    ]
-
-
-def with_partition(
-    made: PartitionMachine, *replicas: int, state: StoredState, index: int = 0
-) -> None:
-    made.handle(PartitionsFound((found(*replicas, index=index, stored=state),)))
+from support.partition_machine import (
+    EPOCH,
+    TOPIC_ID,
+    brokers,
+    found,
+    info,
+    machine,
+    stored,
+    told,
+    where,
+    with_partition,
+)
 
 
 def test_a_new_partition_is_written_before_anybody_hears_of_it() -> None:

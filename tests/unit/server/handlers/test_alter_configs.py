@@ -12,7 +12,7 @@ from support.config_requests import BROKER, LOGGER, TOPIC, replace, value_of
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 DONE = (Code.NONE, None)
 
 

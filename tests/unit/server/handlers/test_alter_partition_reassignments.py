@@ -14,7 +14,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 
 Asked = Sequence[tuple[str, Sequence[tuple[int, Sequence[int] | None]]]]
 

@@ -19,7 +19,7 @@ from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 
 
 def wanted(

@@ -20,7 +20,7 @@ from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 from support.wire_client import new_topic
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG = 1, 5, 4
 
 

@@ -16,7 +16,7 @@ from support.batches import build
 from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, fetching, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 STARTS = f"{DATA}/log-start-offset-checkpoint"
 
 Key = tuple[str, int]

@@ -23,7 +23,7 @@ from support.memory_network import until
 from support.virtual import settle
 
 IDS_SINCE = 6
-BY_NAME = range(API.lowest_served, IDS_SINCE)
+BY_NAME = range(API.lowest, IDS_SINCE)
 NOBODY = UUID(int=5)
 
 
@@ -52,7 +52,7 @@ def directories(broker: MemoryBroker) -> list[str]:
     return [one for one in paths if broker.fs.is_dir(f"{DATA}/{one}") and "-delete" not in one]
 
 
-@pytest.mark.parametrize("version", range(API.lowest_served, API.highest + 1))
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
 @scenario(topics={"t": 3, "stays": 1})
 async def test_a_deleted_topic_is_gone_with_its_files(broker: MemoryBroker, version: int) -> None:
     await broker.produce(build())

@@ -12,7 +12,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 NOT_ASKED = -(2**31)
 OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 

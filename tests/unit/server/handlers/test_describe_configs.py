@@ -17,7 +17,7 @@ from support.config_requests import BROKER, GROUP, LOGGER, SUBSCRIPTION, TOPIC, 
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 LONG = 5
 OVERRIDES = {"retention.ms": "1000"}

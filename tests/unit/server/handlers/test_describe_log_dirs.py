@@ -17,7 +17,7 @@ from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 NOT_TOLD = -1
 CAPACITY_BYTES = 1 << 30
 TWO_DIRECTORIES = f"log.dirs={DATA}/one,{DATA}/two/"

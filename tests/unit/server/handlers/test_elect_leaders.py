@@ -14,7 +14,7 @@ from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 Told = list[tuple[str, list[tuple[int, Code, str | None]]]]

@@ -12,7 +12,7 @@ import pytest
 
 import kavka.wire.frame
 from kavka.server.auth.authorizer import Operation
-from kavka.wire.apis.fetch import API
+from kavka.wire.apis.fetch import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES
 from support.batches import CODECS, Written, build
@@ -21,7 +21,9 @@ from support.logs import parse
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(BATCHES_SINCE, API.highest + 1)
+"""Those before give message sets: see test_fetch_of_old.py."""
+
 TOPIC_IDS_SINCE = 13
 NOBODY = UUID(int=99)
 

@@ -19,7 +19,7 @@ from support.logs import TIMESTAMP, Producer, parse
 from support.memory_broker import DATA, MemoryBroker, fetching, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 TRANSACTIONS_SINCE = 4
 LATEST = -1
 NO_TIMESTAMP = -1

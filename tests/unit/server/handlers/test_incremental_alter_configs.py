@@ -28,7 +28,7 @@ from support.config_requests import (
 from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 DONE = (Code.NONE, None)
 OF_TOPIC, OF_BROKER, OF_ALL = 1, 2, 3
 

@@ -14,7 +14,7 @@ from support.denied import Denied
 from support.memory_broker import Client, MemoryBroker, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 NEW = {
     "transactional_id": None,
     "transaction_timeout_ms": 60_000,

@@ -15,7 +15,9 @@ from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(1, API.highest + 1)
+"""Version 0 gives a list of offsets: see test_list_offsets_of_old.py."""
+
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE = {
     LATEST: 1,

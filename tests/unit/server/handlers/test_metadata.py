@@ -15,7 +15,7 @@ from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 IDS_SINCE = 12
 NOBODY = UUID(int=55)
 NOT_ASKED = -(2**31)

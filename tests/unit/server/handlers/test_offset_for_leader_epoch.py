@@ -13,7 +13,7 @@ from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 UNKNOWN = (-1, -1)
 
 

@@ -23,7 +23,7 @@ from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.virtual import settle
 
-VERSIONS = range(API.lowest_served, API.highest + 1)
+VERSIONS = range(API.lowest, API.highest + 1)
 BY_NAME = [version for version in VERSIONS if version < 13]
 NOBODY = UUID(int=77)
 TIME_MS = 1_700_000_000_000

@@ -17,9 +17,7 @@ from support.replicas import DATA, Hosting, leading, stopping, telling
 from support.virtual import settle
 
 
-def run(
-    story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)
-) -> None:
+def run(story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
     async def main() -> None:
         hosting = Hosting(directories=directories)
         await story(hosting)

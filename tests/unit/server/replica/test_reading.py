@@ -58,9 +58,7 @@ class Reader:
         return len(cold)
 
 
-def run(
-    story: Callable[[Reader], Awaitable[None]], directories: Sequence[str] = (DATA,)
-) -> None:
+def run(story: Callable[[Reader], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
     async def main() -> None:
         await story(Reader(Hosting(directories=directories)))
 

@@ -25,9 +25,7 @@ from support.wire_client import new_topic
 OTHER_ID = uuid.UUID(int=77)
 
 
-def run(
-    story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)
-) -> None:
+def run(story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
     async def main() -> None:
         hosting = Hosting(directories=directories)
         await story(hosting)

@@ -197,6 +197,21 @@ def test_the_flag_is_refused_where_it_would_mean_something() -> None:
     ]
 
 
+def test_the_flag_is_refused_in_compressed_batches() -> None:
+    sent = build([Written(b"key" * 30, None), Written(None, b"v" * 99)], codec="gzip")
+    batch = patch(sent, attributes=LOG_APPEND_TIME | 1)
+    for codec, kind, null in (("producer", "Partial", -1), ("gzip", "Partial", -1), ("lz4", "", 0)):
+        refusal = refused(batch, **APPENDED, compression_type=codec)
+        assert [
+            (one.batch_index_error_message or "").partition(". ")[0]
+            for one in refusal.record_errors
+        ] == [
+            f"Invalid timestamp type in message {kind}DefaultRecord(offset={offset}, "
+            f"timestamp={BASE_TIMESTAMP_MS}, key={key} bytes, value={value} bytes)"
+            for offset, key, value in ((0, 90, null), (1, null, 99))
+        ]
+
+
 def test_the_flag_is_refused_without_a_time() -> None:
     assert numbers(refused(patch(FLAGGED, max_timestamp=-1))) == [0, 1]
 

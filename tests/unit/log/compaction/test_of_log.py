@@ -1,0 +1,115 @@
+"""What a log knows of its compaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.log.compaction.order import LastRecord
+from kavka.log.compaction.run import compact
+from kavka.log.memfs import MemFs
+from support import logs
+from support.batches import Written, build
+from support.compaction import clean, order, read_all
+from support.logs import Broker
+from support.virtual import InlineWorker
+
+CHECKPOINT = f"{logs.DIRECTORY}/cleaner-offset-checkpoint"
+
+
+def a_broker(fs: MemFs) -> Broker:
+    return Broker(fs, log_settings=logs.settings(cleanup_policy=("compact",), segment_bytes=1000))
+
+
+def fill(broker: Broker, count: int = 100) -> None:
+    for number in range(count):
+        batch = build([Written(b"%d" % (number % 3), b"value")])
+        logs.append(broker.log(), memoryview(batch))
+
+
+def test_what_is_clean_is_remembered_across_restarts() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    assert broker.log().compaction.first_dirty(0, 100) == 0
+    upto = clean(broker.log(), fs).end_offset
+    assert upto > 50
+    broker.restart()
+    assert fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 %d\n" % upto
+    assert broker.log().compaction.first_dirty(0, 100) == upto
+
+
+def test_a_broker_that_compacts_nothing_writes_no_checkpoint() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    broker.restart()
+    assert not fs.exists(CHECKPOINT)
+
+
+def test_a_topic_of_the_same_name_is_not_taken_for_clean() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    clean(broker.log(), fs)
+    broker.logs.checkpoint(None).run()
+    broker.logs.delete("t", 0)
+    fill(broker)
+    broker.kill()
+    assert broker.log().compaction.clean_upto is None
+    assert b"t 0" not in fs.read_bytes(CHECKPOINT)
+
+
+def test_an_offset_out_of_bounds_is_of_another_log() -> None:
+    fs = MemFs()
+    compaction = a_broker(fs).log().compaction
+    compaction.clean_upto = 50
+    assert compaction.first_dirty(50, 50) == 50
+    assert compaction.first_dirty(51, 90) == 51
+    assert compaction.first_dirty(10, 49) == 10
+
+
+def test_a_log_that_was_cut_is_dirty_from_there_and_work_on_it_is_void() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    log = broker.log()
+    clean(log, fs)
+    news: list[Any] = []
+    fill(broker)
+    serial = log.compaction.serial
+    compact(InlineWorker(news.append), fs, order(log))
+    broker.logs.truncate(log, 20)
+    assert log.compaction.first_dirty(0, 20) == 20
+    fill(broker)
+    before = read_all(log)
+    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
+    assert read_all(log) == before
+
+
+def test_segments_that_went_meanwhile_are_not_replaced() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    log = broker.log()
+    news: list[Any] = []
+    compact(InlineWorker(news.append), fs, order(log))
+    log.advance_start(30)
+    assert log.delete_old(logs.TIMESTAMP, log.end_offset)
+    before = read_all(log)
+    assert not log.compaction.replace(log.settings, news[0], log.compaction.serial)
+    assert read_all(log) == before
+
+
+def test_an_order_names_producers_and_later_transactions() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker, 30)
+    log = broker.log()
+    first, second = logs.Producer(7, 3, 0), logs.Producer(8, 0, 0)
+    at = logs.append(log, logs.batch([b"x"], keys=[b"a"], producer=first)).last_offset
+    logs.append(log, logs.batch([b"x"], keys=[b"a"], producer=second, transactional=True))
+    logs.end_transaction(log, second, commit=False)
+    found = order(log)
+    assert found.producers == {7: LastRecord(at, 3), 8: LastRecord(at + 1, 0)}
+    assert found.end_offset == found.later_bases[0] > max(base for base, _ in found.segments)
+    assert len(found.later_bases) == 1

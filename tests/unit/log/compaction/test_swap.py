@@ -1,0 +1,154 @@
+"""Cleaned segments in the place of others: whatever happens on the way, nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kavka.log.compaction.order import Replacement
+from kavka.log.compaction.run import compact
+from kavka.log.compaction.swap import fits
+from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import PartitionLog
+from kavka.log.segments import SegmentList
+from support import logs
+from support.batches import Written, build
+from support.compaction import Keyed, compacted, order, read_all
+from support.logs import Broker
+from support.virtual import InlineWorker
+
+SETTINGS = logs.settings(cleanup_policy=("compact",), segment_bytes=3000, index_interval_bytes=200)
+
+
+class Ready:
+    """A log whose segments were written anew: one replacement is left to be made."""
+
+    def __init__(self) -> None:
+        self.fs = MemFs()
+        self.broker = Broker(self.fs, log_settings=SETTINGS)
+        self.log = self.broker.log()
+        chance = random.Random(1)
+        for number in range(200):
+            self.write(b"key-%d" % chance.randrange(20), b"value %d" % number)
+        producer = logs.Producer(7, 0, 0)
+        batch = logs.batch([b"x"], keys=[b"a"], producer=producer, transactional=True)
+        logs.append(self.log, batch)
+        logs.end_transaction(self.log, producer, commit=False)
+        for number in range(100):
+            self.write(b"key-%d" % chance.randrange(20), b"later %d" % number)
+        logs.flush(self.log)
+        self.log.configure(replace(SETTINGS, segment_bytes=1 << 20))  # one group of all
+        self.before = read_all(self.log)
+        self.news: list[Any] = []
+        wanted = order(self.log)
+        outcome = compact(InlineWorker(self.news.append), self.fs, wanted)
+        self.after = compacted(self.before, 0, outcome.end_offset)
+        self.after = [record for record in self.after if record.value != b"x"]
+
+    def write(self, key: bytes, value: bytes) -> None:
+        logs.append(self.log, memoryview(build([Written(key, value)])))
+
+    def swap(self) -> None:
+        for one in self.news:
+            assert self.log.compaction.replace(self.log.settings, one, 0)
+
+    def read(self) -> list[Keyed]:
+        return read_all(self.broker.log())
+
+
+def names(log: PartitionLog, fs: MemFs) -> list[str]:
+    return [name for name in fs.list_dir(log.directory) if name[:1].isdigit()]
+
+
+def test_readers_see_the_new_segments_at_once() -> None:
+    ready = Ready()
+    assert len(ready.news) == 1
+    assert len(ready.news[0].old) > 3
+    ready.swap()
+    assert ready.read() == ready.after != ready.before
+    left = names(ready.log, ready.fs)
+    assert [name for name in left if name.endswith((".cleaned", ".swap"))] == []
+    assert len([name for name in left if name.endswith(".log")]) == ready.log.segment_count
+
+
+def test_who_is_reading_goes_on() -> None:
+    ready = Ready()
+    found = ready.log.read(0, 1 << 20, upto=ready.log.end_offset, at_least_one=True)
+    assert found is not None
+    data = logs.bytes_of(found)
+    ready.swap()
+    assert logs.bytes_of(found) == data
+
+
+def test_old_files_wait_for_their_removal_and_old_snapshots_go() -> None:
+    ready = Ready()
+    ready.swap()
+    deleted = [name for name in names(ready.log, ready.fs) if name.endswith(".deleted")]
+    assert len(deleted) >= 3 * len(ready.news[0].old)
+    kept = {base for base, _ in ready.news[0].new}
+    snapshots = {int(n[:20]) for n in names(ready.log, ready.fs) if n.endswith(".snapshot")}
+    assert snapshots.isdisjoint(set(ready.news[0].old) - kept)
+    ready.broker.logs.purge()
+    left = names(ready.log, ready.fs)
+    assert [name for name in left if name.endswith(".deleted")] == []
+    assert ready.read() == ready.after
+
+
+def test_the_transaction_index_comes_along() -> None:
+    ready = Ready()
+    before = [list(s.txns.entries()) for s in segments(ready.log) if s.txns and s.txns.count]
+    ready.swap()
+    after = [list(s.txns.entries()) for s in segments(ready.log) if s.txns and s.txns.count]
+    assert len(after) == 1
+    assert after == before
+
+
+def segments(log: PartitionLog) -> Any:
+    return log.compaction._segments
+
+
+@pytest.mark.parametrize("step", range(40))
+def test_a_kill_at_any_step_leaves_the_old_or_the_new(step: int) -> None:
+    ready = Ready()
+    ready.fs.faults.append(Fault("rename", skip=step))
+    try:
+        ready.swap()
+    except OSError:
+        ready.fs.faults.clear()
+        ready.broker.kill()
+        assert ready.read() in (ready.before, ready.after)
+        names_left = names(ready.broker.log(), ready.fs)
+        assert [n for n in names_left if n.endswith((".cleaned", ".swap", ".deleted"))] == []
+    else:
+        assert step > 20, "a swap takes more renames"
+        assert ready.read() == ready.after
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_power_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
+    chance = random.Random(seed)
+    ready = Ready()
+    ready.fs.faults.append(Fault("rename", skip=chance.randrange(40)))
+    try:
+        ready.swap()
+    except OSError:
+        pass
+    ready.fs.faults.clear()
+    ready.broker.crash(chance)
+    assert ready.read() in (ready.before, ready.after)
+
+
+def test_it_does_not_fit_a_log_that_has_changed() -> None:
+    ready = Ready()
+    (one,) = ready.news
+    row = SegmentList(segments(ready.log))
+    assert fits(row, one)
+    assert not fits(row, Replacement(one.old[1:2] + one.old[3:4], one.new)), "not neighbours"
+    active = row.active.base_offset
+    assert not fits(row, Replacement((active,), one.new)), "not closed"
+    assert not fits(row, Replacement((one.old[0] + 1,), one.new))
+    row.remove_oldest(1)
+    assert not fits(row, one), "one has gone"

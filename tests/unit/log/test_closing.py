@@ -1,0 +1,86 @@
+"""Closing many logs in portions."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kavka.log import closing
+from kavka.log.manager import LogManager
+from kavka.log.memfs import Fault, MemFs
+from support import logs
+from support.logs import TOPIC_ID
+from support.virtual import VirtualClock
+
+LOGS = 5
+
+
+class Counting(MemFs):
+    """Remembers which directories were fsynced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+
+    def sync_dir(self, path: str) -> None:
+        self.synced.append(path)
+        super().sync_dir(path)
+
+
+def start(fs: MemFs) -> LogManager:
+    made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0))
+    made.open()
+    made.load_all(lambda topic: logs.settings())
+    return made
+
+
+def filled(fs: MemFs) -> LogManager:
+    made = start(fs)
+    for index in range(LOGS):
+        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), 3)
+    return made
+
+
+def test_each_directory_is_synced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "LOGS_AT_ONCE", 2)
+    fs = Counting()
+    made = filled(fs)
+    fs.synced.clear()
+    (each,) = made.closings()
+    portions = 0
+    for _ in each.parts():
+        portions += 1
+        for _ in range(3):  # threads that find nothing left
+            each.sync()
+        each.finish()
+    assert portions == 4, "two, two, one, and the log directory"
+    assert fs.synced == [*(f"/a/t-{index}" for index in range(LOGS)), "/a"]
+    assert all(log.recovery_point == 3 for log in made)
+    fs.crash()
+    assert [log.end_offset for log in start(fs)] == [3] * LOGS
+
+
+def test_what_was_not_touched_costs_nothing() -> None:
+    fs = Counting()
+    filled(fs).close()
+    made = start(fs)
+    fs.synced.clear()
+    fs.faults = [Fault("open", times=99), Fault("create", times=99)]
+    (each,) = made.closings()
+    for _ in each.parts():
+        each.sync()
+        each.finish()
+    assert fs.synced == ["/a"]
+
+
+@pytest.mark.parametrize(("op", "suffix"), [("sync", ".log"), ("sync_dir", "t-3"), ("pwrite", "")])
+def test_a_failure_leaves_no_marker(op: str, suffix: str, caplog: pytest.LogCaptureFixture) -> None:
+    fs = MemFs()
+    made = filled(fs)
+    fs.faults = [Fault(op, suffix)]
+    made.close()
+    assert "can't be closed in order" in caplog.text
+    assert not fs.exists("/a/.kafka_cleanshutdown")
+    fs.kill()
+    assert [log.end_offset for log in start(fs)] == [3] * LOGS

@@ -1,0 +1,110 @@
+"""One log directory and its own files."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kavka.log.directories import CheckpointPlan, LogDirectory, checkpoint_of
+from kavka.log.directory import Meta
+from kavka.log.errors import CorruptFileError, StorageError
+from kavka.log.memfs import Fault, MemFs
+
+META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def directory(fs: MemFs) -> LogDirectory:
+    made = LogDirectory(fs, "/a/b")
+    assert made.open() is None
+    return made
+
+
+def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
+    with pytest.raises(StorageError, match="/a/b is in use by another broker"):
+        LogDirectory(fs, "/a/b").open()
+    directory.unlock()
+    directory.unlock()
+    fs.crash()
+    assert LogDirectory(fs, "/a/b").open() is None, "its name is on the disk"
+
+
+def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None:
+    directory.claim(META)
+    directory.claim(Meta("another", 4))
+    assert directory.read_meta() == META
+    fs.crash()
+    assert LogDirectory(fs, "/a/b").open() == META
+    fs.create("/a/b/meta.properties")
+    with pytest.raises(CorruptFileError, match="/a/b/meta.properties"):
+        directory.read_meta()
+
+
+def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirectory) -> None:
+    assert not directory.take_clean_marker()
+    directory.leave_clean_marker()
+    fs.crash()
+    assert directory.take_clean_marker()
+    assert not directory.take_clean_marker()
+    fs.crash()
+    assert not directory.take_clean_marker(), "it does not come back with a power cut"
+
+
+def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
+    for name in ("t-0", "t-0.0123456789abcdef0123456789abcdef-delete", "u.v-12", "w-0-stray"):
+        fs.make_dir(f"/a/b/{name}")
+    fs.create("/a/b/recovery-point-offset-checkpoint.4.tmp")
+    found = directory.look()
+    assert found.logs == [("t", 0), ("u.v", 12)]
+    assert found.deleted == ["/a/b/t-0.0123456789abcdef0123456789abcdef-delete"]
+    assert fs.list_dir("/a/b") == [
+        ".lock",
+        "t-0",
+        "t-0.0123456789abcdef0123456789abcdef-delete",
+        "u.v-12",
+        "w-0-stray",
+    ]
+    fs.make_dir("/a/b/lost+found")
+    with pytest.raises(StorageError, match=r"/a/b/lost\+found"):
+        directory.look()
+
+
+def test_checkpoints(fs: MemFs, directory: LogDirectory) -> None:
+    assert directory.read_offsets("x-checkpoint") == {}
+    offsets = {("t", 0): 7, ("u", 1): 0}
+    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, {"x-checkpoint": offsets})])
+    plan.run()
+    assert plan.done and not plan.failures
+    fs.crash()
+    assert directory.read_offsets("x-checkpoint") == offsets
+    assert fs.read_bytes("/a/b/x-checkpoint") == b"0\n2\nt 0 7\nu 1 0\n"
+
+
+def test_a_superseded_plan_changes_nothing(fs: MemFs, directory: LogDirectory) -> None:
+    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, {"x-checkpoint": {("t", 0): 7}})])
+    plan.superseded = True
+    plan.run()
+    assert not plan.done
+    assert fs.list_dir("/a/b") == [".lock"]
+
+
+@pytest.mark.parametrize("op", ["create", "pwrite", "sync", "rename"])
+def test_a_plan_goes_on_with_the_next_directory(
+    fs: MemFs, directory: LogDirectory, op: str
+) -> None:
+    other = LogDirectory(fs, "/c")
+    other.open()
+    offsets = {"x-checkpoint": {("t", 0): 7}}
+    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, offsets), checkpoint_of(other, offsets)])
+    fs.faults = [Fault(op, "/a/b/x-checkpoint.1.tmp", error=errno.ENOSPC)]
+    plan.run()
+    assert list(plan.failures) == ["/a/b"]
+    assert plan.failures["/a/b"].errno == errno.ENOSPC
+    assert (directory.read_offsets("x-checkpoint"), plan.done) == ({}, True)
+    assert other.read_offsets("x-checkpoint") == {("t", 0): 7}

@@ -1,0 +1,144 @@
+"""The start's way from directories to logs, step by step as threads take them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from kavka.log import loading
+from kavka.log.errors import StorageError
+from kavka.log.fs import OsFs
+from kavka.log.loading import DirectoryLoading
+from kavka.log.manager import LogManager
+from kavka.log.memfs import Fault, MemFs
+from support import logs
+from support.logs import TOPIC_ID
+from support.virtual import VirtualClock
+
+LOGS = 12
+
+
+def manager(fs: MemFs | OsFs, *directories: str) -> LogManager:
+    made = LogManager(fs, directories, clock=VirtualClock(), random=random.Random(0))
+    made.open()
+    return made
+
+
+def filled(fs: MemFs | OsFs, *directories: str) -> LogManager:
+    """A manager with LOGS logs of `index + 3` records each."""
+    made = manager(fs, *directories)
+    made.load_all(lambda topic: logs.settings())
+    for index in range(LOGS):
+        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 3)
+    return made
+
+
+@pytest.fixture
+def loadings() -> Iterator[list[DirectoryLoading]]:
+    """Those of two directories after a SIGKILL."""
+    fs = MemFs()
+    filled(fs, "/a", "/b")
+    fs.kill()
+    yield manager(fs, "/a", "/b").loadings(lambda topic: logs.settings())
+
+
+def test_what_takes_long_is_left_for_several_threads(
+    loadings: list[DirectoryLoading], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = len(logs.batch([b"0" * 100]))
+    monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 7 * one)
+    for each in loadings:
+        each.prepare()
+        assert len(each.keys) == LOGS // 2 and not each.is_clean
+        each.load_most()
+        assert [log.end_offset for log in each.loaded] == [
+            index + 3 for _, index in each.keys if index + 3 <= 7
+        ]
+        assert each.left == LOGS // 2 - len(each.loaded)
+        each.load_rest()
+        assert (each.left, len(each.loaded)) == (0, LOGS // 2)
+        each.load_rest()
+        assert len(each.loaded) == LOGS // 2, "another thread comes too late"
+
+
+def test_what_was_closed_in_order_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
+    fs = MemFs()
+    filled(fs, "/a").close()
+    (each,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
+    each.prepare()
+    each.load_most()
+    assert (each.is_clean, each.left, len(each.loaded)) == (True, 0, LOGS)
+
+
+def test_a_start_that_is_given_up(loadings: list[DirectoryLoading]) -> None:
+    for each in loadings:
+        each.prepare()
+        each.cancelled = True
+        each.load_most()
+        assert not each.loaded
+
+
+def test_a_directory_that_fails_half_way() -> None:
+    fs = MemFs()
+    filled(fs, "/a", "/b").close()
+    made = manager(fs, "/a", "/b")
+    loadings = made.loadings(lambda topic: logs.settings())
+    fs.faults = [Fault("pread", "/b/t-7/00000000000000000000.log")]
+    for step in (DirectoryLoading.prepare, DirectoryLoading.load_most, DirectoryLoading.load_rest):
+        for each in loadings:
+            step(each)
+        made.check_loadings(loadings)
+    for each in loadings:
+        for _ in made.take_over(each):
+            pass
+    assert list(made.failed_directories) == ["/b"]
+    assert [log.directory for log in made] == [f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)]
+
+
+def test_a_log_that_can_not_be_served_is_told_by_its_file() -> None:
+    fs = MemFs()
+    made = filled(fs, "/a")
+    log = made.get("t", 5)
+    assert log is not None
+    log.roll(0)
+    logs.fill(log, 1)
+    made.close()
+    fs.open("/a/t-5/00000000000000000000.log").pwrite(bytes(30), 0)
+    fs.remove("/a/t-5/leader-epoch-checkpoint")
+    (each,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
+    each.prepare()
+    with pytest.raises(StorageError, match="/a/t-5/00000000000000000000.log has no batch"):
+        each.load_most()
+
+
+def test_threads_load_each_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the real file system, and many at a time."""
+    fs = OsFs()
+    filled(fs, str(tmp_path / "a"), str(tmp_path / "b")).abandon()
+    monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
+    made = manager(fs, str(tmp_path / "a"), str(tmp_path / "b"))
+    loadings = made.loadings(lambda topic: logs.settings())
+    for each in loadings:
+        each.prepare()
+        each.load_most()
+        assert each.left == LOGS // 2
+    threads = [Thread(target=each.load_rest) for each in loadings for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in loadings:
+        for _ in made.take_over(each):
+            pass
+    assert sorted((log.partition, log.end_offset) for log in made) == [
+        (index, index + 3) for index in range(LOGS)
+    ]
+    for log in made:
+        logs.fill(log, 2, start=log.partition + 3)
+        assert len(logs.read_from(log)) == log.partition + 5
+    made.abandon()

@@ -1,0 +1,157 @@
+"""Produce before version 3: message sets become batches.
+
+What Apache Kafka 3.9.2 makes of each set is in the differential test (`old_producers.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.server.replica import manager
+from kavka.wire.apis.produce import BATCHES_SINCE
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, build, field, read
+from support.memory_broker import MemoryBroker, producing, scenario
+from support.message_sets import message, several, wrapped
+from support.virtual import settle
+
+OLD = range(BATCHES_SINCE)
+APPEND_TIME_SINCE = 2
+BIG = [message(b"%d" % n, bytes(1000), offset=n) for n in range(1000)]
+"""A megabyte."""
+
+
+async def log(broker: MemoryBroker, topic: str = "t") -> bytes:
+    return bytes((await broker.fetch(topic=topic)).records)
+
+
+def keys(batch: bytes) -> list[Any]:
+    return [one.key for one in read(batch)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("version", OLD)
+@scenario(topics={"t": 1})
+async def test_every_version_takes_messages(broker: MemoryBroker, version: int, magic: int) -> None:
+    for base in (0, 3):
+        answer = await broker.produce(b"".join(several(3, magic=magic)), version=version)
+        assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, base, -1)
+    both = await log(broker)
+    first = both[: len(both) // 2]
+    assert field(first, "magic") == 2
+    assert [(one.offset, one.key) for one in read(first)] == [(0, None), (1, b""), (2, b"key")]
+    assert read(first)[1].timestamp == (BASE_TIMESTAMP_MS + 1 if magic else -1)
+
+
+@pytest.mark.parametrize("sent", ["none", "gzip", "snappy", "lz4"])
+@pytest.mark.parametrize("wanted", ["producer", "uncompressed", *list(CODECS)[1:]])
+@scenario()
+async def test_codecs(broker: MemoryBroker, sent: str, wanted: str) -> None:
+    await broker.create("t", configs={"compression.type": wanted})
+    inside = several(20)
+    data = b"".join(inside) if sent == "none" else wrapped(inside, sent)
+    assert (await broker.produce(data, version=2)).error_code == Code.NONE
+    batch = await log(broker)
+    stored = {"producer": sent, "uncompressed": "none"}.get(wanted, wanted)
+    assert field(batch, "attributes") == CODECS[stored]
+    assert len(read(batch)) == 20
+
+
+@pytest.mark.parametrize("version", OLD)
+@scenario()
+async def test_the_time_of_the_append(broker: MemoryBroker, version: int) -> None:
+    await broker.create("t", configs={"message.timestamp.type": "LogAppendTime"})
+    answer = await broker.produce(wrapped(several(3)), version=version)
+    now_ms = broker.clock.now_ms()
+    assert answer.log_append_time_ms == (now_ms if version >= APPEND_TIME_SINCE else -1)
+    batch = await log(broker)
+    assert field(batch, "attributes") & LOG_APPEND_TIME
+    assert {one.timestamp for one in read(batch)} == {now_ms}
+
+
+@scenario()
+async def test_what_a_topic_asks_of_records(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"cleanup.policy": "compact"})
+    await broker.create("young", configs={"message.timestamp.before.max.ms": "1000"})
+    keyless = await broker.produce(message(b"k") + message(None), version=2)
+    assert keyless.error_code == Code.INVALID_RECORD
+    old = await broker.produce(message(timestamp=1), "young", version=2)
+    assert old.error_code == Code.INVALID_TIMESTAMP
+    assert (await broker.produce(message(b"k"), version=2)).error_code == Code.NONE
+
+
+@pytest.mark.parametrize("version", OLD)
+@scenario(topics={"t": 1})
+async def test_where_there_is_no_whole_message_nothing_is_wrong(
+    broker: MemoryBroker, version: int
+) -> None:
+    for data in (b"", message()[:-1], bytes(build())[:-1]):
+        answer = await broker.produce(data, version=version)
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, -1)
+    assert await log(broker) == b""
+
+
+@scenario(topics={"t": 1})
+async def test_too_few_replicas_in_sync(broker: MemoryBroker) -> None:
+    await broker.create("two", configs={"min.insync.replicas": "2"})
+    broker.share((1,), "two")
+    for data in (message(), wrapped(BIG)):
+        answer = await broker.produce(data, "two", version=2)
+        assert answer.error_code == Code.NOT_ENOUGH_REPLICAS
+        assert (await broker.produce(data, "two", version=2, acks=1)).error_code == Code.NONE
+
+
+@scenario(topics={"t": 1})
+async def test_what_is_long_overtakes_nothing_and_stops_nobody(broker: MemoryBroker) -> None:
+    """Requests of a connection are appended in their order; others' go on meanwhile."""
+    other = broker.connect()
+    broker.jobs.hold("decompress")
+    big = producing({("t", 0): wrapped(BIG, "gzip")})
+    first = broker.client.send("Produce", 2, **big)
+    second = broker.client.send("Produce", 2, **producing({("t", 0): message(b"small")}))
+    third = other.send("Produce", 9, **producing({("t", 0): build()}))
+    await settle()
+    assert (first.done(), second.done(), third.done()) == (False, False, True)
+    broker.jobs.release()
+    await settle()
+    bases = [
+        sent.result().responses[0].partition_responses[0].base_offset
+        for sent in (third, first, second)
+    ]
+    assert bases == [0, 3, 1003]
+
+
+@scenario(topics={"t": 1})
+async def test_a_sender_s_buffer_is_used_again_meanwhile(broker: MemoryBroker) -> None:
+    first = broker.client.send("Produce", 2, **producing({("t", 0): b"".join(BIG)}))
+    await broker.client.ask("Metadata", 12, topics=[])
+    await first
+    answer = await broker.fetch(max_bytes=1 << 24)
+    assert keys(bytes(answer.records)) == [b"%d" % n for n in range(1000)]
+
+
+@scenario(topics={"t": 8})
+async def test_only_so_many_are_open_at_once(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.jobs.hold("decompress")
+    clients = [broker.connect() for _ in range(8)]
+    sent = [
+        client.send("Produce", 2, **producing({("t", n): wrapped(BIG)}))
+        for n, client in enumerate(clients)
+    ]
+    await settle()
+    assert len(broker.jobs.held) == manager.OPENED_AT_ONCE_MAX
+    broker.jobs.release()
+    for one in sent:
+        assert (await one).responses[0].partition_responses[0].error_code == Code.NONE
+
+
+@scenario(topics={"t": 1})
+async def test_acks_0_is_not_answered(broker: MemoryBroker) -> None:
+    broker.client.tell("Produce", 0, **producing({("t", 0): message(magic=0)}, acks=0))
+    broker.client.tell("Produce", 2, **producing({("t", 0): wrapped(BIG)}, acks=0))
+    await broker.client.ask("Metadata", 12, topics=[])
+    assert (await broker.list_offset(-1)).offset == 1001

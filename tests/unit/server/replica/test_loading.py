@@ -1,0 +1,136 @@
+"""Loading and closing all logs, as a start and a stop do it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kavka.log import loading as log_loading
+from kavka.log.errors import StorageError
+from kavka.log.manager import LogManager
+from kavka.log.memfs import Fault, MemFs
+from kavka.server.replica.loading import TOLD_EVERY_S, LogLoader, close_logs
+from support import logs
+from support.logs import TOPIC_ID
+from support.memory_broker import HoldableJobs, LifeTasks
+from support.virtual import VirtualClock, settle
+
+LOGS = 6
+
+
+class Start:
+    """What a start has at hand, on a disk with LOGS logs."""
+
+    def __init__(self, fs: MemFs) -> None:
+        self.clock = VirtualClock()
+        self.tasks = LifeTasks(self.clock)
+        self.jobs = HoldableJobs()
+        self.logs = LogManager(fs, ["/a", "/b"], clock=self.clock, random=random.Random(0))
+        self.logs.open()
+
+    async def load(self, threads: int = 2) -> None:
+        await LogLoader(
+            self.logs,
+            lambda topic: logs.settings(),
+            threads=threads,
+            clock=self.clock,
+            tasks=self.tasks,
+            jobs=self.jobs,
+        ).load()
+
+    async def close(self, threads: int = 2) -> None:
+        await close_logs(self.logs, {}, threads=threads, tasks=self.tasks, jobs=self.jobs)
+
+    def ends(self) -> dict[int, int]:
+        return {log.partition: log.end_offset for log in self.logs}
+
+
+WHOLE = {index: index + 1 for index in range(LOGS)}
+
+
+def run(story: Callable[[MemFs], Awaitable[None]]) -> None:
+    fs = MemFs()
+    made = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
+    made.open()
+    made.load_all(lambda topic: logs.settings())
+    for index in range(LOGS):
+        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 1)
+    fs.kill()
+    asyncio.run(story(fs))
+
+
+def test_after_a_crash_and_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 300)
+
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        await start.load(threads=2)
+        assert start.ends() == WHOLE
+        assert start.jobs.done.count("DirectoryLoading.load_rest") == 4, "two for each directory"
+        await start.close(threads=2)
+        assert fs.exists("/a/.kafka_cleanshutdown") and fs.exists("/b/.kafka_cleanshutdown")
+        fs.crash()
+        again = Start(fs)
+        await again.load()
+        assert again.ends() == WHOLE
+        assert "DirectoryLoading.load_rest" not in again.jobs.done
+        await settle()
+        assert not again.tasks.names, "nothing goes on telling"
+
+    run(story)
+
+
+def test_it_tells_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        start.jobs.hold("DirectoryLoading.load_most")
+        begun = start.tasks.spawn(start.load(), name="load")
+        await settle()
+        with caplog.at_level(logging.INFO):
+            await start.tasks.advance(TOLD_EVERY_S * 1000)
+            await settle()
+            start.jobs.release()
+            await begun
+        told = [line for line in caplog.messages if "logs in /a" in line]
+        assert told == [
+            "0 of 3 logs in /a are loaded, recovering, after 5.0 s",
+            "3 of 3 logs in /a are loaded, recovering, after 5.0 s",
+        ]
+
+    run(story)
+
+
+def test_what_can_not_be_served_ends_the_start() -> None:
+    async def story(fs: MemFs) -> None:
+        fs.make_dir("/b/t-0")
+        start = Start(fs)
+        with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
+            await start.load()
+        await settle()
+        assert not start.tasks.names
+
+    run(story)
+
+
+def test_a_directory_that_fails_is_left_out() -> None:
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        fs.faults = [Fault("pread", "/b/t-3/00000000000000000000.log")]
+        await start.load()
+        assert start.ends() == {index: index + 1 for index in (0, 2, 4)}
+        fs.faults = [Fault("list_dir", "/a"), Fault("list_dir", "/b")]
+        with pytest.raises(StorageError, match="none of the log directories"):
+            await Start(_killed(fs)).load()
+
+    run(story)
+
+
+def _killed(fs: MemFs) -> MemFs:
+    faults = list(fs.faults)
+    fs.kill()
+    fs.faults = faults
+    return fs
