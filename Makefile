@@ -8,6 +8,7 @@ SHELL := /bin/bash
 PORT ?= 9092
 DATA ?= ./data
 WORKERS ?= 2
+COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 50
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -23,7 +24,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash fuzz bench clean java
+.PHONY: help run test lint unit format crash fuzz compact bench clean java
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -70,6 +71,9 @@ crash: $(FOR_TEST) ## kill a broker under load, 50 times (CRASH_ROUNDS=), and co
 fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
 		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
+
+compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
+	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)
 
 bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench

@@ -18,9 +18,14 @@ CLIENT_ID: Final = b"bench"
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+
+TOPIC: Final = 2
+BROKER: Final = 4
 
 TOPIC_ALREADY_EXISTS: Final = 36
 
@@ -99,6 +104,32 @@ def delete_topic(name: str, timeout_ms: int = 10_000) -> bytes:
 def delete_topic_error(answer: memoryview) -> int:
     """The error code in an answer to `delete_topic`: the same layout."""
     return create_topic_error(answer)
+
+
+def alter_configs(kind: int, name: str, configs: Mapping[str, str]) -> bytes:
+    """IncrementalAlterConfigs v0 that sets configs of a TOPIC, or of a BROKER ("": of all)."""
+    entries = b"".join(
+        string(key) + struct.pack(">b", 0) + string(value) for key, value in configs.items()
+    )
+    resource = struct.pack(">b", kind) + string(name) + struct.pack(">i", len(configs)) + entries
+    body = struct.pack(">i", 1) + resource + struct.pack(">?", False)
+    return frame(INCREMENTAL_ALTER_CONFIGS, 0, body)
+
+
+def alter_configs_error(answer: memoryview) -> int:
+    """The error code in an answer (without its size field) to `alter_configs`."""
+    return int(struct.unpack_from(">h", answer, 12)[0])
+
+
+def list_end_offset(topic: str) -> bytes:
+    """ListOffsets v1 for the end of partition 0."""
+    partition = struct.pack(">iiq", 1, 0, -1)
+    return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + partition)
+
+
+def listed_offset(answer: memoryview) -> int:
+    """The offset in an answer to `list_end_offset`: its last eight bytes."""
+    return int(struct.unpack_from(">q", answer, len(answer) - 8)[0])
 
 
 class Batch(NamedTuple):
@@ -224,18 +255,19 @@ def offsets_of(records: memoryview) -> Iterator[range]:
 def _record(offset_delta: int, value: bytes) -> bytes:
     fields: Sequence[bytes] = (
         b"\0",  # attributes
-        _varint(0),  # timestamp delta
-        _varint(offset_delta),
-        _varint(-1),  # no key
-        _varint(len(value)),
+        varint(0),  # timestamp delta
+        varint(offset_delta),
+        varint(-1),  # no key
+        varint(len(value)),
         value,
-        _varint(0),  # no headers
+        varint(0),  # no headers
     )
     record = b"".join(fields)
-    return _varint(len(record)) + record
+    return varint(len(record)) + record
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A zigzag varint, as records have them."""
     zigzag = (number << 1) ^ (number >> 63)
     encoded = bytearray()
     while zigzag > 0x7F:

@@ -189,6 +189,15 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Compaction of 400 MB in records of 100 bytes, each key 20 times",
+        (
+            Measure("compaction.rate", "log compacted, MB/s", better="more"),
+            Measure("compaction.rss", "memory growth, MB"),
+            Measure("compaction-without.p99", "end to end ms p99, raw, before"),
+            Measure("compaction-with.p99", "end to end ms p99, raw, meanwhile"),
+        ),
+    ),
+    Section(
         "The machine under this broker",
         (
             Measure("machine.speed", "a fixed piece of work, CPU ms"),

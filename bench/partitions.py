@@ -18,7 +18,7 @@ from bench.run import Run
 TOPICS: Final = 50
 PARTITIONS: Final = 100
 SETTLE_S: Final = 2.0
-START_TIMEOUT_S: Final = 180.0
+READY_TIMEOUT_S: Final = 180.0
 
 _NAMES: Final = tuple(f"many-{number:02}" for number in range(TOPICS))
 
@@ -54,14 +54,14 @@ def _start(peer: Peer) -> float:
     """Seconds until every topic has taken a record again."""
     started_s = peer.start()
     for number, name in enumerate(_NAMES):
-        raw.write_one(peer.port, name, number % PARTITIONS, START_TIMEOUT_S)
+        raw.write_one(peer.port, name, number % PARTITIONS, READY_TIMEOUT_S)
     return time.monotonic() - started_s
 
 
 def _write_everywhere(peer: Peer) -> None:
     batch = frames.Batch(100, 1).encode()
     for name in _NAMES:
-        raw.write_each(peer.port, name, PARTITIONS, batch)
+        raw.write_each(peer.port, name, PARTITIONS, batch, READY_TIMEOUT_S)
 
 
 def _note_holdings(run: Run, peer: Peer, key: str) -> None:

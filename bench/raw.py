@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bench import frames
@@ -121,7 +121,22 @@ def create_topics(port: int, names: Sequence[str], partitions: int) -> None:
         raise RuntimeError(f"topics could not be created: errors {errors}")
 
 
-def write_each(port: int, topic: str, partitions: int, batch: bytes) -> None:
+def alter_configs(port: int, kind: int, name: str, configs: Mapping[str, str]) -> None:
+    """Set configs; RuntimeError with the broker's error code."""
+    with Connection(port) as connection:
+        answer = connection.ask(frames.alter_configs(kind, name, configs))
+        error = frames.alter_configs_error(answer)
+    if error:
+        raise RuntimeError(f"the configs of {name or 'all brokers'} were not set: error {error}")
+
+
+def end_offset(port: int, topic: str) -> int:
+    """Where the next record of partition 0 goes."""
+    with Connection(port) as connection:
+        return frames.listed_offset(connection.ask(frames.list_end_offset(topic)))
+
+
+def write_each(port: int, topic: str, partitions: int, batch: bytes, within_s: float) -> None:
     """Have one batch acknowledged in each partition; waits for their leaders."""
     request = frames.produce_each(topic, partitions, batch)
 
@@ -129,7 +144,7 @@ def write_each(port: int, topic: str, partitions: int, batch: bytes) -> None:
         errors = frames.produce_each_errors(connection.ask(request), topic)
         return max(errors, key=abs) if len(errors) == partitions else -1
 
-    when_up(port, write)
+    when_up(port, write, within_s)
 
 
 def delete_topic(port: int, name: str) -> None:

@@ -152,7 +152,7 @@ class OffsetIndex:
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
             offsets, positions = self._head or self._load_head()
-            if positions[-1] < position:
+            if not positions or positions[-1] < position:
                 offsets, positions = self._offsets, self._positions
         after = bisect_left(positions, position)
         return offsets[after] + self._base if after < len(offsets) else -1

@@ -127,6 +127,9 @@ class LogCleaner:
     async def _choose(self) -> _Choice | None:
         """The log with the greatest part that is dirty, of those that are due."""
         now_ms = self._stats.looked_ms = self._clock.now_ms()
+        for replica in list(self._stats.uncleanable):
+            if not self._replicas.hosts(replica):
+                del self._stats.uncleanable[replica]
         compacted = [r for r in self._replicas if COMPACT in r.log.settings.cleanup_policy]
         found: list[_Choice] = []
         for looked, replica in enumerate(compacted, 1):
@@ -136,13 +139,15 @@ class LogCleaner:
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
         self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
-        self._stats.overdue_ms = max((one.cleanable.overdue_ms for one in found), default=0)
         due = [
             one
             for one in found
             if one.cleanable.is_due(one.replica.log.settings) and self._is_free(one.replica)
         ]
-        return max(due, key=lambda one: one.cleanable.ratio, default=None)
+        if not due:
+            return None
+        self._stats.overdue_ms = max(one.cleanable.overdue_ms for one in due)
+        return max(due, key=lambda one: one.cleanable.ratio)
 
     def _is_free(self, replica: Replica) -> bool:
         return (

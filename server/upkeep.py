@@ -112,6 +112,8 @@ class Upkeep:
                 await work()
             except OSError as failure:
                 logger.error("%s: %s", what, failure)
+            except Exception:  # of one log, perhaps: the others need it all the same
+                logger.exception("%s failed", what)
 
     async def checkpoint(self) -> None:
         """Save recovery points, start offsets and high watermarks, if any has changed."""

@@ -43,6 +43,9 @@ from kavka.wire.up_conversion import (
     RECORDS_PER_STEP,
 )
 
+COPIED_BYTES_MAX: Final = 1024 * 1024
+"""Records up to this size are copied for quicker reading."""
+
 _VARLONG_BITS: Final = 64
 _TIMESTAMP_MAX: Final = 2**63 - 1
 
@@ -55,9 +58,8 @@ class Converted(NamedTuple):
 
 
 class _Messages(NamedTuple):
-    """The records of one batch as messages, one behind the other."""
+    """What was written of one batch's records, as messages one behind the other."""
 
-    written: bytearray
     last_offset: int
     max_timestamp: int
     whole: bool
@@ -73,17 +75,19 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
     UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
     """
     made = bytearray()
-    upto, position, held = offset, 0, len(batches)
+    upto, position, held, since_pause = offset, 0, len(batches), 0
     while held - position >= HEADER_BYTES:
         header = read_header(batches, position)
         end = position + header.size
         if not position + HEADER_BYTES <= end <= held:
             break
         if header.record_count and not header.is_control:
-            room = bytes_max - len(made) if made else MESSAGE_BYTES_MAX
+            before = len(made)
+            end_max = bytes_max if made else MESSAGE_BYTES_MAX
             try:
-                whole = yield from _convert(batches[position:end], magic, offset, room, made)
+                whole = yield from _convert(batches[position:end], magic, offset, end_max, made)
             except ApiError:
+                del made[before:]
                 if made:
                     break
                 raise
@@ -91,47 +95,65 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
                 break
         position = end
         upto = header.last_offset + 1
+        since_pause += RECORDS_PER_STEP if header.compression else 1 + header.record_count
+        if since_pause >= RECORDS_PER_STEP and end < held:
+            since_pause = 0
+            yield None
     return Converted(made, upto)
 
 
-def _convert(batch: memoryview, magic: int, offset: int, room: int, made: bytearray) -> Steps[bool]:
-    """Add a batch to the set, as far as there is room; whether there was for all of it."""
+def _convert(
+    batch: memoryview, magic: int, offset: int, end_max: int, made: bytearray
+) -> Steps[bool]:
+    """Add a batch to the set, which may grow to `end_max` bytes; whether all of it fitted."""
     header = read_header(batch)
     codec = header.compression
     if codec == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
     inner = batch[HEADER_BYTES:]
     if codec == Codec.NONE:
-        plain = yield from _messages(header, bytes(inner), magic, offset, room)
-        made += plain.written
+        plain = yield from _write(made, header, _quick(inner), magic, offset, end_max)
         return plain.whole
     # a wrapper has all messages of the batch: clients pass over those before what they asked for
     payload = yield from _inflated(codec, inner)
-    wrapped = yield from _messages(header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX)
-    if not wrapped.written:
+    wrapped = bytearray()
+    about = yield from _write(
+        wrapped, header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX
+    )
+    if not wrapped:
         return True
-    wrapper = yield from _wrapper(header, wrapped, magic)
-    if len(wrapper) > room:
+    wrapper = yield from _wrapper(header, wrapped, about, magic)
+    if len(made) + len(wrapper) > end_max:
         return False
     made += wrapper
     return True
 
 
-def _inflated(codec: int, inner: memoryview) -> Steps[bytes]:
+def _inflated(codec: int, inner: memoryview) -> Steps[Bytes]:
     if len(inner) <= INLINE_BYTES_MAX:
         try:
-            return bytes(decompress(codec, inner, INLINE_INFLATED_BYTES_MAX))
+            return _quick(decompress(codec, inner, INLINE_INFLATED_BYTES_MAX))
         except ApiError:
             pass  # too big for the loop, or damaged: found out in the thread
     limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
-    return bytes((yield decompress, codec, inner, limit_bytes))
+    inflated: Bytes = yield decompress, codec, inner, limit_bytes
+    return _quick(inflated)
 
 
-def _messages(
-    header: BatchHeader, payload: bytes, magic: int, offset: int, room: int
+def _quick(data: Bytes) -> Bytes:
+    """A form that is quick to read, unless that is too much to copy at once."""
+    return bytes(data) if isinstance(data, memoryview) and len(data) <= COPIED_BYTES_MAX else data
+
+
+def _write(
+    written: bytearray,
+    header: BatchHeader,
+    payload: Bytes,
+    magic: int,
+    offset: int,
+    end_max: int,
 ) -> Steps[_Messages]:
-    """The records from `offset` on as messages, as many as there is room for."""
-    written = bytearray()
+    """Write the records from `offset` on as messages, as long as they end at `end_max`."""
     by_log = header.attributes & LOG_APPEND_TIME
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     relative = bool(magic and header.compression)
@@ -157,11 +179,11 @@ def _messages(
                     if magic
                     else body_head(magic, flags, key_size)
                 )
-                tail = NULL_LENGTH if value is None else pack_length(len(value)) + value
-                body = head + tail if key is None else head + key + tail
+                tail = NULL_LENGTH if value is None else pack_length(len(value))
+                body = b"".join((head, key or b"", tail, value or b""))
                 size = len(body) + CRC_BYTES
-                if len(written) + size + LOG_OVERHEAD_BYTES > room:
-                    return _Messages(written, last_offset, max_timestamp, False)
+                if len(written) + size + LOG_OVERHEAD_BYTES > end_max:
+                    return _Messages(last_offset, max_timestamp, False)
                 written += pack_start(record_offset - first, size, zlib.crc32(body))
                 written += body
                 last_offset = record_offset
@@ -170,13 +192,13 @@ def _messages(
                 yield None
     except IndexError:
         raise malformed("a record goes past the end of its batch") from None
-    return _Messages(written, last_offset, max_timestamp, True)
+    return _Messages(last_offset, max_timestamp, True)
 
 
-_Read = tuple[int, int, bytes | None, bytes | None, int]
+_Read = tuple[int, int, Bytes | None, Bytes | None, int]
 
 
-def _read(payload: bytes, position: int) -> _Read:
+def _read(payload: Bytes, position: int) -> _Read:
     """(timestamp delta, offset delta, key, value, where the next begins) of a record."""
     size, position = read_varint(payload, position)
     end = position + size
@@ -189,7 +211,7 @@ def _read(payload: bytes, position: int) -> _Read:
     return delta, delta_offset, key, value, end
 
 
-def _read_nullable(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | None, int]:
     size, position = read_varint(payload, position)
     if size < 0:
         return None, position
@@ -198,19 +220,19 @@ def _read_nullable(payload: bytes, position: int, end: int) -> tuple[bytes | Non
     return payload[position : position + size], position + size
 
 
-def _wrapper(header: BatchHeader, inner: _Messages, magic: int) -> Steps[bytes]:
+def _wrapper(header: BatchHeader, inner: bytearray, about: _Messages, magic: int) -> Steps[bytes]:
     """The message around a compressed set."""
     codec = header.compression
-    if len(inner.written) > INLINE_DEFLATED_BYTES_MAX:
-        value: Bytes = yield compressing.compress, codec, inner.written
+    if len(inner) > INLINE_DEFLATED_BYTES_MAX:
+        value: Bytes = yield compressing.compress, codec, inner
     else:
-        value = compressing.compress(codec, inner.written)
+        value = compressing.compress(codec, inner)
     if codec == Codec.LZ4 and not magic:
         value = as_of_old(value)
     if magic:
         by_log = header.attributes & LOG_APPEND_TIME
-        head = BODY_HEADS[1].pack(1, codec | by_log, inner.max_timestamp, -1)
+        head = BODY_HEADS[1].pack(1, codec | by_log, about.max_timestamp, -1)
     else:
         head = BODY_HEADS[0].pack(0, codec, -1)
     body = b"".join((head, pack_length(len(value)), value))
-    return pack_start(inner.last_offset, len(body) + CRC_BYTES, zlib.crc32(body)) + body
+    return pack_start(about.last_offset, len(body) + CRC_BYTES, zlib.crc32(body)) + body

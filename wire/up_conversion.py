@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Generator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.wire import compressing, compression, records
 from kavka.wire.building import varint
@@ -84,29 +84,42 @@ def up_convert(
     ApiError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, and
     UNKNOWN_SERVER_ERROR for what Apache Kafka stumbles over.
     """
-    entries = yield from _checked(message_set, bytes_max)
-    if not entries:
+    found = yield from _checked(message_set, bytes_max)
+    if not found.positions:
         return b""
-    sent_codec = _codec_of(message_set, entries)
+    if found.codec and len(found.positions) > 1:
+        raise _invalid("a compressed message among others")
+    if found.mixed:
+        raise _invalid("messages of several magics")
     batch = _NewBatch()
     try:
-        if sent_codec == Codec.NONE:
-            yield from _append_plain(message_set, entries, batch)
+        if found.codec == Codec.NONE:
+            yield from _append_plain(message_set, found.positions, batch)
         else:
-            yield from _append_wrapped(message_set, entries, batch)
+            yield from _append_wrapped(message_set, batch)
     except struct.error:
         raise _odd("a message that is shorter than its fields") from None
-    wanted = sent_codec if codec is None else codec
+    wanted = found.codec if codec is None else codec
     return (yield from batch.finish(wanted, level(wanted), bytes_max))
 
 
 # -- the messages as they were sent ---------------------------------------------------------
 
 
-def _checked(view: memoryview, bytes_max: int) -> Steps[list[int]]:
-    """Positions of all whole messages, of which each is as big as it may be and undamaged."""
+class _Sent(NamedTuple):
+    """Where all whole messages begin, the codec of the one that is a wrapper, and whether they
+    differ in their magic."""
+
+    positions: list[int]
+    codec: int
+    mixed: bool
+
+
+def _checked(view: memoryview, bytes_max: int) -> Steps[_Sent]:
+    """The whole messages, each as big as it may be and undamaged; a part of one may follow."""
     positions: list[int] = []
     position, held, pause_at = 0, len(view), BYTES_PER_STEP
+    first_magic, sent_codec, mixed = view[MAGIC_AT] if held > MAGIC_AT else 0, 0, False
     while held - position > MAGIC_AT:
         _, size, crc, magic, attributes = _head(view, position)
         end = position + LOG_OVERHEAD_BYTES + size
@@ -126,14 +139,17 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[list[int]]:
             found = yield zlib.crc32, covered
         if found != crc:
             raise _corrupt("the CRC does not fit the message")
-        if attributes & CODEC_MASK > Codec.ZSTD:
-            raise _odd(f"no compression {attributes & CODEC_MASK}")
+        codec = attributes & CODEC_MASK
+        if codec > Codec.ZSTD:
+            raise _odd(f"no compression {codec}")
+        sent_codec = codec or sent_codec
+        mixed = mixed or magic != first_magic
         positions.append(position)
         position = end
         if position >= pause_at or len(positions) % RECORDS_PER_STEP == 0:
             pause_at = position + BYTES_PER_STEP
             yield None
-    return positions
+    return _Sent(positions, sent_codec, mixed)
 
 
 def _head(view: memoryview, position: int) -> tuple[int, int, int, int, int]:
@@ -142,20 +158,6 @@ def _head(view: memoryview, position: int) -> tuple[int, int, int, int, int]:
         return head
     (size,) = unpack_length(view, position + 8)
     return 0, size, 0, view[position + MAGIC_AT], 0
-
-
-def _codec_of(view: memoryview, positions: list[int]) -> int:
-    """The codec of the one wrapper, or none. Messages beside a wrapper are refused."""
-    first_magic = view[positions[0] + MAGIC_AT]
-    codec = Codec.NONE
-    for position in positions:
-        codec = Codec(view[position + MAGIC_AT + 1] & CODEC_MASK) or codec
-    if codec and len(positions) > 1:
-        raise _invalid("a compressed message among others")
-    for position in positions:
-        if view[position + MAGIC_AT] != first_magic:
-            raise _invalid(f"magic {view[position + MAGIC_AT]} behind magic {first_magic}")
-    return codec
 
 
 def _append_plain(view: memoryview, positions: list[int], batch: _NewBatch) -> Steps[None]:
@@ -200,10 +202,9 @@ def _message(view: memoryview, position: int) -> _Message:
 # -- wrappers -------------------------------------------------------------------------------
 
 
-def _append_wrapped(view: memoryview, positions: list[int], batch: _NewBatch) -> Steps[None]:
-    [position] = positions
-    magic = view[position + MAGIC_AT]
-    offset, _, _, attributes, timestamp, _, value = _message(view, position)
+def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
+    magic = view[MAGIC_AT]
+    offset, _, _, attributes, timestamp, _, value = _message(view, 0)
     codec = attributes & CODEC_MASK
     if codec == Codec.ZSTD:
         raise _invalid(f"zstd with magic {magic}")
@@ -270,11 +271,11 @@ def _append_inner(
 class _NewBatch:
     """A batch in the making."""
 
-    __slots__ = ("_base_timestamp", "_flags", "_max_timestamp", "_payload", "count")
+    __slots__ = ("_base_timestamp", "_flags", "_made", "_max_timestamp", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        self._payload = bytearray()
+        self._made = bytearray(records.HEADER_BYTES)
         self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
         self._flags = 0
         if not _kept:
@@ -305,59 +306,50 @@ class _NewBatch:
             value_length = _varint(len(value))
         before_key = b"\0" + time + delta + key_length
         size = len(before_key) + len(key) + len(value_length) + len(value) + 1
-        self._payload += b"".join((_varint(size), before_key, key, value_length, value, b"\0"))
+        self._made += b"".join((_varint(size), before_key, key, value_length, value, b"\0"))
 
     def finish(self, codec: int, level: int | None, bytes_max: int) -> Steps[Bytes]:
         """The batch, compressed; ApiError MESSAGE_TOO_LARGE."""
-        payload: Bytes = self._payload
-        if codec and len(payload) > INLINE_DEFLATED_BYTES_MAX:
-            payload = yield compressing.compress, codec, payload, level
-        else:
-            payload = compressing.compress(codec, payload, level)
-        size = records.HEADER_BYTES + len(payload)
-        if size > bytes_max:
-            told = f"{size} bytes as a batch, allowed are {bytes_max}"
+        batch = self._made
+        if codec:
+            inner = memoryview(batch)[records.HEADER_BYTES :]
+            if len(inner) > INLINE_DEFLATED_BYTES_MAX:
+                packed: Bytes = yield compressing.compress, codec, inner, level
+            else:
+                packed = compressing.compress(codec, inner, level)
+            batch = bytearray(records.HEADER_BYTES)
+            batch += packed
+        if len(batch) > bytes_max:
+            told = f"{len(batch)} bytes as a batch, allowed are {bytes_max}"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
-        return assemble(
-            payload,
-            attributes=codec | self._flags,
-            count=self.count,
-            base_timestamp=self._base_timestamp,
-            max_timestamp=self._max_timestamp,
+        self._write_header(batch, codec)
+        return batch
+
+    def _write_header(self, batch: bytearray, codec: int) -> None:
+        records.HEADER.pack_into(
+            batch,
+            0,
+            0,
+            len(batch) - records.LENGTH_PREFIX_BYTES,
+            -1,
+            records.CURRENT_MAGIC,
+            0,
+            codec | self._flags,
+            self.count - 1,
+            self._base_timestamp,
+            self._max_timestamp,
+            records.NO_PRODUCER_ID,
+            -1,
+            records.NO_SEQUENCE,
+            self.count,
         )
+        _pack_crc(batch, _CRC_AT, records.crc_of(batch))
 
 
 def _varint(value: int) -> bytes:
     if 0 <= value < _KEPT_VARINTS:
         return _kept[value]
     return varint((value + _HALF & _LONG) - _HALF)  # differences overflow as in Java
-
-
-def assemble(
-    payload: Bytes, *, attributes: int, count: int, base_timestamp: int, max_timestamp: int
-) -> bytearray:
-    """A batch without a producer around records with offsets from 0 on."""
-    batch = bytearray(records.HEADER_BYTES)
-    batch += payload
-    records.HEADER.pack_into(
-        batch,
-        0,
-        0,
-        len(batch) - records.LENGTH_PREFIX_BYTES,
-        -1,
-        records.CURRENT_MAGIC,
-        0,
-        attributes,
-        count - 1,
-        base_timestamp,
-        max_timestamp,
-        records.NO_PRODUCER_ID,
-        -1,
-        records.NO_SEQUENCE,
-        count,
-    )
-    _pack_crc(batch, _CRC_AT, records.crc_of(batch))
-    return batch
 
 
 def _corrupt(message: str) -> ApiError:

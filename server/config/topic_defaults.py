@@ -64,9 +64,9 @@ TOPIC_DEFAULT_ROWS: Final = (
     _default_of("local.retention.ms", "log.local.retention.ms"),
     _default_of("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     _default_of("max.message.bytes", "message.max.bytes", HIGH),
-    _default_of(
-        "message.downconversion.enable", "log.message.downconversion.enable", LOW
-    )._replace(internal=True),
+    _default_of("message.downconversion.enable", "log.message.downconversion.enable", LOW)._replace(
+        internal=True
+    ),
     _default_of("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
     _default_of("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
     _default_of("message.timestamp.type", "log.message.timestamp.type"),

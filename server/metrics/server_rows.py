@@ -155,6 +155,12 @@ REPLICA_ROWS: Final = (
         "Producers whose sequence numbers are remembered, once for each partition.",
         lambda view: view.here.producers,
     ),
+    _replica_manager(
+        "PartitionsWithLateTransactionsCount",
+        "Partitions with a transaction whose producer has been silent for longer than "
+        "transaction.max.timeout.ms, and five minutes: nobody seems to end it.",
+        lambda view: view.here.late_transactions,
+    ),
     _controller("ActiveControllerCount", "1 where the cluster's controller is.", lambda view: 1),
     _controller(
         "ActiveBrokerCount",

@@ -19,6 +19,9 @@ from kavka.server.replica.manager import Replica
 from kavka.server.replica.traffic import TopicTraffic
 from kavka.server.slices import Slices
 
+LATE_AFTER_MS: Final = 300_000
+"""What a coordinator is given beyond the longest timeout to end a transaction; as Apache Kafka."""
+
 REPLICAS_PER_SLICE: Final = 500
 """A replica is looked at in a microsecond or two."""
 
@@ -46,6 +49,7 @@ class ReplicaCounts:
     under_min_isr: int = 0
     at_min_isr: int = 0
     producers: int = 0
+    late_transactions: int = 0
 
 
 @dataclass(slots=True)
@@ -86,9 +90,10 @@ def look(sources: Sources) -> Slices[View]:
         sources.usage(),
     )
     yield
+    late_ms = broker.clock.now_ms() - _transaction_ms_max(broker)
     for part in _parts(view.replicas):
         for replica in part:
-            _count_replica(replica, view.here)
+            _count_replica(replica, view.here, late_ms)
         yield
     topics = list(broker.metadata.image.topics.values())
     for some in _parts_of_topics(topics):
@@ -121,11 +126,20 @@ def min_isr(replica: Replica) -> int:
     return min(replica.log.settings.min_insync_replicas, len(replica.partition.replicas))
 
 
-def _count_replica(replica: Replica, counts: ReplicaCounts) -> None:
+def _transaction_ms_max(broker: Broker) -> int:
+    """How long a producer may be silent within a transaction before that counts as late."""
+    allowed_ms = broker.settings.value("transaction.max.timeout.ms")
+    assert isinstance(allowed_ms, int)
+    return allowed_ms + LATE_AFTER_MS
+
+
+def _count_replica(replica: Replica, counts: ReplicaCounts, late_ms: int) -> None:
     if replica.offline:
         counts.offline += 1
         return
-    counts.producers += len(replica.log.producers)
+    producers = replica.log.producers
+    counts.producers += len(producers)
+    counts.late_transactions += 0 < producers.oldest_transaction_ms < late_ms
     partition = replica.partition
     if not partition.is_leader:
         return

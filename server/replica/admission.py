@@ -207,7 +207,7 @@ def _look(
 def _inflate_at_once(header: BatchHeader, batch: memoryview) -> Bytes | None:
     """The records; None if they are too much for the loop, or damaged, which is found out then."""
     codec, packed = header.compression, batch[HEADER_BYTES:]
-    if header.record_count > RECORDS_PER_TURN:
+    if header.record_count >= RECORDS_PER_TURN:  # a turn of just so many is not the last one yet
         return None
     if codec == Codec.NONE:
         return packed if len(packed) <= COMPRESSED_AT_ONCE_BYTES else None

@@ -22,7 +22,7 @@ class CleaningStats:
     """When that was."""
 
     overdue_ms: int = 0
-    """How long a record has waited beyond `max.compaction.lag.ms`."""
+    """How long a record had waited beyond `max.compaction.lag.ms` when a log was compacted last."""
 
     last: dict[int, Outcome] = field(default_factory=dict)
     """What came of it last, by the number of the runner."""

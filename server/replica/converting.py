@@ -63,6 +63,7 @@ async def read_converted(
             if part.slice is None:
                 continue
             assert part.replica is not None, "only what is hosted is read"
+            await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
             try:
                 converted = await _convert(broker, part, magic)
             except ApiError as refusal:

@@ -135,7 +135,8 @@ class RecordCheck:
     def _plain(self, payload: Bytes) -> Iterator[bool]:
         rules, base = self._rules, self._header.base_timestamp
         keyed, by_clock = rules.keyed, not rules.append_time
-        oldest, latest = self._now_ms - rules.before_max_ms, self._now_ms + rules.after_max_ms
+        oldest = self._now_ms - rules.before_max_ms
+        latest = min(self._now_ms + rules.after_max_ms, _LONG_MAX)  # no later time can be stored
         newest = NO_TIMESTAMP
         for index, (delta, key_bytes) in enumerate(iter_heads(self._header, payload)):
             timestamp = base + delta

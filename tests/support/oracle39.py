@@ -102,9 +102,11 @@ class ApacheKafka39(BrokerProcess):
         return self.port if READY in output else None
 
     def close(self) -> None:
-        super().close()
-        if self._has_own:
-            self.zookeeper.close()
+        try:
+            super().close()
+        finally:
+            if self._has_own:
+                self.zookeeper.close()
 
     @property
     def _properties_path(self) -> Path:

@@ -41,6 +41,23 @@ def test_an_empty_index() -> None:
     assert len(index) == 0
 
 
+@settings(max_examples=200)
+@given(ENTRIES, st.data())
+def test_what_lies_at_a_position_or_behind(
+    entries: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    index = offset_index(MemFs())
+    written = data.draw(st.integers(0, len(entries)))
+    for number, (offset, position) in enumerate(entries):
+        if number == written:
+            index.drop_tail()
+        index.append(BASE + offset, position)
+    last = entries[-1][1] if entries else 0
+    for position in {0, last + 1, data.draw(st.integers(0, last + 1)), *(p for _, p in entries)}:
+        behind = [BASE + offset for offset, at in entries if at >= position]
+        assert index.ceiling_offset(position) == (behind[0] if behind else -1)
+
+
 def test_the_files_bytes() -> None:
     fs = MemFs()
     index = offset_index(fs)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
-from kavka.log.replay import replay_producers
+from kavka.log.replay import replay_batch, replay_producers
 from kavka.log.snapshots import Snapshots
+from kavka.wire.records import read_header
 from support import logs
+from support.batches import CONTROL, Written, around, build, patch
 from support.logs import Broker, Producer
 
 
@@ -52,6 +55,22 @@ def test_nothing_before_the_start_counts(log: PartitionLog, fs: MemFs) -> None:
     none = Snapshots(fs, log.directory, [])
     assert state_at(log, none, 40, start=38) == state_of(range(19, 20))
     assert state_at(log, none, 40, start=40) == {}
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (around(b"", count=1), "0 bytes"),
+        (build([Written(b"\0\0\0\1", b"\0\0")]), "coordinator"),
+        (build([Written(b"\0\0\0\1", b"\0" * 5000)]), "control batch of 5"),
+    ],
+)
+def test_a_marker_without_sense_is_named(fs: MemFs, made: bytearray, why: str) -> None:
+    control = patch(made, attributes=CONTROL | 0x10, producer_id=7)
+    file = fs.create("/0.log")
+    file.pwrite(control, 0)
+    with pytest.raises(CorruptLogError, match=f"/0.log .* byte 0: .*{why}"):
+        replay_batch(ProducerStates(), file, "/0.log", 0, read_header(control))
 
 
 def test_no_segments(fs: MemFs) -> None:

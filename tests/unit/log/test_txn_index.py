@@ -185,6 +185,7 @@ def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
     index.sync()
     index.append(AbortedTxn(2, 3, 4, 5))
     index.sync()
+    fs.sync_dir("/")
     fs.crash()
     index.find()
     assert list(index.entries()) == [AbortedTxn(2, 3, 4, 5)]

@@ -69,7 +69,11 @@ async def test_with_a_failed_log_it_is_ready_but_not_well(
         await broker.produce(batches.build([batches.Written(None, b"x")]))
     status, told = await health(broker)
     assert (status, told["status"]) == (503, "unavailable")
-    assert told["problems"] == ["a log in /data failed"]
+    assert told["problems"] == [
+        "no log directory can be used any more",
+        "the log directory /data failed: [Errno 5] Input/output error: "
+        "'/data/t-0/00000000000000000000.log'",
+    ]
     assert (await health(broker, "/readyz"))[0] == 200
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.codec import lz4_decode, lz4_decode_old_kafka
 from kafka.record import MemoryRecords
 
 from kavka.wire.compression import Codec
@@ -100,6 +102,15 @@ def test_the_codec_is_kept(codec: str) -> None:
     number = ("none", "gzip", "snappy", "lz4").index(codec)
     assert {batch.compression_type for batch in batches} == {number}
     assert len(batches) == (6 if codec == "none" else 2)
+
+
+def test_lz4_of_magic_0_has_the_checksum_that_it_has_always_had() -> None:
+    row = log(packed("lz4"))
+    for magic, head, inflate in ((0, 26, lz4_decode_old_kafka), (1, 34, lz4_decode)):
+        frame = bytes(converted(row, magic).message_set[head:])
+        right = lz4.frame.compress(b"", block_linked=False)[6]
+        assert (frame[6] == right) == bool(magic)
+        assert len(inflate(frame)) > 600
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
@@ -214,6 +225,13 @@ def test_what_cannot_be_converted_ends_the_set_or_is_refused(
     assert ([one[0] for one in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
 
 
+def test_nothing_is_given_of_a_batch_that_breaks_off() -> None:
+    good = bytes(build([Written(), Written()])[61:])
+    broken = around(good[: len(good) // 2] + b"\x7f", count=2)
+    assert refused(log(broken)) == ErrorCode.INVALID_RECORD
+    assert len(read(converted(log(build(), broken)).message_set)) == 3
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
     chance = random.Random(seed)
@@ -259,6 +277,10 @@ def test_pauses_and_jobs() -> None:
     assert stops(log(many(4 * RECORDS_PER_STEP))) == (4, [])
     assert stops(log(many(4, bytes(BYTES_PER_STEP)))) == (4, [])
     assert stops(log(many(10, codec="gzip"))) == (0, [])
+    assert stops(log(*[packed("gzip")] * 5)) == (4, [])
+    assert stops(log(*[many(1)] * RECORDS_PER_STEP)) == (1, [])
+    marker = end_marker(7, 0, Marker(False, 0, BASE_TIMESTAMP_MS))
+    assert stops(log(*[marker] * (RECORDS_PER_STEP + 1))) == (2, [])
     assert stops(log(many(4, bytes(MIB), codec="gzip"))) == (4, ["decompress", "compress"])
 
 

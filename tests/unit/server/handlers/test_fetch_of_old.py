@@ -12,6 +12,7 @@ from kafka.record import MemoryRecords
 
 from kavka.log.memfs import Fault
 from kavka.server.context import RequestContext
+from kavka.server.replica.manager import OPENED_AT_ONCE_MAX
 from kavka.server.replica.reading import COPIED_BYTES_MAX
 from kavka.wire.apis.fetch import BATCHES_SINCE
 from kavka.wire.control_records import Marker, end_marker
@@ -135,6 +136,21 @@ async def test_many_records_are_converted_in_slices_and_threads(broker: MemoryBr
     found = read((await waiting).responses[0].partitions[0])
     assert [one[2] for one in found] == [b"%d" % n for n in range(2000)]
     assert [one for one in broker.jobs.done if "press" in one] == ["decompress", "compress"]
+
+
+@scenario(topics={"t": 1})
+async def test_only_so_many_are_made_at_once(broker: MemoryBroker) -> None:
+    await broker.produce(build([Written(value=bytes(1 << 20))], codec="gzip"))
+    broker.jobs.hold("decompress")
+    waiting = [
+        broker.connect().send("Fetch", 3, **fetching({("t", 0): 0}))
+        for _ in range(OPENED_AT_ONCE_MAX + 3)
+    ]
+    await settle()
+    assert len(broker.jobs.held) == OPENED_AT_ONCE_MAX
+    broker.jobs.release()
+    for one in waiting:
+        assert offsets((await one).responses[0].partitions[0]) == [0]
 
 
 @scenario(topics={"t": 1})

@@ -5,6 +5,7 @@ What Apache Kafka 3.9.2 makes of each set is in the differential test (`old_prod
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from kavka.server.replica import manager
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, build, field, read
+from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, build, field, read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.message_sets import message, several, wrapped
 from support.virtual import settle
@@ -123,13 +124,19 @@ async def test_what_is_long_overtakes_nothing_and_stops_nobody(broker: MemoryBro
     assert bases == [0, 3, 1003]
 
 
-@scenario(topics={"t": 1})
+@scenario(topics={"t": 2})
 async def test_a_sender_s_buffer_is_used_again_meanwhile(broker: MemoryBroker) -> None:
-    first = broker.client.send("Produce", 2, **producing({("t", 0): b"".join(BIG)}))
-    await broker.client.ask("Metadata", 12, topics=[])
+    ours, theirs = (random.Random(seed).randbytes(300_000) for seed in (1, 2))
+    broker.jobs.hold("decompress")
+    first = broker.client.send(
+        "Produce", 2, **producing({("t", 0): wrapped([message(value=ours)])})
+    )
+    await settle()
+    other = build([Written(value=theirs)])
+    await broker.connect().ask("Produce", 9, **producing({("t", 1): other}))
+    broker.jobs.release()
     await first
-    answer = await broker.fetch(max_bytes=1 << 24)
-    assert keys(bytes(answer.records)) == [b"%d" % n for n in range(1000)]
+    assert [one.value for one in read(await log(broker))] == [ours]
 
 
 @scenario(topics={"t": 8})

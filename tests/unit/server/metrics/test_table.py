@@ -17,6 +17,7 @@ LABELS = {  # the tags that Apache Kafka's MBeans of a type have beside type and
     "kafka.server:type=app-info": ("id",),
     "kafka.log:type=Log": ("topic", "partition"),
     "kafka.log:type=LogManager": ("logDirectory",),
+    "kafka.log:type=LogCleanerManager": ("logDirectory",),
     "kafka.cluster:type=Partition": ("topic", "partition"),
 }
 
@@ -65,6 +66,14 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.log:type=Log": {"Size", "NumLogSegments", "LogStartOffset", "LogEndOffset"},
     "kafka.log:type=LogFlushStats": {"LogFlushRateAndTimeMs"},
     "kafka.log:type=LogManager": {"OfflineLogDirectoryCount", "LogDirectoryOffline"},
+    "kafka.log:type=LogCleaner": {
+        *("max-buffer-utilization-percent", "cleaner-recopy-percent", "max-clean-time-secs"),
+        *("max-compaction-delay-secs", "DeadThreadCount"),
+    },
+    "kafka.log:type=LogCleanerManager": {
+        *("uncleanable-partitions-count", "uncleanable-bytes", "max-dirty-percent"),
+        "time-since-last-run-ms",
+    },
     "kafka.cluster:type=Partition": {
         *("UnderReplicated", "InSyncReplicasCount", "UnderMinIsr", "AtMinIsr", "ReplicasCount"),
         "LastStableOffsetLag",

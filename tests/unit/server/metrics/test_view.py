@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kavka.server.metrics.view import REPLICAS_PER_SLICE, Sources, View, look
-from support import batches
+from kavka.server.metrics.view import LATE_AFTER_MS, REPLICAS_PER_SLICE, Sources, View, look
+from support import batches, logs
 from support.memory_broker import MemoryBroker, scenario
 
 ON = "kavka.http.listener=:9404"
@@ -74,3 +74,17 @@ async def test_it_goes_in_slices(broker: MemoryBroker) -> None:
     view, slices = steps(broker)
     assert view.here.leaders == view.cluster.partitions == many + 6
     assert slices == 1 + 3 + 2, "the start, three of replicas, two of topics"
+
+
+@scenario(ON, "transaction.max.timeout.ms=60000", topics={"a": 2})
+async def test_transactions_that_nobody_ends(broker: MemoryBroker) -> None:
+    for index in (0, 1):
+        log = broker.replica("a", index).log
+        producer = logs.Producer(7, 0, 0)
+        logs.append(log, logs.batch([b"v"], producer=producer, transactional=True), leader_epoch=0)
+    logs.end_transaction(broker.replica("a", 1).log, producer, commit=True)
+    late_ms = 60_000 + LATE_AFTER_MS
+    await broker.advance(late_ms - 10_000)
+    assert steps(broker)[0].here.late_transactions == 0
+    await broker.advance(20_000)
+    assert steps(broker)[0].here.late_transactions == 1
