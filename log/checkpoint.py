@@ -18,8 +18,12 @@ VERSION: Final = 0
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """An offset checkpoint: topic, partition, offset."""
-    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    return _encode(lines)
+    return encode_lines([offset_line(key, offset) for key, offset in offsets.items()])
+
+
+def offset_line(key: TopicPartition, offset: int) -> str:
+    """One line of it."""
+    return f"{key[0]} {key[1]} {offset}"
 
 
 def decode_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
@@ -32,7 +36,7 @@ def decode_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
 
 def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     """The leader-epoch checkpoint: epoch, start offset."""
-    return _encode([f"{epoch} {start}" for epoch, start in epochs])
+    return encode_lines([f"{epoch} {start}" for epoch, start in epochs])
 
 
 def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
@@ -43,7 +47,8 @@ def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
     ]
 
 
-def _encode(lines: list[str]) -> bytes:
+def encode_lines(lines: list[str]) -> bytes:
+    """A checkpoint of these lines."""
     return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.log import directory as names
-from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_offsets
+from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
 from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.fs import FileSystem, Lock
@@ -134,28 +134,13 @@ class LogDirectory:
         return found
 
 
-class DirectoryCheckpoint(NamedTuple):
-    """What a directory's checkpoint files are to say."""
-
-    directory: LogDirectory
-    files: tuple[tuple[str, bytes], ...]
-    """Path and content."""
-
-
-def checkpoint_of(
-    directory: LogDirectory, offsets: Mapping[str, Mapping[TopicPartition, int]]
-) -> DirectoryCheckpoint:
-    """A checkpoint file of each name in `offsets`."""
-    files = tuple((directory.file(name), encode_offsets(of)) for name, of in offsets.items())
-    return DirectoryCheckpoint(directory, files)
-
-
 class CheckpointPlan:
     """The checkpoint files of all directories as they were at one moment."""
 
-    def __init__(self, fs: FileSystem, serial: int, directories: list[DirectoryCheckpoint]) -> None:
+    def __init__(self, fs: FileSystem, serial: int) -> None:
+        """One with nothing in it; see `add`."""
         self._fs = fs
-        self._directories = directories
+        self._contents: list[tuple[LogDirectory, dict[str, bytes]]] = []
         self.serial = serial
         self.done = False
         """Whether every directory has it, but for those in `failures`."""
@@ -164,23 +149,29 @@ class CheckpointPlan:
         self.failures: dict[str, OSError] = {}
         """By the path of the directory that could not be written to."""
 
+    def add(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
+        """The lines of a directory's checkpoint files, by their names."""
+        files = {directory.file(name): encode_lines(each) for name, each in lines.items()}
+        self._contents.append((directory, files))
+
     def run(self) -> None:
         """Write them, with fsync; may run in a thread, one plan at a time."""
-        for directory, files in self._directories:
-            try:
-                self._write(directory, files)
-            except OSError as failure:
-                self.failures[directory.path] = failure
+        for directory, files in self._contents:
+            if directory.failure is None:
+                try:
+                    self._write(directory, files)
+                except OSError as failure:
+                    self.failures[directory.path] = failure
         self.done = not self.superseded
 
-    def _write(self, directory: LogDirectory, files: tuple[tuple[str, bytes], ...]) -> None:
-        temporary = [f"{path}.{self.serial}.tmp" for path, _ in files]
-        for name, (_, data) in zip(temporary, files, strict=True):
-            file = self._fs.create(name)
+    def _write(self, directory: LogDirectory, files: Mapping[str, bytes]) -> None:
+        temporary = {path: f"{path}.{self.serial}.tmp" for path in files}
+        for path, data in files.items():
+            file = self._fs.create(temporary[path])
             file.pwrite(data, 0)
             file.sync()
             file.close()
-        for name, (path, _) in zip(temporary, files, strict=True):
+        for path, name in temporary.items():
             if self.superseded:
                 self._fs.remove(name)
             else:

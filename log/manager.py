@@ -15,14 +15,9 @@ from typing import Final
 from uuid import UUID
 
 from kavka.log import directory as names
-from kavka.log.checkpoint import TopicPartition
+from kavka.log.checkpoint import TopicPartition, offset_line
 from kavka.log.closing import DirectoryClosing
-from kavka.log.directories import (
-    CheckpointPlan,
-    DirectoryCheckpoint,
-    LogDirectory,
-    checkpoint_of,
-)
+from kavka.log.directories import CheckpointPlan, LogDirectory
 from kavka.log.directory import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import StorageError
@@ -43,8 +38,8 @@ and closed as needed. Indexes and small files are opened for a moment. Nothing i
 INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
 
-TAKEN_OVER_PER_STEP: Final = 500
-"""Loaded logs that are taken over in one go, at 3 us each."""
+LOGS_PER_STEP: Final = 500
+"""Logs that are taken over, or put into a checkpoint, in one go: 3 us each."""
 
 
 class LogManager:
@@ -222,7 +217,7 @@ class LogManager:
             log.move_to(self._disk)
             key = (log.topic, log.partition)
             self._logs[key] = within[key] = log
-            if number % TAKEN_OVER_PER_STEP == 0:
+            if number % LOGS_PER_STEP == 0:
                 yield
         self._high_watermarks |= loading.watermarks
         for key in loading.checkpointed:
@@ -342,36 +337,45 @@ class LogManager:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The checkpoint files as of now; high watermarks only when given."""
-        plan = [self._checkpoint_of(each, high_watermarks) for each in self._online()]
+        plan = self.begin_checkpoint()
+        for _ in self.fill(plan, high_watermarks):
+            pass
+        return plan
+
+    def begin_checkpoint(self) -> CheckpointPlan:
+        """The checkpoint files, to be filled."""
         self._forget_finished()
         self._serial += 1
-        self._plans.append(CheckpointPlan(self._fs, self._serial, plan))
+        self._plans.append(CheckpointPlan(self._fs, self._serial))
         return self._plans[-1]
 
-    def _checkpoint_of(
-        self, directory: LogDirectory, watermarks: Mapping[TopicPartition, int] | None
-    ) -> DirectoryCheckpoint:
-        logs = self._within[directory.path]
-        offsets = {
-            names.RECOVERY_POINTS_FILE: {key: log.recovery_point for key, log in logs.items()},
-            names.START_OFFSETS_FILE: {
-                key: log.start_offset
-                for key, log in logs.items()
-                if log.start_offset > log.first_base_offset
-            },
-        }
-        compacted = {
-            key: log.compaction.clean_upto
-            for key, log in logs.items()
-            if log.compaction.clean_upto is not None
-        }
-        if compacted or directory.has_compacted:
-            directory.has_compacted = True
-            offsets[names.CLEANER_OFFSETS_FILE] = compacted
-        if watermarks is not None:
-            here = {key: watermarks[key] for key in logs if key in watermarks}
-            offsets[names.HIGH_WATERMARKS_FILE] = here
-        return checkpoint_of(directory, offsets)
+    def fill(
+        self, plan: CheckpointPlan, watermarks: Mapping[TopicPartition, int] | None
+    ) -> Iterator[None]:
+        """Put into a plan what is to be written, in steps. Each log is told as it is when its
+        turn comes; one that is deleted meanwhile may be told of, or not."""
+        for directory in self._online():
+            points: list[str] = []
+            starts: list[str] = []
+            ends: list[str] = []
+            compacted: list[str] = []
+            for number, (key, log) in enumerate(list(self._within[directory.path].items()), 1):
+                points.append(offset_line(key, log.recovery_point))
+                if log.start_offset:  # a power cut may bring back what lies before it
+                    starts.append(offset_line(key, log.start_offset))
+                if watermarks is not None and key in watermarks:
+                    ends.append(offset_line(key, watermarks[key]))
+                if (clean_upto := log.compaction.clean_upto) is not None:
+                    compacted.append(offset_line(key, clean_upto))
+                if number % LOGS_PER_STEP == 0:
+                    yield
+            lines = {names.RECOVERY_POINTS_FILE: points, names.START_OFFSETS_FILE: starts}
+            if compacted or directory.has_compacted:
+                directory.has_compacted = True
+                lines[names.CLEANER_OFFSETS_FILE] = compacted
+            if watermarks is not None:
+                lines[names.HIGH_WATERMARKS_FILE] = ends
+            plan.add(directory, lines)
 
     def _checkpoint_now(self, directory: str) -> None:
         """Have what is true now of a directory on its disk when this returns, whatever a thread

@@ -135,7 +135,11 @@ class Segment:
 
     def newest_ms(self) -> int:
         """When the newest record was made; where no record tells, when the file was written."""
-        newest = self.max_timestamp
+        try:
+            newest = self.max_timestamp
+        except CorruptLogError as damage:
+            logger.warning("%s is as old as its file: %s", self.path, damage)
+            newest = -1
         return newest if newest >= 0 else self.written_ms()
 
     def written_ms(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from kavka.log.compaction.candidates import Cleanable
@@ -52,7 +53,9 @@ class LogCleaner:
         clock: Clock,
         tasks: Tasks,
         jobs: Jobs,
+        checkpoint: Callable[[], Awaitable[None]],
     ) -> None:
+        """`checkpoint` has what is clean by now written down."""
         self._live = live
         self._fs = fs
         self._replicas = replicas
@@ -60,6 +63,7 @@ class LogCleaner:
         self._clock = clock
         self._tasks = tasks
         self._jobs = jobs
+        self._checkpoint = checkpoint
         self._runners: dict[int, asyncio.Task[Any]] = {}
 
     def start(self) -> None:
@@ -122,6 +126,7 @@ class LogCleaner:
         compaction.clean_upto = outcome.end_offset
         self._stats.last[number] = outcome
         _tell_outcome(replica, cleanable, outcome)
+        await self._checkpoint()
         return True
 
     async def _choose(self) -> _Choice | None:

@@ -163,6 +163,7 @@ class Instance:
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
+            checkpoint=self._upkeep.checkpoint,
         )
         self._cleaner.start()
         await self._accept(broker)

@@ -126,7 +126,9 @@ class Upkeep:
             ],
         )
         if state != self._saved:
-            plan = self._logs.checkpoint(watermarks)
+            plan = self._logs.begin_checkpoint()
+            for _ in self._logs.fill(plan, watermarks):
+                await self._tasks.sleep(0)
             await self._jobs.run(plan.run)
             self._saved = state
             for directory, failure in plan.failures.items():

@@ -375,8 +375,10 @@ def _refuse(
         refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.version >= _CURRENT_LEADER_SINCE
     ):
-        known = broker.metadata.image.topics[name].partitions[answer.index]
-        answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
+        topic = broker.metadata.image.topics.get(name)  # it may have gone while a batch was open
+        known = None if topic is None else topic.partition(answer.index)
+        if known is not None:
+            answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
 
 
 def _reason_to_hang_up(topics: list[TopicResponse]) -> BadRequest | None:

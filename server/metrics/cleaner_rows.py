@@ -53,8 +53,8 @@ CLEANER_ROWS: Final = (
     ),
     _cleaner(
         "LogCleaner,name=max-compaction-delay-secs",
-        "For how long a record had waited beyond max.compaction.lag.ms, the last time that a log was "
-        "compacted.",
+        "For how long a record had waited beyond max.compaction.lag.ms, the last time that a log "
+        "was compacted.",
         lambda view: view.broker.replicas.cleaning.overdue_ms / 1000,
     ),
     _cleaner(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
-from kavka.log.errors import CorruptLogError
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.settings import LogSettings
@@ -133,14 +132,11 @@ class Replica:
 
     def delete_old(self, now_ms: int) -> int:
         """Drop some of the oldest segments if they are to go; how many, as
-        `PartitionLog.delete_old` tells. A log that fails goes offline; a damaged one keeps all."""
+        `PartitionLog.delete_old` tells. A log that fails goes offline."""
         try:
             count = self.log.delete_old(now_ms, self.partition.high_watermark)
         except OSError as failure:
             self._manager.storage_failed(self, failure)
-            return 0
-        except CorruptLogError as damage:
-            logger.error("%s-%d: how old its segments are can't be told: %s", *self.key, damage)
             return 0
         if count:
             begin = self.log.start_offset

@@ -1,6 +1,8 @@
 """SIGKILL at random moments under idempotent producers: no record lost, doubled or out of order.
 
-CRASH_ROUNDS (5; `make crash` sets 50) says how often, CRASH_SEED replays a run's moments.
+Three topics: one that keeps all, one whose old segments go while they are written, and one that
+is compacted all the time. CRASH_ROUNDS (5; `make crash` sets 200) says how often the broker is
+killed, CRASH_SEED replays a run's moments.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from support.clients.client import Found
 from support.clients.every import CONFLUENT
 from support.clients.idempotent import ConfluentWriter, History, KafkaPythonWriter, Writer
 from support.clients.kafka_python import create_topic, offsets
-from support.dump_log import assert_sound
+from support.dump_log import assert_sound, files
 from support.process import BrokerProcess
 from support.wait import eventually, random_moment
 
@@ -31,19 +33,35 @@ ACKS_A_ROUND_MAX = 4_000
 ROUND_WITHIN_S = 60.0
 SECOND_KILL = 0.2
 """Share of restarts that are killed as well, at whatever they are doing by then."""
+RETENTION_BYTES = 3 * SEGMENT_BYTES
+KEYS = 40
+OFTEN_MS = "100"
+BUSY = {
+    "log.retention.check.interval.ms": OFTEN_MS,
+    "log.initial.task.delay.ms": OFTEN_MS,
+    "log.cleaner.backoff.ms": OFTEN_MS,
+}
+"""Old segments go, and logs are compacted, all the time."""
 
 
 @pytest.mark.timeout(120 + 20 * ROUNDS)
 def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
     print(f"CRASH_SEED={SEED} CRASH_ROUNDS={ROUNDS}")
     chance = random.Random(SEED)
-    broker = start_broker()
-    create_topic(broker.bootstrap, "crash", PARTITIONS, {"segment.bytes": str(SEGMENT_BYTES)})
-    history = History()
+    broker = start_broker(**BUSY)
+    small = {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": OFTEN_MS}
+    create_topic(broker.bootstrap, "crash", PARTITIONS, small)
+    short_lived = {"retention.bytes": str(RETENTION_BYTES)}
+    create_topic(broker.bootstrap, "crash.short", 1, small | short_lived)
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    create_topic(broker.bootstrap, "crash.keys", 1, small | compacted)
+    history, of_short, of_keys = History(), History(), History()
     writers: list[Writer] = [
         kind(broker.bootstrap, "crash", PARTITIONS, history)
         for kind in (ConfluentWriter, KafkaPythonWriter)
     ]
+    writers.append(ConfluentWriter(broker.bootstrap, "crash.short", 1, of_short))
+    writers.append(ConfluentWriter(broker.bootstrap, "crash.keys", 1, of_keys, keys=KEYS))
     for writer in writers:
         writer.start()
     try:
@@ -52,8 +70,11 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
     finally:
         for writer in writers:
             writer.finish()
-    assert not history.failures, history.failures[:10]
+    for one in (history, of_short, of_keys):
+        assert not one.failures, one.failures[:10]
     check(broker, history)
+    check_short(broker, of_short)
+    check_keys(broker, of_keys)
     broker.stop()
     if java.available():
         assert_sound(broker.data_dir)
@@ -94,6 +115,37 @@ def check(broker: BrokerProcess, history: History) -> None:
     assert len(places) == len(history.acknowledged), "no writer failed, yet there is more"
     for partition, records in found.items():
         assert_rising(partition, records)
+
+
+def check_short(broker: BrokerProcess, history: History) -> None:
+    """All from the start offset on is there, and no more has gone than was to go."""
+    firsts, ends = offsets(broker.bootstrap, "crash.short", 1)
+    found = CONFLUENT.read(broker.bootstrap, "crash.short", ends)[0]
+    wanted = {at: value for (_, at), value in history.acknowledged.items() if at >= firsts[0]}
+    print(f"{len(history.acknowledged)} acknowledged, {len(wanted)} of them to be kept")
+    assert {at: record.value for at, record in found} == wanted
+    assert_rising(0, found)
+    assert firsts[0] > 0, "nothing has gone by its age"
+    logs = [path for path in files(broker.data_dir) if path.parent.name == "crash.short-0"]
+    size = sum(path.stat().st_size for path in logs if path.suffix == ".log")
+    assert size >= RETENTION_BYTES, "more has gone than was to go"
+
+
+def check_keys(broker: BrokerProcess, history: History) -> None:
+    """The last value of each key is there, and of the others none that was never written."""
+    _, ends = offsets(broker.bootstrap, "crash.keys", 1)
+    found = CONFLUENT.read(broker.bootstrap, "crash.keys", ends)[0]
+    written = {at: value for (_, at), value in history.acknowledged.items()}
+    print(f"{len(written)} acknowledged, {len(found)} of them left by compaction")
+    assert {at: record.value for at, record in found}.items() <= written.items()
+    last: dict[int, int] = {}
+    for at, value in sorted(written.items()):
+        last[int(value.split(b"/", 3)[2]) % KEYS] = at
+    assert len(last) == KEYS
+    left = {at for at, _ in found}
+    assert not [at for at in last.values() if at not in left]
+    assert ends[0] == max(written) + 1
+    assert len(found) < len(written), "nothing was compacted"
 
 
 def assert_rising(partition: int, records: list[Found]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from collections.abc import Callable
 from functools import cache
 from random import Random
@@ -13,7 +14,7 @@ import lz4.frame
 import zstandard
 from crc32c import crc32c
 
-from support import batches
+from support import batches, message_sets
 from support.batches import CODECS, CRC_START, FIELDS, HEADER_BYTES, Written
 
 _FEW = [Written(b"key", b"value" * 4, [("h", b"x"), ("n", None)]), Written(), Written(None, None)]
@@ -23,11 +24,16 @@ BATCHES: tuple[bytes, ...] = (
     *(bytes(batches.build(_FEW, producer=(5000, 0, first))) for first in (0, 3)),
     bytes(batches.build(_FEW, producer=(5001, 0, 0), transactional=True)),
     bytes(batches.build([Written()])),
-    bytes(batches.build_legacy(0)),
-    bytes(batches.build_legacy(1)),
+    *(b"".join(message_sets.several(9, magic=magic)) for magic in (0, 1)),
+    *(
+        message_sets.wrapped(message_sets.several(9, magic=magic), codec, magic=magic)
+        for magic in (0, 1)
+        for codec in ("gzip", "snappy", "lz4")
+    ),
 )
 INTERESTING = (0, 1, -1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 2**31 - 1, -(2**31), 2**63 - 1)
 _NAMES = tuple(name for name in FIELDS if name != "crc")
+MAGIC_AT = FIELDS["magic"][0]
 _CRC_AT = FIELDS["crc"][0]
 _WIDTHS = {name: struct.calcsize(form) for name, (_, form) in FIELDS.items()}
 
@@ -39,6 +45,12 @@ def damaged(rnd: Random) -> bytes:
 
 
 def _right_crc(batch: bytearray) -> bytearray:
+    """Of a batch, or of the first message of a set."""
+    if len(batch) > CRC_START and batch[MAGIC_AT] < 2:
+        (size,) = struct.unpack_from(">i", batch, 8)
+        whole = batch[MAGIC_AT : max(0, size + 12)]
+        struct.pack_into(">I", batch, 12, zlib.crc32(whole))
+        return batch
     if len(batch) > CRC_START:
         struct.pack_into(">I", batch, _CRC_AT, crc32c(bytes(batch[CRC_START:])))
     return batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     TIMESTAMP_CREATE_TIME,
     Consumer,
     KafkaError,
@@ -73,13 +74,18 @@ class Confluent:
             }
         )
         try:
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+            consumer.assign(
+                [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in ends]
+            )
 
             def at_end() -> bool:
                 for message in consumer.consume(MESSAGES_A_POLL, POLL_S):
                     assert message.error() is None, message.error()
                     found[message.partition()].append(_found(message))
-                return all(len(found[partition]) >= end for partition, end in ends.items())
+                return all(  # by offset: old records, or old values of a key, may be gone
+                    not end or (found[partition] and found[partition][-1].offset >= end - 1)
+                    for partition, end in ends.items()
+                )
 
             eventually(at_end, within_s=CLIENT_TIMEOUT_S, what=f"{self.name} read {topic}")
         finally:

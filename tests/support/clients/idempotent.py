@@ -41,12 +41,18 @@ class History:
 
 
 class Writer(ABC, threading.Thread):
-    """Writes `name/partition/number/...` to partitions in turn, numbered upwards in each."""
+    """Writes `name/partition/number/...` to partitions in turn, numbered upwards in each.
+
+    The key is one of `keys`, in turn, if there are any: `name/0` and so on.
+    """
 
     label: str
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
+    ) -> None:
         super().__init__(name=self.label, daemon=True)
+        self._keys = [f"{self.label}/{key}".encode() for key in range(keys)] or [None]
         self.bootstrap = bootstrap
         self.topic = topic
         self.partitions = partitions
@@ -66,14 +72,14 @@ class Writer(ABC, threading.Thread):
                     if self._stopping.is_set():
                         return
                     value = b"%s/%d/%d/" % (self.label.encode(), partition, number) + PADDING
-                    self.send(partition, value)
+                    self.send(partition, self._keys[number % len(self._keys)], value)
         except Exception as error:
             self.history.failures.append(f"{self.label} ended: {error!r}")
         finally:
             self.flush()
 
     @abstractmethod
-    def send(self, partition: int, value: bytes) -> None:
+    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         """Send one record; blocks while too many are unanswered."""
 
     @abstractmethod
@@ -86,8 +92,10 @@ class ConfluentWriter(Writer):
 
     label = "confluent-kafka"
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
-        super().__init__(bootstrap, topic, partitions, history)
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
+    ) -> None:
+        super().__init__(bootstrap, topic, partitions, history, keys=keys)
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -102,12 +110,14 @@ class ConfluentWriter(Writer):
             }
         )
 
-    def send(self, partition: int, value: bytes) -> None:
+    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         while len(self._producer) >= OUTSTANDING_RECORDS_MAX:
             self._producer.poll(0.1)
             if self._stopping.is_set():
                 return
-        self._producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
+        self._producer.produce(
+            self.topic, value, key, partition=partition, on_delivery=self._delivered
+        )
         self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -127,8 +137,10 @@ class KafkaPythonWriter(Writer):
 
     label = "kafka-python"
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
-        super().__init__(bootstrap, topic, partitions, history)
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
+    ) -> None:
+        super().__init__(bootstrap, topic, partitions, history, keys=keys)
         self._room = threading.Semaphore(OUTSTANDING_RECORDS_MAX)
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
@@ -140,11 +152,11 @@ class KafkaPythonWriter(Writer):
             retry_backoff_ms=BACKOFF_MS,
         )
 
-    def send(self, partition: int, value: bytes) -> None:
+    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         while not self._room.acquire(timeout=0.1):
             if self._stopping.is_set():
                 return
-        future = self._producer.send(self.topic, value, partition=partition)
+        future = self._producer.send(self.topic, value, key, partition=partition)
         future.add_callback(self._delivered, value)
         future.add_errback(self._failed, value)
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from kavka.log.directories import CheckpointPlan, LogDirectory, checkpoint_of
+from kavka.log.directories import CheckpointPlan, LogDirectory
 from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.memfs import Fault, MemFs
@@ -77,17 +77,18 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
 
 def test_checkpoints(fs: MemFs, directory: LogDirectory) -> None:
     assert directory.read_offsets("x-checkpoint") == {}
-    offsets = {("t", 0): 7, ("u", 1): 0}
-    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, {"x-checkpoint": offsets})])
+    plan = CheckpointPlan(fs, 1)
+    plan.add(directory, {"x-checkpoint": ["t 0 7", "u 1 0"]})
     plan.run()
     assert plan.done and not plan.failures
     fs.crash()
-    assert directory.read_offsets("x-checkpoint") == offsets
+    assert directory.read_offsets("x-checkpoint") == {("t", 0): 7, ("u", 1): 0}
     assert fs.read_bytes("/a/b/x-checkpoint") == b"0\n2\nt 0 7\nu 1 0\n"
 
 
 def test_a_superseded_plan_changes_nothing(fs: MemFs, directory: LogDirectory) -> None:
-    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, {"x-checkpoint": {("t", 0): 7}})])
+    plan = CheckpointPlan(fs, 1)
+    plan.add(directory, {"x-checkpoint": ["t 0 7"]})
     plan.superseded = True
     plan.run()
     assert not plan.done
@@ -100,11 +101,21 @@ def test_a_plan_goes_on_with_the_next_directory(
 ) -> None:
     other = LogDirectory(fs, "/c")
     other.open()
-    offsets = {"x-checkpoint": {("t", 0): 7}}
-    plan = CheckpointPlan(fs, 1, [checkpoint_of(directory, offsets), checkpoint_of(other, offsets)])
+    plan = CheckpointPlan(fs, 1)
+    for each in (directory, other):
+        plan.add(each, {"x-checkpoint": ["t 0 7"]})
     fs.faults = [Fault(op, "/a/b/x-checkpoint.1.tmp", error=errno.ENOSPC)]
     plan.run()
     assert list(plan.failures) == ["/a/b"]
     assert plan.failures["/a/b"].errno == errno.ENOSPC
     assert (directory.read_offsets("x-checkpoint"), plan.done) == ({}, True)
     assert other.read_offsets("x-checkpoint") == {("t", 0): 7}
+
+
+def test_nothing_is_written_where_something_failed(fs: MemFs, directory: LogDirectory) -> None:
+    plan = CheckpointPlan(fs, 1)
+    plan.add(directory, {"x-checkpoint": ["t 0 7"]})
+    directory.failure = OSError("broken")
+    plan.run()
+    assert plan.done and not plan.failures
+    assert fs.list_dir("/a/b") == [".lock"]

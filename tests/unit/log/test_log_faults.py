@@ -85,6 +85,7 @@ class LogUnderFaults(RuleBasedStateMachine):
         self.log = self.broker.log()
         self.is_loaded = False
         self.history = History()
+        self.resumed: dict[int, int] = {}  # last sequences of producers without records here
         self.seen: dict[int, Keyed] = {}  # what the log shows
         self.gone: dict[int, Keyed] = {}  # removed, and may be back after an end in disorder
         self.durable = 0  # a power cut takes nothing below
@@ -323,7 +324,8 @@ class LogUnderFaults(RuleBasedStateMachine):
         last = self.history.last_of(producer) if producer >= 0 else None
         sequence = -1
         if producer >= 0:
-            sequence = (-1 if last is None else last.sequence) + len(records)
+            before = self.resumed.get(producer, -1) if last is None else last.sequence
+            sequence = before + len(records)
         first = self.history.end
         return Batch(
             first,
@@ -586,13 +588,16 @@ class LogUnderFaults(RuleBasedStateMachine):
             last = self.history.last_of(producer)
             state = states.get(producer)
             if last is None:
-                assert state is None
+                assert state is None or producer in self.resumed, "nobody ever wrote as this"
+                self.resumed[producer] = -1 if state is None else state.last_sequence
             elif last.first >= self.log.start_offset:
                 assert state is not None and state.last_sequence == last.sequence
-            elif state is not None:
+            elif state is not None and state.last_sequence >= 0:
                 assert state.last_sequence == last.sequence
             else:
-                # forgotten with its records: it begins anew
+                # forgotten with its records, but for a marker perhaps: it begins anew, or goes on
+                # where it was, should an older snapshot show up again
+                self.resumed[producer] = -1
                 self.history.batches = [
                     one._replace(producer=-2) if one.producer == producer else one
                     for one in self.history.batches

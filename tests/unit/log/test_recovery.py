@@ -266,6 +266,24 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
+def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
+    """Of Apache Kafka's, which leaves gaps between segments."""
+    settings = logs.settings(segment_bytes=1000, cleanup_policy=("compact",))
+    broker = Broker(MemFs(), log_settings=settings)
+    log = broker.log()
+    logs.fill(log, 30)
+    records = logs.read_from(log)
+    names = broker.fs.list_dir(log.directory)
+    bases = [int(name[:20]) for name in names if name.endswith(".log")]
+    for name in names:
+        if name.startswith(f"{bases[2]:020d}"):
+            broker.fs.remove(f"{log.directory}/{name}")
+    broker.kill()
+    left = [one for one in records if not bases[2] <= one.offset < bases[3]]
+    assert logs.read_from(broker.log()) == left
+    assert broker.log().end_offset == 30
+
+
 def test_a_clean_marker_on_a_damaged_log_is_not_believed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

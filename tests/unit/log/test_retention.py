@@ -397,6 +397,19 @@ def test_power_cuts_around_it_lose_nothing_that_was_flushed(seed: int) -> None:
     assert offsets == list(range(log.start_offset, log.end_offset))
 
 
+def test_segments_that_a_power_cut_brings_back_are_before_the_start() -> None:
+    broker = started(MemFs())
+    log = ten_by_ten(broker)
+    logs.flush(log)
+    log.advance_start(25)
+    broker.logs.checkpoint({}).run()
+    log.advance_start(30)
+    assert delete_old(log) == 3
+    broker.logs.checkpoint({}).run()
+    broker.crash()
+    assert (broker.log().start_offset, broker.log().first_base_offset) == (30, 0)
+
+
 def test_a_disk_that_fails_is_told() -> None:
     broker = started(MemFs(), retention_ms=0)
     log = ten_by_ten(broker)

@@ -83,3 +83,29 @@ def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
     ]
     row.append(Segment.create(disk, "/d", 8, logs.settings()))
     assert row.floor(100).base_offset == 8
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "limit", "bases"),
+    [
+        (None, 9, [20, 10, 0]),
+        (None, 2, [20, 10]),
+        (None, 0, []),
+        (7, 9, [20, 10, 0]),
+        (6, 9, [10, 0]),
+        (4, 9, [0]),
+        (4, 1, [0]),
+        (2, 9, []),
+    ],
+)
+def test_where_segments_begin_that_were_written_by_then(
+    row: SegmentList,
+    monkeypatch: pytest.MonkeyPatch,
+    time_ms: int | None,
+    limit: int,
+    bases: list[int],
+) -> None:
+    """One written late hides none of those before it: 0 at 3, 10 at 5, 20 at 7 ms."""
+    written = {0: 3, 10: 5, 20: 7}
+    monkeypatch.setattr(Segment, "written_ms", lambda segment: written[segment.base_offset])
+    assert row.bases_before(time_ms, limit) == bases

@@ -78,6 +78,8 @@ async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker
     assert stats.last[0].records_read == active
     await broker.advance(2000)
     assert stats.last[0].records_read == active, "there was nothing more to do"
+    path = f"{log.directory.rpartition('/')[0]}/cleaner-offset-checkpoint"
+    assert broker.fs.read_bytes(path) == b"0\n1\nt 0 %d\n" % active
     assert stats.dirtiest_ratio == 0
 
 

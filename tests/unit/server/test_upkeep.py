@@ -230,6 +230,40 @@ async def test_a_log_that_fails_leaves_those_in_other_directories(broker: Memory
     assert broker.replica("good").log.start_offset == 18
 
 
+@pytest.mark.parametrize("segment", [0, 12])
+@scenario()
+async def test_a_damaged_log_does_not_keep_others(broker: MemoryBroker, segment: int) -> None:
+    for topic in ("bad", "good"):
+        await broker.create(topic, configs=OLD)
+        await fill(broker, topic)
+    await broker.restart()
+    damaged = f"{DATA}/bad-0/{segment:020d}"
+    broker.fs.open(f"{damaged}.log").pwrite(bytes(61), 0)
+    broker.fs.remove(f"{damaged}.timeindex")
+    for _ in range(2):
+        await broker.produce(build(), "good")
+        await broker.advance(SECOND_LOOK_MS)
+        log = broker.replica("good").log
+        assert log.start_offset == log.end_offset
+    log = broker.replica("bad").log
+    assert log.start_offset == log.end_offset, "the damaged segment is as old as its file"
+    assert not broker.replica("bad").offline
+
+
+@scenario()
+async def test_a_failure_that_nobody_expects_does_not_end_it(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.create("t", configs=OLD)
+    await fill(broker)
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "delete_old", None)
+        await broker.advance(FIRST_LOOK_MS)
+    assert "retention failed" in caplog.text
+    await broker.advance(SECOND_LOOK_MS)
+    assert broker.replica().log.start_offset == 18
+
+
 @scenario()
 async def test_a_topic_may_go_while_its_records_do(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.segments import SegmentList
 from support import logs
 from support.batches import Written, build
-from support.compaction import Keyed, compacted, order, read_all
+from support.compaction import Keyed, clean, compacted, order, read_all
 from support.logs import Broker
 from support.virtual import InlineWorker
 
@@ -152,3 +152,35 @@ def test_it_does_not_fit_a_log_that_has_changed() -> None:
     assert not fits(row, Replacement((one.old[0] + 1,), one.new))
     row.remove_oldest(1)
     assert not fits(row, one), "one has gone"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_end_at_any_moment_of_a_whole_compaction_loses_nothing(seed: int) -> None:
+    """Of one that takes several swaps, some of which may have been made."""
+    chance = random.Random(seed)
+    fs = MemFs()
+    broker = Broker(fs, log_settings=SETTINGS)
+    for number in range(400):
+        batch = build([Written(b"key-%d" % chance.randrange(200), b"value %d" % number)])
+        logs.append(broker.log(), memoryview(batch))
+    logs.flush(broker.log())
+    before = read_all(broker.log())
+    after = compacted(before, 0, order(broker.log()).end_offset)
+    op = chance.choice(["create", "pwrite", "sync", "sync_dir", "rename", "open"])
+    fs.faults.append(Fault(op, skip=chance.randrange(60)))
+    try:
+        clean(broker.log(), fs)
+    except OSError:
+        pass
+    fs.faults.clear()
+    if chance.random() < 0.5:
+        broker.kill()
+    else:
+        broker.crash(chance)
+    left = read_all(broker.log())
+    assert set(after) <= set(left) <= set(before)
+    assert left == sorted(left)
+    clean(broker.log(), fs)
+    assert read_all(broker.log()) == after
+    broker.restart()
+    assert read_all(broker.log()) == after

@@ -14,6 +14,7 @@ import pytest
 from kafka.record import MemoryRecords
 
 from kavka.server.replica.manager import OPENED_AT_ONCE_MAX
+from kavka.server.replica.offsets import RECORDS_PER_TURN
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, build, field, patch, read
 from support.config_requests import SET, TOPIC, change
@@ -480,6 +481,27 @@ async def test_what_it_came_in_may_be_used_again_meanwhile(broker: MemoryBroker)
     await held
     [found] = await stored(broker)
     assert bare(found) == bare(numbered(1))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("count", [RECORDS_PER_TURN - 1, RECORDS_PER_TURN, RECORDS_PER_TURN + 1])
+@scenario(topics={"plain": 1})
+async def test_so_it_may_be_after_a_turn_of_looking_at_records(
+    broker: MemoryBroker, count: int, codec: str
+) -> None:
+    await slow(broker)
+    await broker.create("keyed", configs={"cleanup.policy": "compact"})
+    for number in range(OPENED_AT_ONCE_MAX):
+        broker.connect().send("Produce", 9, **producing({("t", 0): numbered(number)}))
+    await settle()
+    batch = build([Written(b"", None)] * count, codec=codec)
+    held = broker.connect().send("Produce", 9, **producing({("keyed", 0): batch}))
+    await settle()
+    await broker.produce(build([Written(value=NOISE)]), "plain")  # through the same arena
+    broker.jobs.release()
+    await held
+    [found] = await stored(broker, "keyed")
+    assert bare(found) == bare(batch)
 
 
 @scenario(topics={})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -52,7 +52,7 @@ class Start:
 WHOLE = {index: index + 1 for index in range(LOGS)}
 
 
-def run(story: Callable[[MemFs], Awaitable[None]]) -> None:
+def run(story: Callable[[MemFs], Coroutine[None, None, None]]) -> None:
     fs = MemFs()
     made = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
     made.open()

@@ -166,6 +166,14 @@ def test_the_bounds_are_told_as_java_counts() -> None:
     assert told.endswith(f"within [{NOW_MS}, {NOW_MS - 2**63 - 1}]")
 
 
+def test_times_beyond_all_that_can_be_stored_are_out_of_range() -> None:
+    latest = patch(at(0, 1), base_timestamp=2**63 - 2)
+    assert checked(latest, message_timestamp_after_max_ms=2**63 - 1) == 2**63 - 1
+    beyond = patch(at(0, 1, 2), base_timestamp=2**63 - 2)
+    refusal = refused(beyond, message_timestamp_after_max_ms=2**63 - 1)
+    assert (refusal.code, numbers(refusal)) == (ErrorCode.INVALID_TIMESTAMP, [2])
+
+
 def test_records_without_a_time_are_let_be() -> None:
     batch = patch(build(), base_timestamp=-1, max_timestamp=-1)
     assert checked(batch, **BOUNDED) == -1
