@@ -9,7 +9,8 @@ PORT ?= 9092
 DATA ?= ./data
 WORKERS ?= 2
 COMPACT_RECORDS ?= 20000000
-CRASH_ROUNDS ?= 50
+CRASH_ROUNDS ?= 200
+FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
 
@@ -24,7 +25,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash fuzz compact bench clean java
+.PHONY: help run test lint unit format crash faults fuzz compact bench clean java
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -65,12 +66,17 @@ format: $(FOR_TEST) ## put the sources into the project's form
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-crash: $(FOR_TEST) ## kill a broker under load, 50 times (CRASH_ROUNDS=), and count the records
+crash: $(FOR_TEST) java ## kill a broker under load, 200 times (CRASH_ROUNDS=), and count the records
 	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
 
 fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
 		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
+
+faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
+	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \
+		$(BIN)/pytest tests/unit/log/test_log_faults.py
+	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest tests/unit/log/test_damage.py
 
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)

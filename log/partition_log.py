@@ -39,7 +39,7 @@ UNREAD_BYTES_MAX: Final = 1 << 18
 """The indexes of an active segment that is no longer than this are not opened before the first
 `append` or `read`; should they be damaged, they are made anew in a few ms."""
 
-_LOOK: Final = -(1 << 63)
+_LOOK: Final = -(1 << 63) - 1
 """A time after which to roll that makes `append` look more closely."""
 
 
@@ -207,7 +207,7 @@ class PartitionLog:
         """Put the transaction whose marker was appended last into the transaction index."""
         txns = self._active.txns
         txns.append(aborted)
-        self._unsynced.add_name(txns.path)
+        self._unsynced.add(txns.path)
         self._reader.last_abort = aborted.last_offset
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
@@ -369,8 +369,9 @@ class PartitionLog:
             self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
         else:
             self._segments.active.truncate(offset)
-        self._unsynced.add(self._segments.active.path)
         self._activate(self._segments.active)
+        self._unsynced.add(self._active.path)
+        self._unsynced.add(self._active.txns.path)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
@@ -427,10 +428,9 @@ class PartitionLog:
     @property
     def flush_wanted(self) -> bool:
         """Whether a closed segment is to be fsynced, or as many records as may wait for it."""
-        recovery_point = self.recovery_point
         return (
-            recovery_point < self._active_base
-            or self.end_offset - recovery_point >= self._flush_after
+            self.recovery_point < self._active_base
+            or self.end_offset - self.recovery_point >= self._flush_after
         )
 
     def flush_needed(self, now_ms: int) -> bool:

@@ -292,6 +292,7 @@ class LogLoader:
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
         rewritten_from = size
         segment.start_over()
+        had_txns = segment.txns.has_file
         segment.txns.drop()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
             last = header.base_offset + header.last_offset_delta
@@ -305,6 +306,8 @@ class LogLoader:
             if end > self._checkpointed.recovery_point:
                 rewritten_from = min(rewritten_from, position)
         segment.seal()
+        if had_txns:  # those below the recovery point had been flushed, and nobody looks again
+            segment.txns.sync()
         if self._place.settings.kavka_durability == FSYNC:
             self._scanner.rewrite(segment.file, rewritten_from, segment.size)
         if segment.size == size:

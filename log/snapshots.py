@@ -73,9 +73,13 @@ class Snapshots:
             self.remove(offset)
 
     def remove_above(self, offset: int) -> None:
-        """Remove the snapshots taken after `offset`."""
-        for snapshot in self._offsets[bisect_right(self._offsets, offset) :]:
+        """Remove the snapshots taken after `offset`, which a power cut may not bring back: the
+        log grows beyond them again, without what they know. Waits for the disk if there are any."""
+        above = self._offsets[bisect_right(self._offsets, offset) :]
+        for snapshot in above:
             self.remove(snapshot)
+        if above:
+            self._fs.sync_dir(self._directory)
 
     def remove_strays(self, bases: Iterable[int]) -> None:
         """Remove those that belong to no segment, but for a last one behind all segments.

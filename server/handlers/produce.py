@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, RequestContext
-from kavka.server.replica.admission import ALL, Opening, Prepared, check_in_sync, prepare
+from kavka.server.replica.admission import ALL, AtOnce, Opening, Prepared, check_in_sync, prepare
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.rules import RecordsRefused
 from kavka.server.topics import INTERNAL_TOPICS
@@ -90,10 +90,11 @@ class _Opened(NamedTuple):
 
 
 class _Unfinished(NamedTuple):
-    """What of a request can't be answered at once."""
+    """What of a request can't be answered at once, and how much still can."""
 
     waiting: list[_Waiting]
     opened: list[_Opened]
+    at_once: AtOnce
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -107,7 +108,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return _refuse_whole(request, asked, refusal)
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
-    unfinished = _Unfinished([], [])
+    unfinished = _Unfinished([], [], AtOnce())
     topics = []
     for topic in asked:
         name, refusal_code = _resolve(broker, context, topic, by_id)
@@ -271,7 +272,7 @@ def _append(
         records = data.records
         if records is None:
             raise Unacceptable(ErrorCode.INVALID_RECORD, "there must be a record batch")
-        prepared = prepare(replica, records, context.version, acks)
+        prepared = prepare(replica, records, context.version, acks, unfinished.at_once)
         if isinstance(prepared, Opening):
             unfinished.opened.append(_Opened(replica, prepared, len(records), answer))
             return answer

@@ -68,6 +68,18 @@ class Prepared(NamedTuple):
     """Whether it came in another codec, or as a message set."""
 
 
+class AtOnce:
+    """What of the batches of one request may still be opened on the loop; the rest is awaited."""
+
+    __slots__ = ("compressed_bytes", "inflated_bytes", "records")
+
+    def __init__(self) -> None:
+        self.compressed_bytes = COMPRESSED_AT_ONCE_BYTES
+        """Of what is compressed, before."""
+        self.inflated_bytes = JOB_BYTES_MIN * INFLATED_RATIO
+        self.records = RECORDS_PER_TURN
+
+
 class Opening:
     """A batch that takes its time; to be awaited, once."""
 
@@ -112,14 +124,16 @@ def check_in_sync(replica: Replica) -> None:
         raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
-def prepare(replica: Replica, records: memoryview, version: int, acks: int) -> Prepared | Opening:
+def prepare(
+    replica: Replica, records: memoryview, version: int, acks: int, at_once: AtOnce
+) -> Prepared | Opening:
     """What is to be appended of the records that a client sent in a request of this version.
 
     ApiError, or RecordsRefused, says why nothing is; awaiting raises them too. An empty batch is
     not appended: an old request may hold none.
     """
     if version < BATCHES_SINCE and not is_batch(records):
-        return begin(replica, _from_message_set(replica, records, acks))
+        return begin(replica, _from_message_set(replica, records, acks, at_once))
     header = check(replica, records, acks, codec_max(version))
     if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
         records = records[: header.size]
@@ -133,7 +147,7 @@ def prepare(replica: Replica, records: memoryview, version: int, acks: int) -> P
         replica.looks_after_ms = now_ms + rules.after_max_ms
         if header.max_timestamp <= replica.looks_after_ms and not _is_flagged(header):
             return Prepared(records, header)
-    return begin(replica, _look(replica, rules, records, header, now_ms))
+    return begin(replica, _look(replica, rules, records, header, now_ms, at_once))
 
 
 def begin(replica: Replica, steps: Steps[Prepared]) -> Prepared | Opening:
@@ -150,7 +164,9 @@ def _is_flagged(header: BatchHeader) -> bool:
     return bool(header.attributes & LOG_APPEND_TIME)
 
 
-def _from_message_set(replica: Replica, records: memoryview, acks: int) -> Steps[Prepared]:
+def _from_message_set(
+    replica: Replica, records: memoryview, acks: int, at_once: AtOnce
+) -> Steps[Prepared]:
     """Make a batch of what an old producer sent, and go on with that."""
     if acks == ALL:
         check_in_sync(replica)
@@ -164,12 +180,18 @@ def _from_message_set(replica: Replica, records: memoryview, acks: int) -> Steps
     batch = memoryview(converted)
     if not batch:
         return Prepared(batch, _OF_NOTHING)
-    looked_at = yield from _look(replica, rules, batch, read_header(batch), replica.now_ms())
+    header = read_header(batch)
+    looked_at = yield from _look(replica, rules, batch, header, replica.now_ms(), at_once)
     return looked_at._replace(converted=True)
 
 
 def _look(
-    replica: Replica, rules: Rules, records: memoryview, header: BatchHeader, now_ms: int
+    replica: Replica,
+    rules: Rules,
+    records: memoryview,
+    header: BatchHeader,
+    now_ms: int,
+    at_once: AtOnce,
 ) -> Steps[Prepared]:
     """Check and rewrite one batch of magic 2."""
     codec = header.compression
@@ -183,7 +205,7 @@ def _look(
     newest = header.max_timestamp
     batch = records
     if checked or wanted != codec:
-        payload = _inflate_at_once(header, records)
+        payload = _inflate_at_once(header, records, at_once)
         if payload is None:
             batch = memoryview(bytearray(records))  # what it came in is used again meanwhile
             yield None  # and nothing more is held while others are open
@@ -191,32 +213,37 @@ def _look(
         if checked:
             newest = yield from _check(replica, rules, header, payload, now_ms)
         if wanted != codec:
-            packed = yield from _compress(rules, wanted, payload)
+            packed = yield from _compress(rules, wanted, payload, at_once)
+            _check_size(replica, HEADER_BYTES + len(packed))
             batch = rebuild(header, wanted, packed)
             header = read_header(batch)
     if rules.append_time:
         newest = replica.now_ms()  # not of when it came: batches are appended in the order of it
     header = set_times(batch, header, newest, append_time=rules.append_time)
-    if wanted != codec and header.size > replica.log.settings.max_message_bytes:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"{header.size} bytes once they are compressed anew"
-        )
     return Prepared(batch, header, wanted != codec)
 
 
-def _inflate_at_once(header: BatchHeader, batch: memoryview) -> Bytes | None:
+def _check_size(replica: Replica, size: int) -> None:
+    if size > replica.log.settings.max_message_bytes:
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes once they are compressed anew")
+
+
+def _inflate_at_once(header: BatchHeader, batch: memoryview, at_once: AtOnce) -> Bytes | None:
     """The records; None if they are too much for the loop, or damaged, which is found out then."""
     codec, packed = header.compression, batch[HEADER_BYTES:]
-    if header.record_count >= RECORDS_PER_TURN:  # a turn of just so many is not the last one yet
+    if header.record_count >= at_once.records:  # a turn of just so many is not the last one yet
         return None
-    if codec == Codec.NONE:
-        return packed if len(packed) <= COMPRESSED_AT_ONCE_BYTES else None
-    if len(packed) > JOB_BYTES_MIN:
+    most_bytes = JOB_BYTES_MIN if codec else COMPRESSED_AT_ONCE_BYTES
+    if len(packed) > min(most_bytes, at_once.inflated_bytes):
         return None
     try:
-        return compression.decompress(codec, packed, JOB_BYTES_MIN * INFLATED_RATIO)
+        payload = compression.decompress(codec, packed, at_once.inflated_bytes)
     except ApiError:
+        at_once.inflated_bytes = 0  # it may have been inflated in vain
         return None
+    at_once.inflated_bytes -= len(payload)
+    at_once.records -= header.record_count
+    return payload
 
 
 def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
@@ -243,12 +270,13 @@ def _check(
     return records.newest
 
 
-def _compress(rules: Rules, codec: int, payload: Bytes) -> Steps[Bytes]:
+def _compress(rules: Rules, codec: int, payload: Bytes, at_once: AtOnce) -> Steps[Bytes]:
     """The records in another codec."""
     if codec == Codec.NONE:
         return payload
     level = rules.level(codec)
-    if len(payload) <= COMPRESSED_AT_ONCE_BYTES:
+    if len(payload) <= at_once.compressed_bytes:
+        at_once.compressed_bytes -= len(payload)
         return compress(codec, payload, level)
     packed: Bytes = yield compress, codec, payload, level
     return packed

@@ -80,7 +80,7 @@ def plan_part(
         at_least_one = at_least_one or allowed < 0
         part.slice = log.read(wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one)
         if committed_only and part.slice is not None:
-            _add_aborted(part, part.slice, log, at_least_one)
+            _add_aborted(part, part.slice, log, upto, at_least_one)
     except (OSError, StorageError) as failure:
         fail(part, failure)
     if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
@@ -88,12 +88,14 @@ def plan_part(
     return part
 
 
-def _add_aborted(part: Part, found: Slice, log: PartitionLog, at_least_one: bool) -> None:
+def _add_aborted(
+    part: Part, found: Slice, log: PartitionLog, last_stable: int, at_least_one: bool
+) -> None:
     """Name the aborted transactions whose records a reader of committed ones has to skip; where
     there are very many, give less."""
     offset = part.wanted.offset
     aborted, upto = log.aborted_transactions(offset, found)
-    if upto is not None:
+    if upto is not None and upto < last_stable:
         bytes_max = max(part.bytes_max, 0)
         part.slice = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
     if aborted:

@@ -52,7 +52,8 @@ class Writer(ABC, threading.Thread):
         self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
     ) -> None:
         super().__init__(name=self.label, daemon=True)
-        self._keys = [f"{self.label}/{key}".encode() for key in range(keys)] or [None]
+        numbered = [f"{self.label}/{key}".encode() for key in range(keys)]
+        self._keys: list[bytes] | list[None] = numbered or [None]
         self.bootstrap = bootstrap
         self.topic = topic
         self.partitions = partitions

@@ -8,249 +8,38 @@ nothing was compacted. FAULT_EXAMPLES and FAULT_STEPS (`make faults`) make the r
 from __future__ import annotations
 
 import copy
-import errno
 import os
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
 from kavka.log.compaction.order import Progress, Replacement
 from kavka.log.compaction.run import compact
-from kavka.log.directory import CLEAN_SHUTDOWN_FILE
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.markers import append_marker
-from kavka.log.memfs import Died, Fault, MemFs
-from kavka.log.settings import FSYNC, SYSTEM
 from kavka.log.verification import NOT_NEEDED
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
 from kavka.wire.records import read_header
 from support import batches, compaction, log_model, logs
 from support.compaction import Keyed
-from support.log_model import ABORT, COMMIT, Batch, Expected, History, by_offset, together
+from support.log_life import DAY_MS, IDEMPOTENT, TRANSACTIONAL, LogLife
+from support.log_model import ABORT, COMMIT, Batch, Expected, by_offset, together
 from support.virtual import InlineWorker
 
-EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "400"))
 STEPS = int(os.environ.get("FAULT_STEPS", "60"))
 
 KEYS = [b"a", b"b", b"c", b"d", b"e"]
-IDEMPOTENT = 7
-TRANSACTIONAL = (11, 12)
-DAY_MS = 24 * 3600 * 1000
-
-OPS = ["pwrite", "create", "rename", "sync", "sync_dir", "remove", "open", "truncate"]
-SUFFIXES = [".log", ".index", ".timeindex", ".snapshot", "checkpoint", ".cleaned", ".swap", ""]
 
 
-class LogUnderFaults(RuleBasedStateMachine):
-    """Small segments, and trouble that is armed by one rule and met by a later one."""
-
-    @initialize(
-        segment_bytes=st.sampled_from([700, 2000, 20_000]),
-        index_interval_bytes=st.sampled_from([0, 300]),
-        policy=st.sampled_from([("delete",), ("compact",), ("compact", "delete")]),
-        durability=st.sampled_from([SYSTEM, FSYNC]),
-    )
-    def begin(
-        self,
-        segment_bytes: int,
-        index_interval_bytes: int,
-        policy: tuple[str, ...],
-        durability: str,
-    ) -> None:
-        self.settings = logs.settings(
-            segment_bytes=segment_bytes,
-            index_interval_bytes=index_interval_bytes,
-            cleanup_policy=policy,
-            kavka_durability=durability,
-            delete_retention_ms=DAY_MS,
-        )
-        self.now_ms = logs.TIMESTAMP
-        self.leader_epoch = 0
-        self.count = 0
-        self.power_cut: int | None = None  # whether an end is one of these, and with which tears
-        self.armed = False
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        """An empty log."""
-        self.fs = MemFs()
-        self.broker = logs.Broker(self.fs, log_settings=self.settings)
-        self.log = self.broker.log()
-        self.is_loaded = False
-        self.history = History()
-        self.resumed: dict[int, int] = {}  # last sequences of producers without records here
-        self.seen: dict[int, Keyed] = {}  # what the log shows
-        self.gone: dict[int, Keyed] = {}  # removed, and may be back after an end in disorder
-        self.durable = 0  # a power cut takes nothing below
-        self.watermark = 0  # nothing below is ever truncated
-        self.dense_from = 0  # nothing was compacted from here on
-
-    @property
-    def compacts(self) -> bool:
-        return "compact" in self.settings.cleanup_policy
-
-    # --- trouble
-
-    @precondition(lambda self: not self.armed)
-    @rule(
-        op=st.sampled_from(OPS),
-        suffix=st.sampled_from(SUFFIXES),
-        error=st.sampled_from([errno.EIO, errno.ENOSPC]),
-        skip=st.integers(0, 3),
-        tears=st.none() | st.integers(0, 99),
-    )
-    def arm_a_fault(self, op: str, suffix: str, error: int, skip: int, tears: int | None) -> None:
-        self.armed = True
-        self.power_cut = tears
-        self.fault: Any = Fault(op, suffix, error=error, skip=skip)
-
-    @precondition(lambda self: not self.armed)
-    @rule(dies_after=st.integers(0, 25), tears=st.none() | st.integers(0, 99))
-    def arm_a_death(self, dies_after: int, tears: int | None) -> None:
-        self.armed = True
-        self.power_cut = tears
-        self.fault = dies_after
-
-    def attempt(
-        self,
-        work: Callable[[], None],
-        *,
-        adds: Iterable[Keyed] = (),
-        loses: Iterable[int] = (),
-        stays_usable: bool = False,
-    ) -> bool:
-        """Do something that trouble may meet; whether it was done.
-
-        `adds`: what it writes; `loses`: which records it may take away. `stays_usable`: after an
-        error of the disk the log is as it was before.
-        """
-        if self.armed:
-            self.armed = False
-            if isinstance(self.fault, Fault):
-                self.fs.faults = [self.fault]
-            else:
-                self.fs.dies_after = self.fault
-        try:
-            work()
-        except Died:
-            self.end_in_disorder(adds, loses)
-            return False
-        except OSError:
-            self.disarm()
-            if self.fault.op == "sync" and self.settings.kavka_durability == SYSTEM:
-                # what the operating system takes for written now is gone with the power, even if
-                # the log is flushed again; without kavka.durability=fsync nobody sees to that
-                self.power_cut = 0
-            if stays_usable:
-                self.look()
-            else:
-                self.end_in_disorder(adds, loses)
-            return False
-        self.disarm()
-        return True
-
-    def disarm(self) -> None:
-        self.fs.faults = []
-        self.fs.dies_after = None
-
-    # --- ends and beginnings
-
-    def end_in_disorder(self, adds: Iterable[Keyed] = (), loses: Iterable[int] = ()) -> None:
-        """The process or the machine ends and starts again; what is there has to fit."""
-        adds = by_offset(adds)
-        taken = set(loses)
-        cut = self.power_cut is not None
-        kept = {o: one for o, one in self.seen.items() if not cut or o < self.durable}
-        may_have_holes = cut and self.compacts
-        expected = Expected(
-            {o: one for o, one in kept.items() if o not in taken},
-            together(self.gone, self.seen, adds),
-            self.history.end + 1 if may_have_holes else self.dense_from,
-        )
-        least_end = min([self.durable if cut else self.history.end, *taken])
-        self.disarm()
-        if cut:
-            self.fs.crash(random.Random(self.power_cut) if self.power_cut else None)
-        else:
-            self.fs.kill()
-        self.start()
-        found = by_offset(compaction.read_all(self.log))
-        expected.check(list(found.values()))
-        end = self.log.end_offset
-        assert least_end <= end <= self.history.end + len(adds)
-        if may_have_holes and found != self.seen:
-            # what was not flushed may have gone from between two segments: which transactions
-            # and producers are known then is hard to tell from outside
-            self.begin_anew()
-            return
-        if adds and end > self.history.end:
-            self.appended_after_all(end)
-        self.history.cut(end)
-        if end > self.history.end:
-            assert end == self.log.start_offset, "the log ends within a batch"
-            # it has lost its end to where it was to begin: nothing is there, ever
-            self.history.batches.append(Batch(self.history.end, end - 1))
-        self.gone = {} if cut else (self.gone | self.seen).copy()
-        for offset in found:
-            self.gone.pop(offset, None)
-        self.seen = found
-        self.durable = min(self.durable, end)
-        self.watermark = min(self.watermark, end)
-        self.look_at_producers()
-
-    def start(self) -> None:
-        """Start, now and then with another end in the middle of it."""
-        if self.count % 3 == 0:
-            self.fs.dies_after = self.count % 17
-        try:
-            self.broker.start()
-        except Died:
-            if self.count % 2 and self.power_cut is not None:
-                self.fs.crash(random.Random(self.count))
-            else:
-                self.fs.kill()
-            self.broker.start()
-        self.disarm()
-        self.log = self.broker.log()
-        self.is_loaded = True
-        self.leader_epoch += 1
-        self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
-
-    def appended_after_all(self, end: int) -> None:
-        """The batch that was being written when the end came is there as a whole."""
-        assert self.pending is not None and self.pending.last + 1 == end
-        self.history.batches.append(self.pending)
-
-    @rule(tears=st.none() | st.integers(0, 99))
-    def ends_between_two_steps(self, tears: int | None) -> None:
-        self.power_cut = tears
-        self.armed = False
-        self.end_in_disorder()
-
-    @rule()
-    def restart(self) -> None:
-        def close() -> None:
-            self.broker.logs.close()
-
-        if not self.attempt(close):
-            return
-        if not self.fs.exists(f"{logs.DIRECTORY}/{CLEAN_SHUTDOWN_FILE}"):
-            self.end_in_disorder()  # it could not be closed in order, and says so
-        else:
-            self.durable = self.history.end
-            self.gone = {}
-            self.broker.start()
-            self.log = self.broker.log()
-            self.is_loaded = True
-            self.look()
-            self.look_at_producers()
+class LogUnderFaults(LogLife):
+    """What may be done to a log, and what it must show."""
 
     # --- writing
 
@@ -347,13 +136,14 @@ class LogUnderFaults(RuleBasedStateMachine):
             return
         offset = self.history.end
         marker = Marker(kind == COMMIT, 0, self.now_ms)
-        self.pending = Batch(offset, offset, kind, producer=producer, epoch=self.leader_epoch)
+        batch = Batch(offset, offset, kind, producer=producer, epoch=self.leader_epoch)
+        self.pending = batch
 
         def end() -> None:
             append_marker(
                 self.log, producer, 0, marker, leader_epoch=self.leader_epoch, now_ms=self.now_ms
             )
-            self.history.batches.append(self.pending)
+            self.history.batches.append(batch)
 
         # a record that nobody reads stands for the marker
         self.attempt(end, adds=[Keyed(offset, None, None, 0)])
@@ -418,7 +208,7 @@ class LogUnderFaults(RuleBasedStateMachine):
     def commit_all(self) -> None:
         self.watermark = self.history.end
 
-    def shortened(self, work: Callable[[], None]) -> None:
+    def shortened(self, work: Callable[[], object]) -> None:
         loses = [offset for offset in self.seen if offset < self.watermark]
         if self.attempt(work, loses=[*loses, self.history.end]):
             start = self.log.start_offset
@@ -528,13 +318,6 @@ class LogUnderFaults(RuleBasedStateMachine):
 
     # --- what must hold
 
-    @rule()
-    def look(self) -> None:
-        """The log shows what it should and nothing else."""
-        assert self.log.end_offset == self.history.end
-        found = compaction.read_all(self.log)
-        assert found == [self.seen[offset] for offset in sorted(self.seen)]
-
     @rule(data=st.data(), max_bytes=st.integers(0, 2000))
     def read(self, data: st.DataObject, max_bytes: int) -> None:
         """From any offset, in pieces of any size."""
@@ -581,28 +364,6 @@ class LogUnderFaults(RuleBasedStateMachine):
         within = {(t.producer, t.first) for t in aborted if t.marker >= offset and t.first < end}
         assert within <= told <= after, "a reader passes over those that come later"
 
-    def look_at_producers(self) -> None:
-        """Each producer goes on where it stopped, as long as its last batch is there."""
-        states = {one.producer_id: one for one in self.log.producers}
-        for producer in (IDEMPOTENT, *TRANSACTIONAL):
-            last = self.history.last_of(producer)
-            state = states.get(producer)
-            if last is None:
-                assert state is None or producer in self.resumed, "nobody ever wrote as this"
-                self.resumed[producer] = -1 if state is None else state.last_sequence
-            elif last.first >= self.log.start_offset:
-                assert state is not None and state.last_sequence == last.sequence
-            elif state is not None and state.last_sequence >= 0:
-                assert state.last_sequence == last.sequence
-            else:
-                # forgotten with its records, but for a marker perhaps: it begins anew, or goes on
-                # where it was, should an older snapshot show up again
-                self.resumed[producer] = -1
-                self.history.batches = [
-                    one._replace(producer=-2) if one.producer == producer else one
-                    for one in self.history.batches
-                ]
-
     @rule(data=st.data())
     def the_medium_ages(self, data: st.DataObject) -> None:
         """Any bit of a log file flips, in a copy: its batch fails its checksum, or is not there."""
@@ -647,3 +408,52 @@ TestLogUnderFaults.settings = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
+
+
+def ready_to_split() -> tuple[logs.Broker, list[Keyed]]:
+    """A log whose closed segments do not fit into one when they are compacted: its indexes may
+    hold less now."""
+    usual = logs.settings(
+        cleanup_policy=("compact",), segment_bytes=4000, index_interval_bytes=0
+    )
+    broker = logs.Broker(MemFs(), log_settings=usual)
+    log = broker.log()
+    for number in range(60):
+        written = [batches.Written(b"key %d" % (number % 25), b"%d" % number * 20)]
+        logs.append(log, memoryview(batches.build(written)))
+    log.roll(logs.TIMESTAMP)
+    logs.flush(log)
+    broker.logs.checkpoint({}).run()
+    log.configure(replace(usual, segment_index_bytes=96))
+    return broker, compaction.read_all(log)
+
+
+@pytest.mark.parametrize("tears", [None, 0, 1, 2])
+def test_every_step_of_a_compaction_that_splits_segments(tears: int | None) -> None:
+    """SIGKILL, or a power cut with some tears, before each single thing that it does."""
+    broker, before = ready_to_split()
+    outcome = compaction.clean(broker.log(), broker.fs)
+    after = compaction.read_all(broker.log())
+    assert broker.log().segment_count > 4 and 0 < len(after) < len(before)
+    assert outcome.end_offset == 60
+    steps = 0
+    while True:
+        broker, before = ready_to_split()
+        fs = broker.fs
+        assert isinstance(fs, MemFs)
+        fs.dies_after = steps
+        try:
+            compaction.clean(broker.log(), fs)
+        except Died:
+            pass
+        else:
+            break
+        if tears is None:
+            fs.kill()
+        else:
+            fs.crash(random.Random(100 * tears + steps) if tears else None)
+        broker.start()
+        found = compaction.read_all(broker.log())
+        Expected(by_offset(after), together(by_offset(before)), 60).check(found)
+        steps += 1
+    assert steps > 40

@@ -185,6 +185,48 @@ def test_a_clean_stop_with_broken_indexes() -> None:
     story.check()
 
 
+def flush_active(story: Story) -> None:
+    """As `flush.messages` has it, without the indexes."""
+    plan = story.log.flush_plan()
+    assert plan is not None and plan.offset == story.log.end_offset
+    plan.run()
+    story.log.flushed(plan)
+    story.broker.logs.checkpoint(None).run()
+
+
+CRASHES = range(20)
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("recovered", [False, True])
+def test_what_was_flushed_before_a_roll_survives_a_power_cut(recovered: bool, crash: int) -> None:
+    """The recovery point stands at the new segment, so nobody reads the old one again."""
+    story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
+    story.write(1, transactional=True)
+    story.end(1, commit=False)
+    flush_active(story)
+    if recovered:
+        story.broker.kill()
+    story.log.roll(logs.TIMESTAMP)
+    story.broker.crash(random.Random(crash))
+    story.check()
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_what_was_cut_off_does_not_come_back_with_a_power_cut(crash: int) -> None:
+    """Where an abort was, there is a commit now."""
+    story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
+    story.write(1, transactional=True)
+    story.end(1, commit=False)
+    flush_active(story)
+    story.broker.logs.truncate(story.log, story.written.pop().first)
+    story.end(1, commit=True)
+    flush_active(story)
+    story.log.roll(logs.TIMESTAMP)
+    story.broker.crash(random.Random(crash))
+    story.check()
+
+
 def test_an_index_that_cannot_be_written_shows_nothing_as_decided() -> None:
     fs = MemFs()
     story = Story(Broker(fs, log_settings=SMALL), 0)

@@ -72,16 +72,19 @@ async def test_many_requests_share_one_fsync(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_an_fsync_is_of_the_records_alone(broker: MemoryBroker) -> None:
+async def test_an_fsync_is_of_the_records_alone(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The indexes follow from them; three times as many fsyncs would be waited for."""
     await broker.create("t", configs=FSYNC)
     await broker.produce(build())
-    synced = []
-    original = broker.fs.check
-    broker.fs.check = lambda op, path: (  # type: ignore[method-assign]
-        synced.append(path) if op.startswith("sync") else None,
-        original(op, path),
-    )[0]
+    synced: list[str] = []
+
+    def note(op: str, path: str) -> None:
+        if op.startswith("sync"):
+            synced.append(path)
+
+    monkeypatch.setattr(broker.fs, "check", note)
     await broker.produce(build())
     assert synced == ["/data/t-0/00000000000000000000.log"]
 

@@ -16,6 +16,7 @@ import pytest
 from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import OsFs
+from kavka.log.partition_log import PartitionLog
 from kavka.seams import ProcessLost
 from kavka.server.jobs import ThreadJobs
 from kavka.server.processes import Processes
@@ -37,7 +38,7 @@ def run(work: Callable[[Processes], Any]) -> Any:
     return asyncio.run(main())
 
 
-def a_log(home: Path) -> logs.PartitionLog:
+def a_log(home: Path) -> PartitionLog:
     """One with something to compact, in real files."""
     settings = logs.settings(cleanup_policy=("compact",), segment_bytes=50_000)
     log = logs.Broker(OsFs(), str(home), log_settings=settings).log()

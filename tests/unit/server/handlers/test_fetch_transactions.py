@@ -170,3 +170,22 @@ async def test_where_very_many_are_aborted_less_is_given_at_a_time(
         fetches += 1
     assert firsts == list(range(0, 20, 2))
     assert fetches == 4
+
+
+@scenario(topics={"t": 1})
+async def test_not_more_is_given_than_is_stable_where_very_many_are_aborted(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker of the last is not replicated: nor is what it ends decided."""
+    monkeypatch.setattr(txn_index, "ABORTED_MAX", 1)
+    log = broker.replica().log
+    write(broker, ONE, b"a")
+    end(broker, ONE, commit=True)
+    write(broker, ONE._replace(sequence=1), b"b")
+    write(broker, TWO, b"c")
+    logs.end_transaction(log, ONE, commit=False, coordinator_epoch=3)
+    assert (broker.replica().high_watermark, log.end_offset) == (4, 5)
+    for offset, given in ((0, [0, 1]), (1, [1])):
+        answer = await broker.fetch(offset, isolation_level=1)
+        assert answer.last_stable_offset == 2
+        assert [batch.base_offset for batch in batches(answer.records)] == given

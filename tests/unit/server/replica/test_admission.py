@@ -504,6 +504,35 @@ async def test_so_it_may_be_after_a_turn_of_looking_at_records(
     assert bare(found) == bare(batch)
 
 
+@pytest.mark.parametrize(
+    ("batch", "configs"),
+    [
+        (build([Written(b"k")] * 1000, codec="gzip"), {"cleanup.policy": "compact"}),
+        (build([Written(b"k")] * 1000), {"cleanup.policy": "compact"}),
+        (build([Written(b"k", bytes(300_000))], codec="zstd"), {"cleanup.policy": "compact"}),
+        (build([Written(b"k", NOISE[:10_000])]), {"compression.type": "zstd"}),
+    ],
+    ids=["records", "plain records", "bytes", "compressed bytes"],
+)
+@scenario()
+async def test_a_request_has_only_so_much_done_on_the_loop(
+    broker: MemoryBroker, batch: bytearray, configs: dict[str, str]
+) -> None:
+    await broker.create("t", 10, configs=configs)
+    ends = []
+    asked = broker.client.send(
+        "Produce", 9, **producing({("t", number): batch for number in range(10)})
+    )
+    while not asked.done():
+        await asyncio.sleep(0)
+        ends.append(sum(broker.replica("t", number).log.end_offset > 0 for number in range(10)))
+    assert 1 <= next(count for count in ends if count) <= 2
+    assert all(not one.error_code for one in asked.result().responses[0].partition_responses)
+    for number in range(10):
+        [found] = await stored(broker, "t", number)
+        assert bare(found) == bare(batch)
+
+
 @scenario(topics={})
 async def test_the_loop_turns_while_many_records_are_walked_through(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"cleanup.policy": "compact"})
