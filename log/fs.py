@@ -114,6 +114,10 @@ class FileSystem(Protocol):
         """When the file at `path` was last written, in milliseconds since the epoch."""
         ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Have the file at `path` pass for one that was last written then."""
+        ...
+
     def absolute(self, path: str) -> str:
         """`path` from the root on; ".." and links in it stay."""
         ...
@@ -295,6 +299,9 @@ class OsFs:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def absolute(self, path: str) -> str:
         return os.path.join(os.getcwd(), path)

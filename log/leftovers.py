@@ -26,26 +26,40 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
     """Leave only finished files in a partition's directory; their names, sorted."""
     names = fs.list_dir(directory)
     if any(name.endswith((SWAP, *GARBAGE)) for name in names):
-        _remove_garbage(fs, directory, names)
-        _finish_swaps(fs, directory)
+        removed = _remove_garbage(fs, directory, names)
+        replaced, finished = _finish_swaps(fs, directory)
+        logger.info(
+            "%s: an interrupted run left files behind: %d are removed, %d are finished in the "
+            "place of %d",
+            directory,
+            removed,
+            finished,
+            replaced,
+        )
         names = fs.list_dir(directory)
     return names
 
 
-def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> None:
+def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> int:
+    """Remove the files that count for nothing; how many."""
     cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
-    for name in names:
+    removed = 0
+    # .swap first: without the .cleaned it would pass for whole, should this be interrupted
+    for name in sorted(names, key=lambda name: not name.endswith(SWAP)):
         # swap files from the first .cleaned on belong to a split that did not get to its end
         half_split = name.endswith(SWAP) and cleaned and base_of(name) >= min(cleaned)
         if half_split or name.endswith(GARBAGE):
-            logger.info("removing %s/%s, left behind by an interrupted run", directory, name)
             fs.remove(f"{directory}/{name}")
+            removed += 1
+    return removed
 
 
-def _finish_swaps(fs: FileSystem, directory: str) -> None:
+def _finish_swaps(fs: FileSystem, directory: str) -> tuple[int, int]:
+    """Put whole swap files in the place of what they cover; how many files of either."""
     names = fs.list_dir(directory)
     swaps = [name for name in names if name.endswith(SWAP)]
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+    replaced = 0
     if logs:
         covered = range(
             min(base_of(name) for name in logs),
@@ -53,11 +67,11 @@ def _finish_swaps(fs: FileSystem, directory: str) -> None:
         )
         for name in names:
             if not name.endswith(SWAP) and name[:1].isdigit() and base_of(name) in covered:
-                logger.info("removing %s/%s, replaced by compaction", directory, name)
                 fs.remove(f"{directory}/{name}")
+                replaced += 1
     for name in swaps:
-        logger.info("finishing the swap of %s/%s", directory, name)
         fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+    return replaced, len(swaps)
 
 
 def _next_offset(fs: FileSystem, path: str, base: int) -> int:

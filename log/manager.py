@@ -320,10 +320,11 @@ class LogManager:
         return list(lost.values())
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
-        """Cut a log, and make sure that a crash does not take what comes next for flushed."""
-        point = log.recovery_point
+        """Cut a log, and make sure that a crash does not take what comes next for flushed, or for
+        compacted."""
+        known = log.recovery_point, log.compaction.clean_upto
         log.truncate_to(offset)
-        if log.recovery_point < point:
+        if known != (log.recovery_point, log.compaction.clean_upto):
             self._checkpoint_now(self.directory_of(log))
 
     @property

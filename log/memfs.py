@@ -160,6 +160,10 @@ class MemFs:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.check("set_modified_ms", path)
+        self._inode(path).modified_ms = modified_ms
+
     def absolute(self, path: str) -> str:
         return f"/{path.removeprefix('/')}"
 

@@ -119,6 +119,10 @@ class LogCleaner:
             if self._replicas.hosts(replica):
                 self._replicas.storage_failed(replica, failure)
             return False
+        except Exception:  # another log has a right to its turn, as in Apache Kafka
+            logger.exception("%s-%d is compacted no more", *replica.key)
+            self._stats.uncleanable[replica] = None
+            return False
         finally:
             compaction.running = False
         if outcome is None:
@@ -222,7 +226,11 @@ class _Cleaning:
 
     @property
     def _is_wanted(self) -> bool:
-        return self._replicas.hosts(self._replica) and self._compaction.serial == self._serial
+        return (
+            self._replicas.hosts(self._replica)
+            and self._compaction.serial == self._serial
+            and COMPACT in self._replica.log.settings.cleanup_policy
+        )
 
     def _told(self, news: Progress | Replacement) -> None:
         """Called on the loop with what the process says."""

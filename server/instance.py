@@ -221,7 +221,8 @@ class Instance:
         if meta is not None and await coordination.exists(CLUSTER_ID) is None:
             raise StartError(
                 f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose "
-                "topics nothing is known here: Apache Kafka keeps them in ZooKeeper, from where "
+                "topics nothing is known here: Kavka keeps them in the first of log.dirs, which "
+                "may be another one, and Apache Kafka in ZooKeeper, from where "
                 "`kavka storage import` brings them"
             )
 

@@ -107,6 +107,8 @@ class _Process:
                     assert child.stdout is not None
                     kind, value = self._talk(child.stdin, child.stdout)
                     child.kill()
+        except OSError as failure:  # for want of memory or descriptors, not of what it works on
+            value = ProcessLost(f"it could not be started: {failure}")
         except Exception as failure:
             kind, value = "failed", failure
         self._call(self._settle, kind, value)
@@ -116,7 +118,7 @@ class _Process:
             if self._killed:
                 return None
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND],
+                [sys.executable, "-P", "-c", _COMMAND],  # no modules from where it is started
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -133,7 +135,7 @@ class _Process:
                 if kind != "told":
                     return kind, value
                 self._call(self._tell, value)
-        except (EOFError, BrokenPipeError, ConnectionError):
+        except (EOFError, BrokenPipeError, ConnectionError, pickle.UnpicklingError):
             return "failed", ProcessLost("a process ended without a result")
 
     def _tell(self, news: Any) -> None:

@@ -6,10 +6,12 @@ it looks at may have changed when it goes on.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from kavka.seams import Jobs, Tasks
+from kavka.server.context import RequestContext
 from kavka.wire.steps import Job, Steps
 
 T = TypeVar("T")
@@ -17,24 +19,33 @@ T = TypeVar("T")
 Slices: TypeAlias = Generator[None, None, T]
 
 
-def run(tasks: Tasks, work: Slices[T]) -> T | Awaitable[T]:
-    """The result of `work`; at once when it does not yield, so that a little costs no task."""
+def run(tasks: Tasks, work: Slices[T], context: RequestContext | None = None) -> T | Awaitable[T]:
+    """The result of `work`; at once when it does not yield, so that a little costs no task.
+
+    If it does what the request of `context` asks for, the connection's next one waits for it.
+    """
     try:
         next(work)
     except StopIteration as end:
         result: T = end.value
         return result
-    return _go_on(tasks, work)
+    applied = tasks.future()
+    if context is not None:
+        context.applied = applied
+    return _go_on(tasks, work, applied)
 
 
-async def _go_on(tasks: Tasks, work: Slices[T]) -> T:
-    while True:
-        await tasks.sleep(0)
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+async def _go_on(tasks: Tasks, work: Slices[T], applied: asyncio.Future[None]) -> T:
+    try:
+        while True:
+            await tasks.sleep(0)
+            try:
+                next(work)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+    finally:
+        applied.set_result(None)
 
 
 def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T | Awaitable[T]:

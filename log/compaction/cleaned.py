@@ -105,8 +105,12 @@ class CleanedSegment:
             self._file.sync()
             self._synced = self._written
 
-    def finish(self) -> None:
-        """Bring everything to the disk but the names, which are for the caller to sync."""
+    def finish(self, modified_ms: int | None = None) -> None:
+        """Bring everything to the disk but the names, which are for the caller to sync.
+
+        `modified_ms`: when what it is made of was written. Where no record tells its time, its
+        age goes by that.
+        """
         self._write()
         if self._max_timestamp >= 0:
             self._times.append(self._max_timestamp, self._max_timestamp_offset)
@@ -114,6 +118,8 @@ class CleanedSegment:
         self._times.write()
         self._file.sync()
         self._file.close()
+        if modified_ms is not None:
+            self._fs.set_modified_ms(self._paths[LOG], modified_ms)
         for suffix in (INDEX, TIME_INDEX, *((TXN_INDEX,) if self._txns.count else ())):
             self._fs.sync_file(self._paths[suffix])
 

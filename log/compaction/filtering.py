@@ -135,7 +135,11 @@ class BatchFilter:
         self.counts.records_kept += header.record_count
         if not is_idle or horizon_ms is not None:
             return batch
-        records = open_records(header, batch)
+        try:
+            records = open_records(header, batch)
+        except BrokenRecords:
+            self.counts.batches_broken += 1
+            return batch
         return self._rewrite(header, records, range(header.record_count), new_horizon=True)
 
     def _data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
@@ -179,7 +183,7 @@ class BatchFilter:
         self, header: BatchHeader, records: Records, kept: Sequence[int], *, new_horizon: bool
     ) -> bytearray:
         """The batch with some of its records only. Offsets, and so the last sequence, stay."""
-        attributes = header.attributes & ~_UNKNOWN
+        attributes = header.attributes & _KNOWN
         base_timestamp = header.base_timestamp
         max_timestamp = header.max_timestamp
         if len(kept) < header.record_count and not attributes & LOG_APPEND_TIME:
@@ -201,7 +205,7 @@ class BatchFilter:
         )
 
 
-_UNKNOWN: Final = ~(COMPRESSION_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON)
+_KNOWN: Final = COMPRESSION_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 
 def _horizon_of(header: BatchHeader) -> int | None:

@@ -113,12 +113,17 @@ class _Run:
                 base,
                 end,
                 size,
-                self._fs.size(self._path(base, INDEX)),
-                self._fs.size(self._path(base, TIME_INDEX)),
+                self._size_of_index(base, INDEX),
+                self._size_of_index(base, TIME_INDEX),
             )
             for base, size, end in self._spans()
             if base < end_offset
         ]
+
+    def _size_of_index(self, base: int, suffix: str) -> int:
+        """0 for one that is missing: it is made anew when somebody looks for something there."""
+        path = self._path(base, suffix)
+        return self._fs.size(path) if self._fs.exists(path) else 0
 
     def _spans(self) -> list[tuple[int, int, int]]:
         """Base offset and size of each segment, and where the next one begins."""
@@ -209,8 +214,9 @@ class _Run:
             written[0].discard()
             self._outcome.bytes_written += written[0].size
             return
+        modified_ms = self._fs.modified_ms(self._path(segments[-1].base_offset, LOG))
         for cleaned in written:
-            cleaned.finish()
+            cleaned.finish(modified_ms)
             self._outcome.bytes_written += cleaned.size
         self._fs.sync_dir(self._order.directory)
         self._worker.tell(

@@ -39,7 +39,9 @@ def swap(
     made = [Segment(disk, directory, base, size, settings) for base, size in replacement.new]
     paths = [segment.path_of(suffix) for segment in made for suffix in FILES]
     paths = [path for path in paths if fs.exists(path + CLEANED)]
-    for path in paths:
+    # the last one first: as long as there is a .cleaned, it tells that those behind it, which
+    # may be .swap already, replace only a part of what is to be replaced
+    for path in reversed(paths):
         fs.rename(path + CLEANED, path + SWAP)
     old = segments.replace(segments.slot(replacement.old[0]), len(replacement.old), made)
     renamed = mark_deleted(disk, old)

@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return AlterPartitionReassignmentsResponse([], error_message="")  # not null: as Kafka's
     if request.timeout_ms <= 0:  # over before the controller has looked at it
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    return slices.run(broker.tasks, _reassign(broker, request))
+    return slices.run(broker.tasks, _reassign(broker, request), context)
 
 
 def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignmentsResponse]:

@@ -30,7 +30,7 @@ PARTITIONS_A_SLICE: Final = 100
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return slices.run(broker.tasks, _delete(broker, context, request))
+    return slices.run(broker.tasks, _delete(broker, context, request), context)
 
 
 def _delete(broker: Broker, context: RequestContext, request: Any) -> Slices[DeleteRecordsResponse]:

@@ -49,7 +49,7 @@ _Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | Confi
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if any(asked.resource_type not in _KINDS for asked in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    return slices.run(broker.tasks, _describe(broker, context, request))
+    return slices.run(broker.tasks, _describe(broker, context, request), context)
 
 
 def _describe(

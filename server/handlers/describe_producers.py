@@ -35,7 +35,7 @@ _TOO_MANY: Final = "Excessively large number of producers per request."
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return slices.run(broker.tasks, _describe(broker, context, request))
+    return slices.run(broker.tasks, _describe(broker, context, request), context)
 
 
 def _describe(

@@ -44,7 +44,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-    return slices.run(broker.tasks, _page(broker, context, request))
+    return slices.run(broker.tasks, _page(broker, context, request), context)
 
 
 def _page(

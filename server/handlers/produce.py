@@ -12,6 +12,7 @@ Left out until transactions are served: transactional batches are refused (INVAL
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,8 @@ from kavka.wire.records import (
     Unacceptable,
     attributes_of_first,
 )
+
+logger = logging.getLogger(__name__)
 
 NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
@@ -277,7 +280,8 @@ def _append(
             unfinished.opened.append(_Opened(replica, prepared, len(records), answer))
             return answer
         _append_prepared(replica, prepared, len(records), acks, answer, unfinished.waiting)
-    except ApiError as refusal:
+    except Exception as failure:
+        refusal = _refusal_of(failure, name, data.index)
         if (hosted := broker.replicas.find(name, data.index)) is not None:
             hosted.traffic.refuse(refusal.code, len(data.records or b""))
         _refuse(broker, context, name, answer, replica, refusal)
@@ -297,9 +301,18 @@ async def _append_opened(
         if acks == ALL:
             check_in_sync(replica)
         _append_prepared(replica, prepared, sent_bytes, acks, answer, waiting)
-    except ApiError as refusal:
+    except Exception as failure:
+        refusal = _refusal_of(failure, name, index)
         replica.traffic.refuse(refusal.code, sent_bytes)
         _refuse(broker, context, name, answer, replica, refusal)
+
+
+def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:
+    """A failure as that of one partition: the others of the request have their own answers."""
+    if isinstance(failure, ApiError):
+        return failure
+    logger.error("a batch for %s-%d can't be appended", name, index, exc_info=failure)
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _append_prepared(

@@ -3,9 +3,9 @@
 Nearly every batch is appended as it came: its header and its CRC are checked, and one number of
 its replica (`Replica.looks_after_ms`) tells that its topic asks for no more. Otherwise the records
 may have to be opened: for keys on compacted topics, for times out of bounds, for another codec.
-What is small is done at once. The rest is awaited: inflating and compressing in threads, walking
-through records in slices. The connection that sent the batch handles nothing else until it is
-appended (`RequestContext.applied`), so that nothing overtakes it.
+What is small is done at once, so much of a request (`AtOnce`). The rest is awaited: inflating and
+compressing in threads, walking through records in slices. The connection that sent the batch
+handles nothing else until it is appended (`RequestContext.applied`): nothing overtakes it.
 """
 
 from __future__ import annotations
@@ -71,12 +71,13 @@ class Prepared(NamedTuple):
 class AtOnce:
     """What of the batches of one request may still be opened on the loop; the rest is awaited."""
 
-    __slots__ = ("compressed_bytes", "inflated_bytes", "records")
+    __slots__ = ("compressed_bytes", "inflated_bytes", "message_sets", "records")
 
     def __init__(self) -> None:
         self.compressed_bytes = COMPRESSED_AT_ONCE_BYTES
         """Of what is compressed, before."""
         self.inflated_bytes = JOB_BYTES_MIN * INFLATED_RATIO
+        self.message_sets = 1
         self.records = RECORDS_PER_TURN
 
 
@@ -171,8 +172,12 @@ def _from_message_set(
     if acks == ALL:
         check_in_sync(replica)
     rules = replica.rules
+    sent = memoryview(bytes(records))  # what it came in is used again meanwhile
+    if not at_once.message_sets:
+        yield None
+    at_once.message_sets = 0
     converted = yield from up_convert(
-        memoryview(bytes(records)),  # what it came in is used again meanwhile
+        sent,
         bytes_max=replica.log.settings.max_message_bytes,
         codec=rules.codec,
         level=rules.level,

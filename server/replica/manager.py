@@ -322,7 +322,7 @@ class ReplicaManager:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            while self._hosts(replica) and not replica.offline:
+            while self.hosts(replica):
                 plan = replica.log.flush_plan(self.clock.now_ms())
                 if plan is None:
                     break

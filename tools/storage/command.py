@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
-from kavka.server.config import BadValue, BrokerSettings, ConfigError, log_settings
+from kavka.server.config import BadValue, BrokerSettings, ConfigError, gather, log_settings
 from kavka.tools.storage import document
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
@@ -23,6 +23,9 @@ from kavka.tools.storage.zookeeper import Broken, ZooKeeper
 
 WARNINGS_MAX: Final = 20
 """Lines of warnings that are printed; the rest is counted."""
+
+ZOOKEEPER_SETTINGS: Final = "zookeeper."
+"""Prefix of settings that Apache Kafka's file has and Kavka does not start with."""
 
 
 class Place(NamedTuple):
@@ -53,7 +56,10 @@ def export_tree(
             assert place.file is not None
             if fs.exists(place.file) and not replace:
                 raise Refused(f"{place.file} is there already; --replace it, or take another name")
-            fs.write_atomic(place.file, document.encode(carried), sync=True)
+            try:
+                fs.write_atomic(place.file, document.encode(carried), sync=True)
+            except OSError as error:
+                raise Refused(f"{place.file} can't be written: {error.strerror}") from error
     return carried, warnings
 
 
@@ -72,7 +78,7 @@ def import_tree(
                 carried = zookeeper.read()
         else:
             assert place.file is not None
-            carried = document.decode(fs.read_bytes(place.file), place.file)
+            carried = document.decode(_read(fs, place.file), place.file)
         warnings = check(carried, directories.held())
         check_configs(settings, carried)
         directories.check_formats()
@@ -104,10 +110,8 @@ def main(
     broker whose log directories are meant."""
     fs = OsFs()
     try:
-        content = b"" if config is None else fs.read_bytes(config)
-        settings = BrokerSettings.load(
-            content, path=config or "server.properties", environ=os.environ, overrides=overrides
-        )
+        content = b"" if config is None else _read(fs, config)
+        settings = _settings(content, config or "server.properties", overrides)
         if is_import:
             now_ms = time.time_ns() // 1_000_000
             moved = import_tree(settings, fs, place, now_ms, replace=replace)
@@ -122,6 +126,22 @@ def main(
     source, target = (str(place), here) if is_import else (here, str(place))
     print(f"{summary(carried)}: from {source} to {target}")
     return 0
+
+
+def _read(fs: FileSystem, path: str) -> bytes:
+    """The file's content. Refused, naming it."""
+    try:
+        return fs.read_bytes(path)
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}") from error
+
+
+def _settings(content: bytes, path: str, overrides: Sequence[str]) -> BrokerSettings:
+    """Those of the file, but for what tells Apache Kafka where its ZooKeeper is. ConfigError."""
+    given = gather(content, path, os.environ, overrides)
+    return BrokerSettings.of(
+        {key: one for key, one in given.items() if not key.startswith(ZOOKEEPER_SETTINGS)}
+    )
 
 
 def _print_warnings(warnings: Iterable[str]) -> None:

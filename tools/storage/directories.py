@@ -77,7 +77,8 @@ class Directories:
         except CorruptFileError as error:
             raise Refused(str(error)) from error
         if any(meta != metas[0] for meta in metas):
-            raise Refused(f"the log directories belong to different brokers: {metas}")
+            owners = dict.fromkeys(f"{one.broker_id} of cluster {one.cluster_id}" for one in metas)
+            raise Refused(f"the log directories belong to brokers {', '.join(owners)}")
         logs: dict[tuple[str, int], UUID | None] = {}
         for directory in self._directories:
             for name in self._fs.list_dir(directory):
@@ -131,7 +132,11 @@ class Directories:
     @property
     def has_tree(self) -> bool:
         """Whether a Kavka has kept its metadata here. Refused when they are damaged."""
-        return self._has_files and len(self._tree()) > 1  # a start that was refused leaves a root
+        return self._nodes() is not None
+
+    def _nodes(self) -> dict[str, Node] | None:
+        nodes = self._tree().copy_nodes() if self._has_files else {}
+        return nodes if len(nodes) > 1 else None  # a start that was refused leaves a root
 
     @property
     def _has_files(self) -> bool:
@@ -140,9 +145,12 @@ class Directories:
 
     def read(self) -> Carried:
         """What is carried of the tree. Refused when there is none, or it is damaged."""
-        if not self._has_files:
-            raise Refused(f"{self._directories[0]} has no {LOG_NAME}: no Kavka has served it")
-        nodes = self._tree().copy_nodes()
+        nodes = self._nodes()
+        if nodes is None:
+            raise Refused(
+                f"there are no metadata in {self._directories[0]}, the first in log.dirs: no Kavka "
+                "has served it, or they have been exported"
+            )
         kept = {
             path: nodes[path].data
             for path in sorted(nodes)  # by name, a parent comes before its children

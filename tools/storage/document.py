@@ -16,6 +16,9 @@ from kavka.tools.storage.nodes import Carried
 
 VERSION: Final = 1
 
+BROKER_SEQUENCE_MAX: Final = 2**31 - 1
+"""A node's version has 32 bits."""
+
 
 def encode(carried: Carried) -> bytes:
     """The file's content."""
@@ -34,9 +37,12 @@ def decode(content: bytes, path: str) -> Carried:
         if document["kavka_storage"] != VERSION:
             raise Refused(f"{path} is of version {document['kavka_storage']}, not {VERSION}")
         nodes = {str(name): _meant(data) for name, data in document["nodes"].items()}
-        return Carried(nodes, int(document["broker_sequence"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refused(f"{path} was not written by `kavka storage`: {error!r}") from error
+        sequence = int(document["broker_sequence"])
+        if not 0 <= sequence <= BROKER_SEQUENCE_MAX:
+            raise ValueError(f"{sequence} can't be how many broker ids were generated")
+        return Carried(nodes, sequence)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"{path} is not a whole file of `kavka storage export`: {error!r}") from error
 
 
 def _shown(data: bytes | None) -> object:

@@ -115,6 +115,7 @@ class Held(NamedTuple):
 def check(carried: Carried, held: Held) -> list[str]:
     """Refused unless the nodes are those of the directories' one broker; warnings."""
     cluster = cluster_id(carried.nodes)
+    _check_nodes(carried.nodes)
     if held.cluster_id not in (None, cluster):
         raise Refused(
             f"the log directories belong to cluster {held.cluster_id}, the metadata to {cluster}"
@@ -136,6 +137,20 @@ def check(carried: Carried, held: Held) -> list[str]:
                 "the metadata know another topic of this name"
             )
     return _warnings(expected, held)
+
+
+def _check_nodes(nodes: Nodes) -> None:
+    """Refused for nodes that no broker could start with: a file may have been edited."""
+    for path, data in nodes.items():
+        if not is_carried(path):
+            raise Refused(f"{path} is not carried: it would outlive the broker that it belongs to")
+        try:
+            if path == paths.CONTROLLER_EPOCH:
+                paths.decode_controller_epoch(data)
+            elif path.startswith(paths.TOPICS) and path.endswith("/state"):
+                paths.decode_partition_state(data)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"the node {path} can't be read: {error!r}") from error
 
 
 def _many_brokers(brokers: Mapping[int, str], own: int | None) -> str:

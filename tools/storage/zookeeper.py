@@ -5,6 +5,7 @@ kazoo is imported when it is needed. Nodes are made open to everybody: ACLs are 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
@@ -43,7 +44,12 @@ class ZooKeeper:
         except ImportError as error:
             raise Refused("ZooKeeper needs kazoo: pip install 'kavka[zookeeper]'") from error
         self._kazoo = kazoo
-        client = self._client = kazoo.client.KazooClient(self._hosts)
+        # what it tells of every attempt to connect would go to stderr
+        logging.getLogger("kazoo").addHandler(logging.NullHandler())
+        try:
+            client = self._client = kazoo.client.KazooClient(self._hosts)
+        except ValueError as error:
+            raise Refused(f"{self._connect!r} is not HOST:PORT[/PATH]: {error}") from error
         try:
             client.start(timeout=CONNECT_WITHIN_S)
         except client.handler.timeout_exception as error:
@@ -84,6 +90,11 @@ class ZooKeeper:
             nodes[path] = data
             if path == paths.BROKER_SEQUENCE:
                 sequence = stat.version
+        if not nodes:
+            raise Refused(
+                f"no cluster has lived at {self._connect}; zookeeper.connect of Apache Kafka may "
+                "have a path behind the ports"
+            )
         return Carried(nodes, sequence)
 
     def _children(self, path: str) -> list[str]:

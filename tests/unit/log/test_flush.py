@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.log.memfs import Fault, MemFs
+from kavka.log.settings import FSYNC, SYSTEM
 from support import logs
 from support.logs import Broker
 
@@ -152,3 +153,62 @@ def test_what_a_killed_process_wrote_is_flushed_by_the_next(broker: Broker) -> N
     broker.logs.checkpoint({}).run()
     broker.crash()
     assert len(logs.read_from(broker.log())) == 40
+
+
+def test_records_are_flushed_without_the_indexes_of_the_active_segment(
+    broker: Broker, fs: MemFs
+) -> None:
+    """Those follow from the records. At the end they are flushed too: then nothing is recovered."""
+    log = broker.log()
+    log.configure(logs.settings(segment_bytes=2000, kavka_durability=FSYNC))
+    logs.fill(log, 5)
+    assert log.flush_wanted
+    logs.flush(log)
+    logs.fill(log, 1, start=5)
+    plan = log.flush_plan()
+    assert plan is not None
+    assert (len(plan.files), plan.paths, plan.offset) == (1, (), 6)
+    log.flushed(plan)
+    logs.fill(log, 30, start=6)
+    plan = log.flush_plan()
+    assert plan is not None and len(plan.files) > 2
+    indexes = [path for path in plan.paths if path.endswith("index")]
+    assert len(indexes) >= 2 * (len(plan.files) - 1)
+    assert not any(path.endswith(f"{log._active.base_offset:020d}.index") for path in indexes)
+    everything = log.flush_plan(everything=True)
+    assert everything is not None
+    assert any(path.endswith(f"{log._active.base_offset:020d}.index") for path in everything.paths)
+
+
+def test_durability_stands_for_every_record(fs: MemFs) -> None:
+    settings = logs.settings(flush_messages=1000, kavka_durability=FSYNC)
+    assert settings.flush_after == 1
+    assert logs.settings(flush_messages=1000).flush_after == 1000
+    log = Broker(fs, log_settings=settings).log()
+    assert not log.flush_wanted
+    logs.fill(log, 1)
+    assert log.flush_wanted
+    log.configure(logs.settings())
+    assert not log.flush_wanted
+
+
+@pytest.mark.parametrize("durability", [FSYNC, SYSTEM])
+def test_after_a_failed_fsync_and_a_kill_the_records_are_written_again(
+    fs: MemFs, durability: str
+) -> None:
+    """Else a log that was flushed with success would lose them with the power, and what was
+    acknowledged since with them. Only kavka.durability=fsync promises that."""
+    settings = logs.settings(kavka_durability=durability)
+    broker = Broker(fs, log_settings=settings)
+    log = broker.log()
+    logs.fill(log, 3)
+    logs.flush(log)
+    logs.fill(log, 3, start=3)
+    fs.faults = [Fault("sync", ".log")]
+    with pytest.raises(OSError):
+        logs.flush(log)
+    broker.kill()
+    logs.fill(broker.log(), 3, start=6)
+    logs.flush(broker.log())
+    broker.crash()
+    assert broker.log().end_offset == (9 if durability == FSYNC else 3)

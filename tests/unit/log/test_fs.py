@@ -224,6 +224,8 @@ def test_a_file_tells_when_it_was_written(place: Place) -> None:
     file.sync()
     fs.rename(f"{directory}/f", f"{directory}/g")
     assert fs.modified_ms(f"{directory}/g") == written_ms
+    fs.set_modified_ms(f"{directory}/g", 1_234_567)
+    assert fs.modified_ms(f"{directory}/g") == 1_234_567
 
 
 def test_absolute_paths(place: Place) -> None:

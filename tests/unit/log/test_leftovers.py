@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from kavka.log.leftovers import base_of, settle
-from kavka.log.memfs import MemFs
+from kavka.log.memfs import Fault, MemFs
 from kavka.wire.records import stamp
 from support import logs
 
@@ -81,6 +83,32 @@ def test_a_split_that_did_not_get_to_its_end_is_taken_back(fs: MemFs) -> None:
     put(fs, name(0, ".log.cleaned"), 0)
     put(fs, name(10, ".log.swap"), 10, 20)
     assert settle(fs, "/d") == [name(0, ".log")]
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_taking_back_a_split_may_be_interrupted_too(fs: MemFs, step: int) -> None:
+    put(fs, name(0, ".log"), 0, 10, 20)
+    put(fs, name(0, ".log.cleaned"), 0)
+    put(fs, name(0, ".index.cleaned"))
+    put(fs, name(10, ".log.swap"), 10, 20)
+    put(fs, name(10, ".index.swap"))
+    fs.faults.append(Fault("remove", skip=step))
+    with pytest.raises(OSError):
+        settle(fs, "/d")
+    fs.faults.clear()
+    assert settle(fs, "/d") == [name(0, ".log")]
+
+
+def test_one_line_tells_of_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for base in (0, 10):
+        put(fs, name(base, ".log"), base)
+        put(fs, name(base, ".log.deleted"))
+    put(fs, name(0, ".log.swap"), 0, 10)
+    settle(fs, "/d")
+    (line,) = caplog.messages
+    assert line.startswith("/d: ")
+    assert line.endswith("2 are removed, 1 are finished in the place of 2")
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,10 @@ def test_no_segments(fs: MemFs) -> None:
     states = ProducerStates()
     replay_producers([], Snapshots(fs, "/", []), states, 0, 0)
     assert len(states) == 0
+
+
+def test_what_was_hidden_since_the_snapshot_still_counts(fs: MemFs, log: PartitionLog) -> None:
+    """DeleteRecords takes no producer's state away as long as the broker runs; nor may a start."""
+    snapshots = log._snapshots
+    assert snapshots.newest > 0
+    assert state_at(log, snapshots, 40, start=38) == state_of(range(20))

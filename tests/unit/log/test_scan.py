@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kavka.log import scan
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
-from kavka.log.memfs import MemFs
+from kavka.log.memfs import Fault, MemFs
 from kavka.wire.records import stamp
 from support import logs
 
@@ -142,3 +142,34 @@ def test_no_batch_begins_there(position: int) -> None:
     [one] = batches([100])
     with pytest.raises(CorruptLogError):
         scan.extent_at(file_of(one), "f", position, len(one))
+
+
+def test_one_batch_is_checked_wherever_it_lies() -> None:
+    made = batches([10, 9000, 20])
+    file = file_of(b"".join(made))
+    found = list(scan.extents(file, "/f", 0, file.size()))
+    scanner = scan.BatchScanner(buffer_bytes=500)
+    for extent in found:
+        scanner.check(file, "/f", extent)
+    file.pwrite(b"\xff", found[1].position + 5000)
+    scanner.check(file, "/f", found[0])
+    scanner.check(file, "/f", found[2])
+    with pytest.raises(CorruptLogError, match="/f has no batch at byte") as told:
+        scanner.check(file, "/f", found[1])
+    assert told.value.position == found[1].position
+
+
+def test_what_is_written_once_more_is_the_same_and_reaches_the_disk() -> None:
+    fs = MemFs()
+    file = fs.create("/f")
+    fs.sync_dir("/")
+    content = bytes(range(256)) * 10
+    file.pwrite(content, 0)
+    fs.faults = [Fault("sync")]
+    with pytest.raises(OSError):
+        file.sync()
+    scan.BatchScanner(buffer_bytes=300).rewrite(file, 100, 2000)
+    file.sync()
+    assert fs.read_bytes("/f") == content
+    fs.crash()
+    assert fs.read_bytes("/f") == bytes(100) + content[100:2000]

@@ -198,6 +198,22 @@ async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) 
     assert not log.compaction.running
 
 
+@scenario(BACKOFF)
+async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryBroker) -> None:
+    processes = HeldProcesses(broker)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(1000)
+    log = broker.replica().log
+    before = read_all(log)
+    log.configure(replace(log.settings, cleanup_policy=("delete",)))
+    compact(InlineWorker(processes.told[0]), broker.fs, processes.orders[0])
+    await settle()
+    assert processes.results[0].cancelled()
+    assert read_all(log) == before
+    assert not log.compaction.running
+
+
 @scenario(BACKOFF, "log.initial.task.delay.ms=0", "log.retention.check.interval.ms=100")
 async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
@@ -246,6 +262,24 @@ async def test_a_damaged_log_is_tried_once(
     assert list(broker.parts.replicas.cleaning.uncleanable) == [broker.replica()]
     assert "t-0 is compacted no more: /data/t-0/0.log has no batch at byte 0" in caplog.text
     assert not broker.replica().offline, "what is sound of it can be read"
+
+
+@scenario(BACKOFF)
+async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    processes = HeldProcesses(broker)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(1000)
+    processes.results[0].set_exception(RuntimeError("CorruptFileError: 0.txnindex"))
+    await broker.create("u", configs=COMPACT)
+    await fill(broker, "u")
+    await broker.advance(10_000)
+    assert [order.directory for order in processes.orders] == ["/data/t-0", "/data/u-0"]
+    assert list(broker.parts.replicas.cleaning.uncleanable) == [broker.replica("t")]
+    assert "t-0 is compacted no more" in caplog.text
+    assert "0.txnindex" in caplog.text
 
 
 @scenario(BACKOFF)

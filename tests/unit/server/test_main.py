@@ -60,7 +60,7 @@ def test_a_start_that_fails_leaves_one_line_and_exit_code_1(
     overrides = [f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]
     assert main(None, overrides) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("kavka: ") and "broker 9" in said
+    assert said.startswith("kavka: ") and "cluster x" in said
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 

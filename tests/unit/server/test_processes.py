@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +118,49 @@ def test_one_that_dies_is_lost(tmp_path: Path) -> None:
             await job
 
     run(work)
+
+
+def test_one_that_can_t_be_started_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the disk that has failed: that would cost a directory of logs."""
+
+    def no_more(*_: Any, **__: Any) -> Any:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", no_more)
+
+    async def work(processes: Processes) -> Any:
+        return await processes.run(math.sqrt, (), print)
+
+    with pytest.raises(ProcessLost, match="could not be started"):
+        run(work)
+
+
+def test_what_is_said_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the end of the process, which writes more than a pipe takes at once."""
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nprintf '\\200\\004\\225\\377'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+    async def work(processes: Processes) -> Any:
+        return await processes.run(math.sqrt, (), print)
+
+    with pytest.raises(ProcessLost, match="without a result"):
+        run(work)
+
+
+def test_modules_lying_about_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = order(a_log(tmp_path))
+    for name in ("kavka", "pickle", "wire"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+
+    async def work(processes: Processes) -> Any:
+        return await processes.run(compact, (OsFs(), wanted), lambda _: None)
+
+    assert run(work).end_offset == wanted.end_offset
 
 
 def test_the_end_of_all_ends_each_and_begins_none(tmp_path: Path) -> None:

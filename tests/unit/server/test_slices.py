@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from kavka.server import slices
+from kavka.server.context import Peer, RequestContext
 from kavka.server.slices import Slices
 from kavka.wire.steps import Steps
 from support.virtual import InlineJobs, VirtualClock, VirtualTasks
@@ -49,6 +51,25 @@ def test_others_have_a_turn_after_each_slice() -> None:
     for number in range(2):
         between = turns[turns.index(f"slice {number}") : turns.index(f"slice {number + 1}")]
         assert "other" in between
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_connection_waits_until_it_is_done(fails: bool) -> None:
+    def asked_for() -> Slices[None]:
+        yield
+        if fails:
+            raise ValueError("broken")
+
+    async def run() -> None:
+        context = RequestContext(Peer("PLAINTEXT", "127.0.0.1"), 0, 0, None)
+        result = slices.run(VirtualTasks(VirtualClock()), asked_for(), context)
+        assert isinstance(result, Awaitable)
+        assert context.applied is not None and not context.applied.done()
+        with pytest.raises(ValueError, match="broken") if fails else nullcontext():
+            await result
+        assert context.applied.done()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("yields", [0, 2])

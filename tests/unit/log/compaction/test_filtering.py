@@ -301,3 +301,7 @@ def test_a_control_batch_that_makes_no_sense_stays() -> None:
     strange = patch(batches.around(b"\x00\x01\x02", count=1), attributes=0x30)
     assert marker_of(read_header(strange), bytes(strange)) is None
     assert keep(a_filter(), strange) == strange
+    more = batches.around(bytes(marker(commit=True)[61:]) + b"\x00", count=1)
+    readable = patch(more, attributes=0x30, producer_id=9)
+    assert marker_of(read_header(readable), bytes(readable)) is not None
+    assert keep(a_filter(), readable) == readable

@@ -86,6 +86,21 @@ def test_a_log_that_was_cut_is_dirty_from_there_and_work_on_it_is_void() -> None
     assert read_all(log) == before
 
 
+def test_what_follows_a_cut_is_not_taken_for_clean_after_a_crash() -> None:
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    log = broker.log()
+    clean(log, fs)
+    broker.logs.checkpoint(None).run()
+    assert log.recovery_point == 0, "nothing of it was flushed, so no recovery point goes back"
+    broker.logs.truncate(log, 20)
+    fill(broker)
+    broker.kill()
+    assert broker.log().end_offset == 120
+    assert broker.log().compaction.first_dirty(0, 120) == 20
+
+
 def test_segments_that_went_meanwhile_are_not_replaced() -> None:
     fs = MemFs()
     broker = a_broker(fs)

@@ -232,6 +232,29 @@ def test_a_file_that_is_too_short_ends_it() -> None:
         compact(InlineWorker(print), fs, order(log))
 
 
+def test_an_index_may_be_missing() -> None:
+    """That of a segment in which nobody has looked for anything since; it is no failing disk."""
+    fs = MemFs()
+    log = a_broker(fs).log()
+    write(log, random.Random(6), 100)
+    before = read_all(log)
+    for suffix in (".index", ".timeindex"):
+        fs.remove(f"{log.directory}/{0:020d}{suffix}")
+    outcome = clean(log, fs)
+    assert read_all(log) == compacted(before, 0, outcome.end_offset)
+
+
+def test_what_is_written_anew_is_as_old_as_before() -> None:
+    """For retention, where no record tells a time."""
+    fs = MemFs()
+    log = a_broker(fs).log()
+    fs.now_ms = lambda: 5000
+    write(log, random.Random(6), 100)
+    fs.now_ms = lambda: 9000
+    clean(log, fs)
+    assert fs.modified_ms(f"{log.directory}/{0:020d}.log") == 5000
+
+
 def test_a_batch_that_can_t_be_opened_is_kept_and_told_of() -> None:
     fs = MemFs()
     log = a_broker(fs).log()

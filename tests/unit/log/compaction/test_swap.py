@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kavka.log.compaction import cleaned
 from kavka.log.compaction.order import Replacement
 from kavka.log.compaction.run import compact
 from kavka.log.compaction.swap import fits
@@ -138,6 +139,23 @@ def test_a_power_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
         pass
     ready.fs.faults.clear()
     ready.broker.crash(chance)
+    assert ready.read() in (ready.before, ready.after)
+
+
+@pytest.mark.parametrize("step", range(30))
+def test_a_kill_while_one_segment_becomes_several_loses_nothing(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them does not hold what is in the others."""
+    monkeypatch.setattr(cleaned, "SIZE_MAX", 1000)
+    ready = Ready()
+    (one,) = ready.news
+    assert len(one.new) > 1
+    ready.fs.faults.append(Fault("rename", skip=step))
+    with pytest.raises(OSError):
+        ready.swap()
+    ready.fs.faults.clear()
+    ready.broker.kill()
     assert ready.read() in (ready.before, ready.after)
 
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import pytest
-
 from kavka.log.settings import LogSettings
 from kavka.server.config import (
     BrokerSettings,

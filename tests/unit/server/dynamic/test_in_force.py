@@ -110,11 +110,11 @@ def test_what_does_not_fit_together_leaves_what_was(
 
 
 def test_what_has_no_effect_is_told_once(on: InForce, caplog: pytest.LogCaptureFixture) -> None:
-    on.stored.change("3", log_cleaner_threads="2", my_own="secret")
-    on.stored.change("3", log_cleaner_threads="2", my_own="secret", log_segment_bytes="4000000")
+    on.stored.change("3", log_preallocate="true", my_own="secret")
+    on.stored.change("3", log_preallocate="true", my_own="secret", log_segment_bytes="4000000")
     told = [one.message for one in caplog.records]
     assert told == [
-        "no effect: log.cleaner.threads (topics are not compacted yet)",
+        "no effect: log.preallocate (segment files grow as they are written)",
         "no effect: my.own (not a setting of Apache Kafka 4.3 or of Kavka)",
     ]
 

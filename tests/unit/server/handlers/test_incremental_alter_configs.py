@@ -220,10 +220,10 @@ async def test_what_has_no_effect_is_told(
         await change(
             broker,
             (TOPIC, "t", [("local.retention.ms", SET, " 5\n"), ("segment.ms", SET, "5")]),
-            (BROKER, "", [("log.cleaner.threads", SET, "2")]),
+            (BROKER, "", [("log.preallocate", SET, "true")]),
         )
     assert sorted(one.message for one in caplog.records) == [
-        "no effect: log.cleaner.threads (topics are not compacted yet)",
+        "no effect: log.preallocate (segment files grow as they are written)",
         "topic t: no effect: local.retention.ms=5 (there is no tiered storage)",
     ]
 

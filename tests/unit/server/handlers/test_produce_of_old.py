@@ -5,6 +5,7 @@ What Apache Kafka 3.9.2 makes of each set is in the differential test (`old_prod
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -122,6 +123,18 @@ async def test_what_is_long_overtakes_nothing_and_stops_nobody(broker: MemoryBro
         for sent in (third, first, second)
     ]
     assert bases == [0, 3, 1003]
+
+
+@scenario(topics={"t": 3})
+async def test_a_request_has_one_of_them_converted_on_the_loop(broker: MemoryBroker) -> None:
+    data = b"".join(several(3))
+    asked = broker.client.send("Produce", 2, **producing({("t", n): data for n in range(3)}))
+    ends = [[0, 0, 0]]
+    while not asked.done():
+        await asyncio.sleep(0)
+        ends.append([broker.replica("t", n).log.end_offset for n in range(3)])
+    assert [3, 0, 0] in ends
+    assert ends[-1] == [3, 3, 3]
 
 
 @scenario(topics={"t": 2})

@@ -78,9 +78,9 @@ async def test_it_goes_in_slices(broker: MemoryBroker) -> None:
 
 @scenario(ON, "transaction.max.timeout.ms=60000", topics={"a": 2})
 async def test_transactions_that_nobody_ends(broker: MemoryBroker) -> None:
+    producer = logs.Producer(7, 0, 0)
     for index in (0, 1):
         log = broker.replica("a", index).log
-        producer = logs.Producer(7, 0, 0)
         logs.append(log, logs.batch([b"v"], producer=producer, transactional=True), leader_epoch=0)
     logs.end_transaction(broker.replica("a", 1).log, producer, commit=True)
     late_ms = 60_000 + LATE_AFTER_MS

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.replica.partition import AssignEpoch, Leadership, Partition
+from kavka.server.replica.partition import NEVER, AssignEpoch, Leadership, Partition
 
 
 def leadership(
@@ -64,6 +64,41 @@ def test_following_keeps_the_high_watermark() -> None:
     partition.follow(leadership(leader=2, epoch=2, isr=(2,), replicas=(1, 2)))
     assert not partition.is_leader
     assert partition.high_watermark == 5
+
+
+def test_unflushed_records_count_up_to_a_number() -> None:
+    """`flush.messages`; 1 is `kavka.durability=fsync`."""
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership())
+    partition.configure(3)
+    assert partition.appended(2)
+    assert partition.high_watermark == 2 and not partition.awaits_flush
+    assert not partition.appended(4)
+    assert partition.high_watermark == 2, "what counts goes on counting"
+    assert (
+        partition.awaits_flush and not partition.is_safe_here(1) and not partition.is_safe_here(3)
+    )
+    assert partition.flushed(2)
+    assert partition.high_watermark == 4, "the rest are too few to wait by themselves"
+
+
+def test_flushing_moves_the_high_watermark() -> None:
+    partition = Partition(1, high_watermark=0, log_end=0)
+    partition.lead(leadership())
+    partition.configure(1)
+    assert not partition.appended(4)
+    assert partition.flushed(3)
+    assert partition.high_watermark == 3
+    assert partition.is_safe_here(2) and not partition.is_safe_here(3)
+    assert partition.configure(NEVER)
+    assert partition.high_watermark == 4
+
+
+def test_a_follower_s_flush_moves_nothing() -> None:
+    partition = Partition(1, high_watermark=0, log_end=5)
+    partition.follow(leadership(leader=2, isr=(2,), replicas=(1, 2)))
+    assert not partition.flushed(5)
+    assert partition.high_watermark == 0
 
 
 events = st.lists(

@@ -120,6 +120,29 @@ def test_what_is_wrong_is_said_in_a_line(
     assert "not a log" in capsys.readouterr().err
 
 
+def test_apache_kafkas_own_file_tells_where_the_logs_are(
+    data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of ZooKeeper, `kavka start` would refuse."""
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={data}\nzookeeper.connect=h:1\nzookeeper.set.acl=true\n")
+    place = Place(str(file), None)
+    assert main(place, is_import=False, replace=False, config=str(config), overrides=[]) == 0
+    assert "the-cluster" in capsys.readouterr().out
+    config.write_text(f"log.dirs={data}\nnum.partitions=x\n")
+    assert main(place, is_import=False, replace=True, config=str(config), overrides=[]) == 1
+    assert "num.partitions=x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", ["export", "import"])
+def test_a_file_that_cannot_be_used_is_named(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], order: str
+) -> None:
+    assert run(order, data, tmp_path, replace=True) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"kavka: {tmp_path} can't be ") and "Errno" not in err
+
+
 def test_many_warnings_are_counted(
     data: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,7 +88,8 @@ def test_only_what_is_kafkas_and_lasts_is_read(address: str, client: KazooClient
 
 
 def test_nothing_is_read_where_nothing_is(address: str, client: KazooClient) -> None:
-    assert read(f"{address}/nowhere") == Carried({}, 0)
+    with pytest.raises(Refused, match="no cluster has lived at .*/nowhere"):
+        read(f"{address}/nowhere")
     assert client.exists("/nowhere") is None
 
 
@@ -129,6 +130,12 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper, "CONNECT_WITHIN_S", 0.2)
     with pytest.raises(Refused, match="no ZooKeeper answers"):
         read(f"{HOST}:{free_port()}")
+
+
+@pytest.mark.parametrize("connect", ["", "host:port", "host:70000"])
+def test_what_is_no_address_is_refused(connect: str) -> None:
+    with pytest.raises(Refused, match=r"is not HOST:PORT\[/PATH\]"):
+        read(connect)
 
 
 def test_without_kazoo_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,34 @@
+"""What a broker has stored, batch by batch, as kafka-python reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.record import MemoryRecords
+
+from support.batches import field, read
+from support.memory_broker import MemoryBroker
+
+
+async def stored(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> list[bytes]:
+    """The whole batches of a partition, one by one."""
+    found: list[bytes] = []
+    offset = 0
+    while True:
+        data = bytes((await broker.fetch(offset, topic, partition, max_bytes=1 << 24)).records)
+        batches = MemoryRecords(data)
+        position = 0
+        while (batch := batches.next_batch()) is not None:
+            assert batch.validate_crc()
+            size = field(data[position:], "batch_length") + 12
+            found.append(data[position : position + size])
+            position += size
+        if not position:
+            return found
+        last = found[-1]
+        offset = field(last, "base_offset") + field(last, "last_offset_delta") + 1
+
+
+def bare(batch: bytes | bytearray) -> list[Any]:
+    """A batch's records without their offsets."""
+    return [(one.timestamp, one.key, one.value, one.headers) for one in read(batch)]
