@@ -386,8 +386,8 @@ class PartitionLog:
     def _bury(self, segments: Sequence[Segment]) -> None:
         """Have the files of segments that are out of the row removed after a while."""
         buried = mark_deleted(self._disk, segments)
+        buried += self._snapshots.mark_deleted(segment.base_offset for segment in segments)
         self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
-        self._snapshots.remove_all(segment.base_offset for segment in segments)
 
     def advance_start(self, offset: int) -> bool:
         """Have the log begin at `offset`, at most the high watermark; whether that is news.

@@ -10,6 +10,7 @@ from typing import Final
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem
 from kavka.log.producer_state import ProducerStates
+from kavka.log.segment import DELETED
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +68,16 @@ class Snapshots:
             self._offsets.remove(offset)
             self._fs.remove(self._path(offset))
 
-    def remove_all(self, offsets: Iterable[int]) -> None:
-        """Remove those that there are at any of `offsets`."""
+    def mark_deleted(self, offsets: Iterable[int]) -> list[str]:
+        """Rename those that there are at any of `offsets`, for somebody else to remove: that
+        takes a file system a millisecond. Their new paths."""
+        renamed = []
         for offset in offsets:
-            self.remove(offset)
+            if offset in self._offsets:
+                self._offsets.remove(offset)
+                renamed.append(self._path(offset) + DELETED)
+                self._fs.rename(self._path(offset), renamed[-1])
+        return renamed
 
     def remove_above(self, offset: int) -> None:
         """Remove the snapshots taken after `offset`, which a power cut may not bring back: the

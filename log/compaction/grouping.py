@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kavka.log.segment import RELATIVE_OFFSET_MAX
 
-GROUP_SEGMENTS_MAX: Final = 64
+GROUP_SEGMENTS_MAX: Final = 32
 """Segments replaced in one go: with four files each to be renamed, 4 ms."""
 
 

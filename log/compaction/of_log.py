@@ -110,10 +110,9 @@ class LogCompaction:
         if serial != self.serial or not fits(self._segments, replacement):
             return False
         old, renamed = swap(self.disk, self._directory, self._segments, settings, replacement)
+        kept = {base for base, _ in replacement.new}
+        gone = [segment.base_offset for segment in old if segment.base_offset not in kept]
+        renamed += self._snapshots.mark_deleted(gone)
         self.disk.garbage.add(renamed, settings.file_delete_delay_ms)
         self._unsynced.add_name(renamed[0])
-        kept = {base for base, _ in replacement.new}
-        for segment in old:
-            if segment.base_offset not in kept:
-                self._snapshots.remove(segment.base_offset)
         return True

@@ -15,6 +15,9 @@ from typing import Final
 SLOT_BYTES: Final = 24
 SLOTS_MIN: Final = 97
 
+LOAD_FACTOR_MAX: Final = 0.99
+"""The search for a key that is not there ends at an empty slot: there has to be one."""
+
 NO_OFFSET: Final = -1
 
 _WORDS: Final = 3  # of a slot: both halves of the hash, the offset
@@ -33,6 +36,9 @@ class OffsetMap:
 
         It is smaller when fewer keys are expected. ValueError: not even one key fits.
         """
+        if load_factor <= 0:
+            raise ValueError(f"a map of which {load_factor} is used has no room for keys")
+        load_factor = min(load_factor, LOAD_FACTOR_MAX)
         limit_slots = limit_bytes // SLOT_BYTES
         if keys_expected is not None:
             limit_slots = min(limit_slots, max(SLOTS_MIN, int(keys_expected / load_factor) + 16))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -68,7 +68,8 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
         writer.start()
     try:
         for number in range(ROUNDS):
-            crash(broker, history, chance, f"round {number}, CRASH_SEED={SEED}")
+            what = f"round {number}, CRASH_SEED={SEED}"
+            crash(broker, [history, of_short, of_keys], chance, what)
         eventually(
             lambda: of_short.holds(ACKS_AT_LEAST) and of_keys.holds(ACKS_AT_LEAST),
             within_s=ROUND_WITHIN_S,
@@ -88,16 +89,30 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
         assert_sound(broker.data_dir, compacted=["crash.keys"])
 
 
-def crash(broker: BrokerProcess, history: History, chance: random.Random, what: str) -> None:
-    """Wait for some acknowledgements, kill the broker, and start it again."""
-    wanted = len(history.acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
+def crash(
+    broker: BrokerProcess, histories: list[History], chance: random.Random, what: str
+) -> None:
+    """Wait for some acknowledgements, one for each writer at least, kill the broker, and start it
+    again."""
+    before = [one.by_writer.copy() for one in histories]
+    wanted = len(histories[0].acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
+
+    def goes_on(one: History, had: Counter[bytes]) -> bool:
+        return all(one.by_writer[writer] > had[writer] for writer in had) and bool(one.by_writer)
+
+    def enough() -> bool:
+        if any(one.failures for one in histories):
+            return True
+        return histories[0].holds(wanted) and all(map(goes_on, histories, before))
+
     eventually(
-        lambda: len(history.acknowledged) >= wanted or history.failures,
+        enough,
         within_s=ROUND_WITHIN_S,
         what=f"acknowledgements in {what}",
         detail=broker.tail,
     )
-    assert not history.failures, f"{what}: {history.failures[:10]}"
+    for one in histories:
+        assert not one.failures, f"{what}: {one.failures[:10]}"
     broker.kill()
     while chance.random() < SECOND_KILL:
         broker.launch()

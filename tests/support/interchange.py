@@ -105,7 +105,11 @@ class Stage:
     def storage(self, order: str, *more: str) -> subprocess.CompletedProcess[str]:
         """`kavka storage`, between the directories and ZooKeeper."""
         command = [sys.executable, "-m", "kavka", "storage", order, "--zookeeper", self.connect]
-        command += ["--override", f"log.dirs={self.kavka.settings['log.dirs']}", *more]
+        own_file = self.apache.home / "server.properties"  # from its first start on
+        if own_file.exists():
+            command += ["--config", str(own_file), *more]
+        else:
+            command += ["--override", f"log.dirs={self.kavka.settings['log.dirs']}", *more]
         return subprocess.run(command, capture_output=True, text=True, env=kavka_environment())
 
     def carry(self, order: str, *more: str) -> str:

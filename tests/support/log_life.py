@@ -129,10 +129,7 @@ class LogLife(RuleBasedStateMachine):
         except OSError:
             self.disarm()
             assert isinstance(self.fault, Fault), "nothing else makes the disk fail"
-            if self.fault.op == "sync" and self.settings.kavka_durability == SYSTEM:
-                # what the operating system takes for written now is gone with the power, even if
-                # the log is flushed again; without kavka.durability=fsync nobody sees to that
-                self.power_cut = 0
+            self.after_a_fault()
             if stays_usable:
                 self.look()
             else:
@@ -140,6 +137,14 @@ class LogLife(RuleBasedStateMachine):
             return False
         self.disarm()
         return True
+
+    def after_a_fault(self) -> None:
+        """What the operating system takes for written after a failed fsync is gone with the power,
+        even if the log is flushed again; without kavka.durability=fsync nobody sees to that. So
+        the power goes."""
+        is_sync = isinstance(self.fault, Fault) and self.fault.op == "sync"
+        if is_sync and self.settings.kavka_durability == SYSTEM:
+            self.power_cut = 0
 
     def disarm(self) -> None:
         self.fs.faults = []
@@ -225,6 +230,7 @@ class LogLife(RuleBasedStateMachine):
         if not self.attempt(lambda: self.broker.logs.close()):
             return
         if not self.fs.exists(f"{logs.DIRECTORY}/{CLEAN_SHUTDOWN_FILE}"):
+            self.after_a_fault()
             self.end_in_disorder()  # it could not be closed in order, and says so
         else:
             self.durable = self.history.end

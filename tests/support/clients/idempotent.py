@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from itertools import count
 from typing import Any
 
@@ -23,6 +24,8 @@ class History:
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.by_writer: Counter[bytes] = Counter()
+        """How many are acknowledged, by the writer's name."""
         self.failures: list[str] = []
 
     def acknowledge(self, value: bytes, partition: int, offset: int) -> None:
@@ -30,6 +33,7 @@ class History:
         if (partition, offset) in self.acknowledged:
             self.failures.append(f"{partition}@{offset} acknowledged twice, then for {value!r}")
         self.acknowledged[partition, offset] = value
+        self.by_writer[value.partition(b"/")[0]] += 1
 
     def holds(self, count: int) -> bool:
         """Whether that many are acknowledged."""

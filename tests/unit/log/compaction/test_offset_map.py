@@ -61,3 +61,11 @@ def test_utilization_tells_how_full_it_is() -> None:
 def test_it_must_have_room_for_a_key(size: int) -> None:
     with pytest.raises(ValueError, match="too few"):
         OffsetMap(size, 0.4)
+
+
+@pytest.mark.parametrize("load_factor", [1.0, 7.0])
+def test_a_slot_stays_empty_however_full_it_may_get(load_factor: float) -> None:
+    offsets = OffsetMap(101 * SLOT_BYTES, load_factor)
+    assert 90 < offsets.room < 101
+    with pytest.raises(ValueError, match="no room"):
+        OffsetMap(101 * SLOT_BYTES, 1 - load_factor, keys_expected=10)
