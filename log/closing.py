@@ -18,7 +18,7 @@ from kavka.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 LOGS_AT_ONCE: Final = 200
-"""Logs whose files are open for it, and a turn of the loop's work (each 20 us)."""
+"""A turn of the loop's work (each 20 us)."""
 
 
 class DirectoryClosing:
@@ -29,19 +29,25 @@ class DirectoryClosing:
     """
 
     def __init__(
-        self, fs: FileSystem, directory: LogDirectory, logs: Iterable[PartitionLog]
+        self,
+        fs: FileSystem,
+        directory: LogDirectory,
+        logs: Iterable[PartitionLog],
+        at_once: int,
     ) -> None:
+        """`at_once`: how many may have their files open for it."""
         self._fs = fs
         self._directory = directory
         self._logs = list(logs)
+        self._at_once = min(at_once, LOGS_AT_ONCE)
         self._sealed: list[tuple[PartitionLog, FlushPlan]] = []
         self._files: deque[tuple[PartitionLog, FlushPlan]] = deque()
         self._directories: deque[str] = deque()
 
     def parts(self) -> Iterator[None]:
         """Get a portion of the logs ready for `sync`, and at the end their common directory."""
-        for start in range(0, len(self._logs), LOGS_AT_ONCE):
-            self._seal(self._logs[start : start + LOGS_AT_ONCE])
+        for start in range(0, len(self._logs), self._at_once):
+            self._seal(self._logs[start : start + self._at_once])
             yield
         if self._logs:
             self._directories.append(self._directory.path)

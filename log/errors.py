@@ -9,6 +9,14 @@ class StorageError(Exception):
     """A log directory that can't be used as it is; the message says which and what to do."""
 
 
+class HalfMadeError(StorageError):
+    """A new log that failed, and of which something may be left in its directory."""
+
+    def __init__(self, path: str, failure: OSError) -> None:
+        super().__init__(f"{path} could not be made, nor removed: {failure}")
+        self.failure = failure
+
+
 class CorruptFileError(StorageError):
     """A small file (checkpoint, snapshot, metadata) whose content makes no sense."""
 

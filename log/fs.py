@@ -171,6 +171,11 @@ class FileSystem(Protocol):
         ...
 
 
+def is_shortage(failure: OSError) -> bool:
+    """Whether only too many files are open, which says nothing of the disk."""
+    return failure.errno in (errno.EMFILE, errno.ENFILE)
+
+
 class OsFile:
     """A file of the operating system."""
 
@@ -277,8 +282,7 @@ class OsFs:
         try:
             return os.open(path, flags | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            is_short = error.errno in (errno.EMFILE, errno.ENFILE)
-            if not is_short or self._close_some is None or not self._close_some():
+            if not is_shortage(error) or self._close_some is None or not self._close_some():
                 raise
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 

@@ -81,6 +81,15 @@ class DirectoryLoading:
         """Logs that the checkpoints speak of, be they there or not."""
         return dict.fromkeys((*self._points, *self._starts, *self._compacted))
 
+    @property
+    def has_lost_flushed(self) -> bool:
+        """Whether a log ends before its recovery point in the checkpoint file: what is appended
+        now would pass for flushed after another crash."""
+        return any(
+            log.recovery_point < self._points.get((log.topic, log.partition), 0)
+            for log in self.loaded
+        )
+
     def prepare(self) -> None:
         """Find the logs, and what the broker before wrote down about them. StorageError."""
         self._guard(self._prepare)

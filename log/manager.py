@@ -20,7 +20,7 @@ from kavka.log.closing import DirectoryClosing
 from kavka.log.directories import CheckpointPlan, LogDirectory
 from kavka.log.directory import Meta
 from kavka.log.disk import Disk
-from kavka.log.errors import StorageError
+from kavka.log.errors import HalfMadeError, StorageError
 from kavka.log.fs import FileSystem, Volume
 from kavka.log.garbage import Garbage
 from kavka.log.loading import DirectoryLoading
@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 OPEN_FILES_MAX: Final = 8192
 """Log files open at a time, but no more than half of what the process may open; more are opened
 and closed as needed. Indexes and small files are opened for a moment. Nothing is mapped."""
+
+FILES_AT_ONCE_SHARE: Final = 4
+"""Part of the open files that one piece of work may hold."""
 
 INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
@@ -62,11 +65,14 @@ class LogManager:
         self._clock = clock
         self._random = random
         open_files_max = min(open_files_max, fs.limit_files() // 2)
+        self.files_at_once = max(1, open_files_max // FILES_AT_ONCE_SHARE)
+        """Log files that one piece of work may hold, which can't be closed for others then."""
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
         fs.on_shortage(self._disk.files.close_half)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._has_lost_flushed = False
         # keys in checkpoint files that have no log, with the newest plan that may name them
         self._stale: dict[TopicPartition, int] = {}
         self._plans: list[CheckpointPlan] = []  # those that may not have been run yet
@@ -181,10 +187,13 @@ class LogManager:
         for loading in loadings:
             for _ in self.take_over(loading):
                 pass
+        if (plan := self.correction()) is not None:
+            plan.run()
+            self.corrected(plan)
 
     def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
         """`load_all` in steps, which may run in threads: each step of all directories before
-        the next, `check_loadings` after each, and in the end `take_over`."""
+        the next, `check_loadings` after each, and in the end `take_over` and `correction`."""
         now_ms = self._clock.now_ms()
         return [
             DirectoryLoading(directory, self._disk, settings_of, now_ms)
@@ -223,6 +232,19 @@ class LogManager:
         for key in loading.checkpointed:
             if key not in within:
                 self._stale[key] = self._serial
+        self._has_lost_flushed |= loading.has_lost_flushed
+
+    def correction(self) -> CheckpointPlan | None:
+        """What has to be written before anything is appended, if anything has; to be handed to
+        `corrected`. A log ends before its recovery point: what is appended would pass for
+        flushed after another crash."""
+        return self.checkpoint(None) if self._has_lost_flushed else None
+
+    def corrected(self, plan: CheckpointPlan) -> None:
+        """Take note that a `correction` has been run."""
+        self._has_lost_flushed = False
+        for path, failure in plan.failures.items():
+            self.fail(path, failure)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks as they were saved last, of the logs that were loaded."""
@@ -239,7 +261,8 @@ class LogManager:
     ) -> PartitionLog:
         """A new log, in `next_directory`. Nothing is fsynced but with the first flush.
 
-        OSError: there is none, the directory can't be written to.
+        OSError: there is none, the directory can't be written to. HalfMadeError: and what was
+        made there stays, to be loaded by the next start.
         """
         key = (topic, partition)
         if key in self._logs:
@@ -264,12 +287,18 @@ class LogManager:
             self._fs.create(path_of_id).pwrite(names.encode_partition(topic_id), 0)
             log.unsynced(path_of_id)
             log.topic_id = topic_id
-        except OSError:
-            self._fs.remove_tree(path)
+        except OSError as failure:
+            self._remove_half(path, failure)
             raise
         log.unsynced_name(path)
         self._logs[key] = self._within[parent][key] = log
         return log
+
+    def _remove_half(self, path: str, failure: OSError) -> None:
+        try:
+            self._fs.remove_tree(path)
+        except OSError as left:
+            raise HalfMadeError(path, failure) from left
 
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         """Give a log its topic's id if it has none. StorageError when it has another's."""
@@ -320,8 +349,7 @@ class LogManager:
         return list(lost.values())
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
-        """Cut a log, and make sure that a crash does not take what comes next for flushed, or for
-        compacted."""
+        """Cut a log; a crash may not take what comes next for flushed, or for compacted."""
         known = log.recovery_point, log.compaction.clean_upto
         log.truncate_to(offset)
         if known != (log.recovery_point, log.compaction.clean_upto):
@@ -410,9 +438,11 @@ class LogManager:
 
     def closings(self) -> list[DirectoryClosing]:
         """`close` in steps, which may run in threads; `close_directories` comes in the end."""
+        online = self._online()
+        at_once = max(1, self.files_at_once // max(1, len(online)))
         return [
-            DirectoryClosing(self._fs, directory, self._within[directory.path].values())
-            for directory in self._online()
+            DirectoryClosing(self._fs, each, self._within[each.path].values(), at_once)
+            for each in online
         ]
 
     def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:

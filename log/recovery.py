@@ -169,7 +169,12 @@ class LogLoader:
 
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
         offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
-        return Snapshots(self._fs, self._place.directory, [base for base in offsets if base >= 0])
+        snapshots = Snapshots(self._fs, self._place.directory, [one for one in offsets if one >= 0])
+        if self._segments:
+            # what came back with a power cut from before the log's beginning tells of an earlier
+            # state, and the batches that led on from it are gone
+            snapshots.remove_below(self._segments[0].base_offset)
+        return snapshots
 
     def _read_epochs(self, names: Sequence[str]) -> list[tuple[int, int]]:
         if EPOCH_FILE not in names:
@@ -334,7 +339,12 @@ class LogLoader:
         return True
 
     def _drop(self, slot: int) -> None:
-        """Remove the segments from `slot` on."""
+        """Remove the segments from `slot` on; waits for the disk if there are any.
+
+        Where gaps are allowed, a second power cut may not bring one back behind what comes now.
+        """
+        if slot >= len(self._segments):
+            return
         for segment in reversed(self._segments[slot:]):
             logger.warning("removing %s, which follows a damaged part", segment.path)
             segment.release()
@@ -342,4 +352,5 @@ class LogLoader:
                 path = segment.path_of(suffix)
                 if self._fs.exists(path):
                     self._fs.remove(path)
+        self._fs.sync_dir(self._place.directory)
         del self._segments[slot:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Final
 
@@ -87,6 +87,11 @@ class Snapshots:
             self.remove(snapshot)
         if above:
             self._fs.sync_dir(self._directory)
+
+    def remove_below(self, offset: int) -> None:
+        """Remove the snapshots taken before `offset`."""
+        for snapshot in self._offsets[: bisect_left(self._offsets, offset)]:
+            self.remove(snapshot)
 
     def remove_strays(self, bases: Iterable[int]) -> None:
         """Remove those that belong to no segment, but for a last one behind all segments.

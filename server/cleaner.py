@@ -170,11 +170,14 @@ class LogCleaner:
         if not self._is_free(replica):
             return None
         log = replica.log
+        if log.flush_wanted:
+            self._replicas.flush_soon(replica)
         try:
             return log.compaction.examine(
                 log.settings,
                 first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
-                last_stable=replica.last_stable_offset,
+                # a record that is on the disk may not go for one that a power cut would take
+                last_stable=min(replica.last_stable_offset, log.recovery_point),
                 now_ms=now_ms,
             )
         except CorruptLogError as failure:

@@ -121,7 +121,11 @@ class _Process:
                 [sys.executable, "-P", "-c", _COMMAND],  # no modules from where it is started
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "PYTHONHASHSEED": "random",  # nobody may know how keys are hashed
+                },
                 start_new_session=True,  # Ctrl-C is for the broker
             )
             return self._child

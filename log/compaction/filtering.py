@@ -49,6 +49,9 @@ DELETE_HORIZON: Final = 0x40
 INFLATED_BYTES_MAX: Final = 128 << 20
 """A batch that is larger without its compression stays as it is."""
 
+RECORDS_MAX: Final = 1 << 20
+"""A batch with more stays as it is too: taken apart, a record needs some 150 bytes."""
+
 _pack_crc: Final = struct.Struct(">I").pack_into
 _CRC_AT: Final = 17
 
@@ -65,6 +68,8 @@ class Counts:
 
 def open_records(header: BatchHeader, batch: bytes) -> Records:
     """The records of a whole batch; BrokenRecords when there are none to be made of it."""
+    if header.record_count > RECORDS_MAX:
+        raise BrokenRecords(f"{header.record_count} records are too many to be taken apart")
     try:
         payload = payload_of(header, batch, INFLATED_BYTES_MAX)
     except ApiError as error:

@@ -75,6 +75,7 @@ class _Fetch:
         "_context",
         "_enough_missing",
         "_fetching",
+        "_files_left",
         "_is_follower",
         "_of_old",
         "_parts",
@@ -93,6 +94,7 @@ class _Fetch:
         self._of_old = context.version < BATCHES_SINCE
         self._parts: list[Part] = []
         self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
+        self._files_left = 0
         self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
 
     # -- planning -------------------------------------------------------------------------
@@ -113,7 +115,18 @@ class _Fetch:
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
                 return True
         enough = min(self._request.min_bytes, self._bytes_max)  # the rest would not be given
-        return size >= enough or missing >= self._enough_missing
+        return size >= enough or missing >= self._enough_missing or not self._files_left
+
+    def _ready_later(self) -> bool:
+        """The same for a fetch that waits, and holds no files meanwhile."""
+        is_ready = self.ready()
+        if not is_ready:
+            self._let_go()
+        return is_ready
+
+    def _let_go(self) -> None:
+        for part in self._parts:
+            part.slice = None
 
     def _plan(self) -> list[Part]:
         """What is not there comes last, as in Apache Kafka, which does not try to read it."""
@@ -123,6 +136,7 @@ class _Fetch:
         if bytes_left > ARENA_BYTES:
             bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
         self._bytes_max = bytes_left
+        files_left = broker.replicas.logs.files_at_once
         at_least_one = True
         of_each = self._context.version < _LIMIT_OF_ALL_SINCE
         parts: list[Part] = []
@@ -147,7 +161,11 @@ class _Fetch:
             if part.slice is not None:
                 bytes_left = max(bytes_left - part.slice.length, 0)
                 at_least_one = of_each and bytes_left > 0
+                files_left -= 1
+                if not files_left:
+                    bytes_left, at_least_one = 0, False
             parts.append(part)
+        self._files_left = files_left
         if parts and request.isolation_level not in ISOLATION_LEVELS:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
         return parts + missing if missing else parts
@@ -198,9 +216,10 @@ class _Fetch:
     def wait(self, max_wait_ms: int) -> Coroutine[Any, Any, FetchResponse]:
         """Long poll: until there is enough, or time runs out. What changes from now on counts,
         even before the coroutine gets its first turn."""
+        self._let_go()
         keys = [part.replica.key for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(keys) + 1
-        woken = self._broker.purgatory.wait(keys, self.ready, max_wait_ms / 1000, "Fetch")
+        woken = self._broker.purgatory.wait(keys, self._ready_later, max_wait_ms / 1000, "Fetch")
         return self._answer_when(woken)
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
@@ -228,15 +247,18 @@ class _Fetch:
         broker, context, request = self._broker, self._context, self._request
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
-            passed = await converting.read_converted(broker, context, self._parts)
+            self._let_go()
+            async with broker.replicas.opening:
+                self.ready()  # there may be less room for an answer now, or no topic any more
+                passed = await converting.read_converted(broker, context, self._parts)
             if not passed or any(part.answer.records for part in self._parts):
                 return self._response()
             self._passed |= passed
             left_s = ends_s - broker.clock.monotonic_s()
             if not self.ready() and left_s > 0:
                 keys = [part.replica.key for part in self._parts if part.replica is not None]
-                if not await broker.purgatory.wait(keys, self.ready, left_s, "Fetch"):
-                    self.ready()
+                self._let_go()
+                await broker.purgatory.wait(keys, self._ready_later, left_s, "Fetch")
 
     def _response(self) -> FetchResponse:
         fetching = self._fetching

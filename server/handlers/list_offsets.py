@@ -64,12 +64,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
                 answer.error_code = refusal.code
                 continue
             except OSError as failure:
-                _fail(answer, name, failure)
+                _fail(broker, answer, name, failure)
                 continue
             if isinstance(found, offsets.Found):
                 _fill(answer, found)
             else:
-                waiting.append(_fill_later(answer, name, found))
+                waiting.append(_fill_later(broker, answer, name, found))
         topics.append(TopicResponse(name, answers))
     response = ListOffsetsResponse(topics)
     return _when_all(response, waiting) if waiting else response
@@ -100,7 +100,7 @@ def _offsets_of_segments(
             except ApiError as refusal:
                 answer.error_code = refusal.code
             except OSError as failure:
-                _fail(answer, topic.name, failure)
+                _fail(broker, answer, topic.name, failure)
     return ListOffsetsResponse(allowed + refused)
 
 
@@ -141,17 +141,20 @@ def _fill(answer: PartitionResponse, found: offsets.Found) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 
-async def _fill_later(answer: PartitionResponse, topic: str, found: Any) -> None:
+async def _fill_later(broker: Broker, answer: PartitionResponse, topic: str, found: Any) -> None:
     try:
         _fill(answer, await found)
     except ApiError as refusal:
         answer.error_code = refusal.code
     except OSError as failure:
-        _fail(answer, topic, failure)
+        _fail(broker, answer, topic, failure)
 
 
-def _fail(answer: PartitionResponse, topic: str, failure: OSError) -> None:
+def _fail(broker: Broker, answer: PartitionResponse, topic: str, failure: OSError) -> None:
     logger.error("%s-%d can't be read: %s", topic, answer.partition_index, failure)
+    replica = broker.replicas.find(topic, answer.partition_index)
+    if replica is not None:
+        replica.read_failed(failure)
     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 

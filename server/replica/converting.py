@@ -36,10 +36,10 @@ _TIMESTAMPS_SINCE: Final = 2
 
 def check_readable(settings: LogSettings) -> None:
     """ApiError if the topic's settings keep it from readers of message sets."""
-    if not settings.message_downconversion_enable:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "conversion to old formats is disabled")
     if settings.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
+    if not settings.message_downconversion_enable:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "conversion to old formats is disabled")
 
 
 def magic_for(version: int) -> int:
@@ -50,7 +50,8 @@ def magic_for(version: int) -> int:
 async def read_converted(
     broker: Broker, context: RequestContext, parts: Sequence[Part]
 ) -> dict[tuple[str, int], int]:
-    """Read the parts' batches and put message sets into their answers.
+    """Read the parts' batches and put message sets into their answers; who calls it holds
+    `ReplicaManager.opening`.
 
     Where there were batches and nothing in them has a place in a message set (transaction
     markers), the answer stays empty; the offsets to go on from are returned by partition.
@@ -58,25 +59,24 @@ async def read_converted(
     passed: dict[tuple[str, int], int] = {}
     made: list[tuple[Part, bytearray]] = []
     magic = magic_for(context.version)
-    async with broker.replicas.opening:
-        for part in parts:
-            if part.slice is None:
-                continue
-            assert part.replica is not None, "only what is hosted is read"
-            await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
-            try:
-                converted = await _convert(broker, part, magic)
-            except ApiError as refusal:
-                topic, index = part.replica.key
-                logger.warning("%s-%d is not converted: %s", topic, index, refusal)
-                part.answer = PartitionResponse(index, refusal.code)
-            except (OSError, StorageError) as failure:
-                reading.fail(part, failure)
-            else:
-                if converted.message_set:
-                    made.append((part, converted.message_set))
-                elif converted.upto > part.wanted.offset:
-                    passed[part.replica.key] = converted.upto
+    for part in parts:
+        if part.slice is None:
+            continue
+        assert part.replica is not None, "only what is hosted is read"
+        await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
+        try:
+            converted = await _convert(broker, part, magic)
+        except ApiError as refusal:
+            topic, index = part.replica.key
+            logger.warning("%s-%d is not converted: %s", topic, index, refusal)
+            part.answer = PartitionResponse(index, refusal.code)
+        except (OSError, StorageError) as failure:
+            reading.fail(part, failure)
+        else:
+            if converted.message_set:
+                made.append((part, converted.message_set))
+            elif converted.upto > part.wanted.offset:
+                passed[part.replica.key] = converted.upto
     _place(broker, context, made)
     return passed
 

@@ -59,6 +59,9 @@ class LogLoader:
             for _ in self._logs.take_over(loading):
                 await self._tasks.sleep(0)
             self._tell_of(loading)
+        if (plan := self._logs.correction()) is not None:
+            await self._jobs.run(plan.run)
+            self._logs.corrected(plan)
         self._logs.check_usable()
 
     async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:

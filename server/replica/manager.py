@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
+from kavka.log.fs import is_shortage
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.settings import LogSettings
@@ -25,7 +26,7 @@ from kavka.server.replica.partition import Partition
 from kavka.server.replica.rules import ALWAYS, Rules
 from kavka.server.replica.traffic import TopicTraffic, Traffic
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader
+from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ OPENED_AT_ONCE_MAX: Final = 4
 """Batches whose records are looked into at once, all partitions together: what they inflate to
 is in memory meanwhile (`offsets.INFLATED_BYTES_MAX` each)."""
 
+FLUSHES_AT_ONCE_MAX: Final = 8
+"""Logs that are flushed, or wait for a thread with their files open; twice what threads there
+are. The others wait without."""
 
 RELEASED_PER_TURN: Final = 100
 """Logs of a failed directory whose files are closed before the loop gets a turn."""
@@ -89,7 +93,11 @@ class Replica:
                 now_ms=manager.clock.now_ms(),
             )
         except OSError as failure:
-            manager.storage_failed(self, failure)
+            if is_shortage(failure):
+                stamp(batch, header.base_offset, header.leader_epoch)  # it may be tried again
+                manager.refusals.line("%s-%d can't be written now: %s", *self.key, failure)
+            else:
+                manager.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
         traffic = self.traffic
         traffic.appends += 1
@@ -147,8 +155,10 @@ class Replica:
 
     def read_failed(self, failure: Exception) -> None:
         """Its log can't be read: so it is with the whole directory, unless only a file is gone
-        or damaged."""
-        if isinstance(failure, OSError) and not isinstance(failure, FileNotFoundError):
+        or damaged, or too many are open."""
+        if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
+            return
+        if not is_shortage(failure):
             manager = self._manager
             manager.directory_failed(manager.logs.directory_of(self.log), failure)
 
@@ -224,6 +234,7 @@ class ReplicaManager:
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._of_topics: dict[str, dict[int, Replica]] = {}
         self._flushes: dict[asyncio.Task[None], None] = {}
+        self._flush_turns = asyncio.Semaphore(FLUSHES_AT_ONCE_MAX)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._replicas.values()))
@@ -322,26 +333,31 @@ class ReplicaManager:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            while self.hosts(replica):
-                plan = replica.log.flush_plan(self.clock.now_ms())
-                if plan is None:
-                    break
-                began_s = self.clock.monotonic_s()
-                await self.jobs.run(plan.run)
-                ended_s = self.clock.monotonic_s()
-                self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
-                if replica.offline:
-                    break  # another log of its directory has failed meanwhile
-                replica.log.flushed(plan)
-                replica.partition.flushed(replica.log.recovery_point)
-                self.purgatory.changed(replica.key)
-                if not replica.log.flush_wanted:
-                    break
+            is_more = True
+            while is_more:
+                async with self._flush_turns:
+                    is_more = await self._flush_once(replica)
         except OSError as failure:
             if self._hosts(replica):
                 self.storage_failed(replica, failure)
         finally:
             replica.flushing = False
+
+    async def _flush_once(self, replica: Replica) -> bool:
+        """Whether there is more to do. OSError."""
+        plan = replica.log.flush_plan(self.clock.now_ms()) if self.hosts(replica) else None
+        if plan is None:
+            return False
+        began_s = self.clock.monotonic_s()
+        await self.jobs.run(plan.run)
+        ended_s = self.clock.monotonic_s()
+        self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
+        if replica.offline:
+            return False  # another log of its directory has failed meanwhile
+        replica.log.flushed(plan)
+        replica.partition.flushed(replica.log.recovery_point)
+        self.purgatory.changed(replica.key)
+        return replica.log.flush_wanted
 
     def hosts(self, replica: Replica) -> bool:
         """Whether a replica is still the one of its partition here, and not offline."""

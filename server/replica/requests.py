@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
-from kavka.log.errors import StorageError
+from kavka.log.errors import HalfMadeError, StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Tasks
@@ -158,8 +159,15 @@ class ControllerRequests:
         logs, index = self._replicas.logs, state.partition_index
         log = logs.get(topic.topic_name, index)
         if log is not None:
-            logs.assign_topic_id(log, topic.topic_id)
+            self._assign_topic_id(log, topic.topic_id)
         elif state.is_new or not logs.failed_directories:
+            if not state.is_new:
+                logger.warning(
+                    "%s-%d is not new, but none of the log directories has its log; it begins "
+                    "empty. Was one of them emptied, or not mounted?",
+                    topic.topic_name,
+                    index,
+                )
             log = self._make_log(topic, index)
         else:  # in the place of the one that can't be read there may be no empty one
             self._replicas.miss(topic.topic_name, index)
@@ -177,14 +185,28 @@ class ControllerRequests:
         self._replicas.add(replica)
         return replica
 
+    def _assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
+        logs = self._replicas.logs
+        try:
+            logs.assign_topic_id(log, topic_id)
+        except OSError as failure:
+            self._replicas.directory_failed(logs.directory_of(log), failure)
+            self._replicas.miss(log.topic, log.partition)
+            raise
+
     def _make_log(self, topic: LeaderAndIsrTopicState, index: int) -> PartitionLog:
-        """A new log. A directory where none can be made has failed, and the next one is tried."""
+        """A new log. A directory where none can be made has failed, and the next one is tried,
+        unless a restart would then find two."""
         overrides = self._topic_configs.get(topic.topic_name)
         settings = log_settings(self._live.now, overrides)
         logs = self._replicas.logs
         while (directory := logs.next_directory()) is not None:
             try:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
+            except HalfMadeError as half:
+                self._replicas.directory_failed(directory, half.failure)
+                self._replicas.miss(topic.topic_name, index)
+                raise
             except OSError as failure:
                 self._replicas.directory_failed(directory, failure)
         self._replicas.miss(topic.topic_name, index)

@@ -84,3 +84,11 @@ def test_a_failure_leaves_no_marker(op: str, suffix: str, caplog: pytest.LogCapt
     assert not fs.exists("/a/.kafka_cleanshutdown")
     fs.kill()
     assert [log.end_offset for log in start(fs)] == [3] * LOGS
+
+
+def test_few_files_are_open_for_it() -> None:
+    fs = MemFs()
+    made = filled(fs)
+    made.files_at_once = 2
+    (each,) = made.closings()
+    assert sum(1 for _ in each.parts()) == 4, "two, two, one, and the log directory"

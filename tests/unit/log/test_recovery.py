@@ -7,6 +7,7 @@ import os
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -266,6 +267,20 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
+def test_what_was_dropped_stays_away_in_a_second_power_cut() -> None:
+    """Of a compacted log, where a gap between segments is no sign of loss."""
+    fs = MemFs()
+    broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
+    logs.fill(broker.log(), 60)
+    assert broker.log().segment_count > 3
+    logs.flush(broker.log())  # and no checkpoint tells of it
+    fs.flip(files(fs, broker.log(), ".log")[0], 8 * 70)
+    broker.kill()
+    assert broker.log().end_offset == 0
+    broker.crash()
+    assert broker.log().end_offset == 0
+
+
 def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
     """Of Apache Kafka's, which leaves gaps between segments."""
     settings = logs.settings(segment_bytes=1000, cleanup_policy=("compact",))
@@ -369,3 +384,19 @@ def test_a_large_segment_is_read_in_bounded_memory() -> None:
     fs.open(files(fs, log, ".log")[0]).pwrite(b"\xff", log.size_bytes - 1)
     broker.kill()
     assert broker.log().end_offset == 2
+
+
+def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appended() -> None:
+    """Else what is appended, and never flushed, would be taken for flushed by the next recovery."""
+    fs, broker, _ = written()
+    path = files(fs, broker.log(), ".log")[0]
+    fs.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 80\n", sync=True)
+    for name in fs.list_dir(broker.log().directory):
+        if name[0].isdigit() and not path.endswith(name):
+            fs.remove(f"{broker.log().directory}/{name}")
+    broker.kill()
+    end = broker.log().end_offset
+    assert 0 < end < 80
+    assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 %d\n" % end
+    fs.crash()
+    assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 %d\n" % end

@@ -274,7 +274,8 @@ def test_files_are_renamed_and_go_later() -> None:
     delete_old(log)
     deleted = [name for name in broker.fs.list_dir(DIRECTORY) if name.endswith(".deleted")]
     assert sorted(deleted) == [
-        f"{base:020d}.{kind}.deleted" for base in (0, 10) for kind in ("index", "log", "timeindex")
+        *(f"{0:020d}.{kind}.deleted" for kind in ("index", "log", "timeindex")),
+        *(f"{10:020d}.{kind}.deleted" for kind in ("index", "log", "snapshot", "timeindex")),
     ]
     assert broker.logs.garbage.due(0) == []
     assert sorted(broker.logs.garbage.due(5)) == [f"{DIRECTORY}/{name}" for name in sorted(deleted)]

@@ -64,6 +64,21 @@ def test_removing(fs: MemFs) -> None:
     snapshots.remove_above(30)
     assert snapshots.offsets == [20, 30]
     assert len(fs.list_dir("/d")) == 2
+    snapshots.remove_below(30)
+    assert snapshots.offsets == [30]
+    assert len(fs.list_dir("/d")) == 1
+
+
+def test_some_are_left_for_others_to_remove(fs: MemFs) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    for offset in (10, 20, 30):
+        snapshots.save(offset, states(offset))
+    assert snapshots.mark_deleted([10, 15, 30]) == [
+        "/d/00000000000000000010.snapshot.deleted",
+        "/d/00000000000000000030.snapshot.deleted",
+    ]
+    assert snapshots.offsets == [20]
+    assert len(fs.list_dir("/d")) == 3
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,20 @@ async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
+async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
+    """It might be gone after a power cut, and with it all of a key that had been on the disk."""
+    await broker.create("t", configs=COMPACT)
+    broker.replica().flushing = True  # and stays so: nothing gets to the disk
+    await fill(broker)
+    processes = HeldProcesses(broker)
+    await broker.advance(3000)
+    assert not processes.orders
+    broker.replica().flushing = False
+    await broker.advance(2000)
+    assert processes.orders[0].end_offset == broker.replica().log.recovery_point
+
+
+@scenario(BACKOFF)
 async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     await broker.create("t", configs=COMPACT)

@@ -168,3 +168,65 @@ async def test_nothing_is_left_of_the_report(broker: MemoryBroker) -> None:
     coordination = broker.instance._coordination
     assert coordination is not None
     assert await coordination.children("/log_dir_event_notification") == []
+
+
+@scenario(TWO)
+async def test_a_log_is_not_made_twice_where_the_first_can_not_be_removed(
+    broker: MemoryBroker,
+) -> None:
+    broker.fs.faults += [
+        Fault("create", "/more/t-1/partition.metadata", error=errno.EROFS),
+        Fault("remove", FIRST_SEGMENT, error=errno.EROFS, times=99),
+    ]
+    await broker.create("t", 2)
+    assert (await broker.produce(build(), partition=0)).error_code == Code.NONE
+    assert (await broker.produce(build(), partition=1)).error_code == Code.KAFKA_STORAGE_ERROR
+    broker.fs.faults.clear()
+    await broker.restart()
+    assert await directories(broker) == {"/data": (0, [0]), "/more": (0, [1])}
+    for index in range(2):
+        assert (await broker.produce(build(), partition=index)).error_code == Code.NONE
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_a_topic_id_that_can_not_be_written_takes_its_directory_offline(
+    broker: MemoryBroker,
+) -> None:
+    await broker.stop()
+    broker.fs.remove("/more/t-1/partition.metadata")
+    broker.fs.faults.append(Fault("create", "/more/t-1/partition.metadata.tmp"))
+    await broker.revive()
+    for index in range(4):
+        code = Code.KAFKA_STORAGE_ERROR if index % 2 else Code.NONE
+        assert (await broker.produce(build(), partition=index)).error_code == code
+    assert (await directories(broker))["/more"] == (Code.KAFKA_STORAGE_ERROR, [])
+
+
+@scenario(TWO, topics={"t": 4})
+async def test_an_empty_log_in_the_place_of_a_lost_one_is_told(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after Apache Kafka's start without a disk; there a follower copies it all anew."""
+    assert "none of the log directories has its log" not in caplog.text
+    await broker.stop()
+    broker.fs.remove_tree("/more")
+    await broker.revive()
+    told = [record.getMessage() for record in caplog.records if "has its log" in record.msg]
+    assert [line.partition(" ")[0] for line in told] == ["t-1", "t-3"]
+
+
+@scenario(TWO, topics={"t": 2})
+async def test_too_many_open_files_say_nothing_of_the_disk(broker: MemoryBroker) -> None:
+    assert (await broker.produce(build(), partition=1)).error_code == Code.NONE
+    short = Fault("pwrite", f"/more/t-1/{FIRST_SEGMENT}", error=errno.EMFILE, times=99)
+    broker.fs.faults.append(short)
+    for _ in range(3):
+        code = (await broker.produce(build(), partition=1)).error_code
+        assert code == Code.KAFKA_STORAGE_ERROR
+    short.times = 0
+    broker.fs.faults.append(Fault("pread", f"/more/t-1/{FIRST_SEGMENT}", error=errno.EMFILE))
+    assert (await broker.fetch(partition=1)).error_code == Code.KAFKA_STORAGE_ERROR
+    answer = await broker.produce(build(), partition=1)
+    assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
+    assert len(await broker.read_all(partition=1)) == 6
+    assert broker.instance.health().is_well

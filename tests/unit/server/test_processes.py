@@ -95,12 +95,14 @@ def test_failures_that_can_t_be_sent_are_told() -> None:
         run(unpicklable)
 
 
-def test_cancelling_kills_it(tmp_path: Path) -> None:
+def test_cancelling_kills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
     wanted = slow(tmp_path)
 
     async def work(processes: Processes) -> None:
         job = processes.run(compact, (OsFs(), wanted), print)
         pid = await child_of(processes)
+        assert b"\0PYTHONHASHSEED=random\0" in Path(f"/proc/{pid}/environ").read_bytes()
         job.cancel()
         await gone(pid)
         assert job.cancelled()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
+from kavka.log.compaction import filtering
 from kavka.log.compaction.filtering import (
     DELETE_HORIZON,
     BatchFilter,
@@ -295,6 +296,14 @@ def test_a_batch_that_can_t_be_opened_stays_whole() -> None:
     assert selected.counts.batches_broken == 2
     with pytest.raises(BrokenRecords):
         open_records(read_header(damaged), bytes(damaged))
+
+
+def test_a_batch_with_too_many_records_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    selected = a_filter()
+    batch = at_base(FOUR)
+    monkeypatch.setattr(filtering, "RECORDS_MAX", 3)
+    assert keep(selected, batch) == batch
+    assert selected.counts.batches_broken == 1
 
 
 def test_a_control_batch_that_makes_no_sense_stays() -> None:

@@ -5,6 +5,7 @@ The answers are those of Apache Kafka 4.3.1 to the same requests.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from uuid import UUID
 
@@ -375,3 +376,37 @@ async def test_a_consumer_between_watermark_and_end_gets_nothing_and_no_error(
         assert answer.high_watermark == 9
     assert (await broker.fetch(13)).error_code == Code.OFFSET_OUT_OF_RANGE
     assert offsets(await broker.fetch(6)) == [6, 7, 8]
+
+
+# -- open files -------------------------------------------------------------------------------
+
+
+@scenario(topics={"t": 5})
+async def test_only_so_many_files_are_held_for_an_answer(broker: MemoryBroker) -> None:
+    for partition in range(5):
+        await broker.produce(build(), partition=partition)
+    broker.parts.replicas.logs.files_at_once = 2
+    asked = fetching({("t", n): 0 for n in range(5)}, min_bytes=1 << 20, max_wait_ms=1000)
+    for version in (3, 12):
+        answer = await broker.ask("Fetch", version, **asked)
+        given = [bool(one.records) for one in answer.responses[0].partitions]
+        assert given == [True, True, False, False, False]
+
+
+@scenario(topics={"t": 1})
+async def test_none_are_held_by_who_waits(broker: MemoryBroker) -> None:
+    await broker.produce(build())
+    file = broker.replica().log.read(0, 1000, upto=3, at_least_one=True)
+    assert file is not None
+    asked = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=1000)
+    before = sys.getrefcount(file.file)  # what is in an assertion counts, too
+    waiting = broker.connect().send("Fetch", 12, **asked)
+    await broker.advance(10)
+    await broker.produce(build())
+    await broker.advance(10)
+    assert not waiting.done()
+    held = sys.getrefcount(file.file)
+    assert held == before
+    await broker.advance(1000)
+    [answer] = waiting.result().responses[0].partitions
+    assert offsets(answer) == list(range(6))

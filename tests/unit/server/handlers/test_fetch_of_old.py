@@ -17,7 +17,7 @@ from kavka.server.replica.reading import COPIED_BYTES_MAX
 from kavka.wire.apis.fetch import BATCHES_SINCE
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.frame import Arena
+from kavka.wire.frame import ARENA_BYTES, IN_USE_BYTES_MAX, Arena
 from kavka.wire.records import read_header
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build
 from support.memory_broker import MemoryBroker, fetching, scenario
@@ -79,11 +79,14 @@ async def test_the_time_of_the_append_is_told(broker: MemoryBroker) -> None:
 
 @scenario(topics={"t": 1})
 async def test_a_topic_may_keep_old_consumers_out(broker: MemoryBroker) -> None:
-    await broker.create("new", configs={"message.downconversion.enable": "false"})
+    no_old = {"message.downconversion.enable": "false"}
+    await broker.create("new", configs=no_old)
     await broker.create("zstd", configs={"compression.type": "zstd"})
+    await broker.create("both", configs={"compression.type": "zstd", **no_old})
     for topic, code in (
         ("new", Code.UNSUPPORTED_VERSION),
         ("zstd", Code.UNSUPPORTED_COMPRESSION_TYPE),
+        ("both", Code.UNSUPPORTED_COMPRESSION_TYPE),
     ):
         await broker.produce(build(), topic)
         for version in OLD:
@@ -262,3 +265,20 @@ async def test_a_log_that_cannot_be_read_seems_to_be_elsewhere(
     broker.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log", skip=1))
     answer = await broker.fetch(version=version)
     assert (answer.error_code, answer.records) == (Code.NOT_LEADER_OR_FOLLOWER, b"")
+
+
+@scenario(topics={"t": 1})
+async def test_who_waits_for_a_turn_gets_what_there_is_room_for_then(broker: MemoryBroker) -> None:
+    for _ in range(5):
+        await broker.produce(build([Written(None, bytes(ARENA_BYTES // 2))]))
+    opening, arenas = broker.parts.replicas.opening, broker.parts.arenas
+    for _ in range(OPENED_AT_ONCE_MAX):
+        await opening.acquire()
+    fetching_one = broker.client.send("Fetch", 3, **fetching({("t", 0): 0}))
+    await broker.advance(10)
+    arenas.made_bytes += IN_USE_BYTES_MAX
+    for _ in range(OPENED_AT_ONCE_MAX):
+        opening.release()
+    await broker.advance(10)
+    [answer] = (await fetching_one).responses[0].partitions
+    assert 0 < len(answer.records) <= ARENA_BYTES

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
@@ -145,6 +145,22 @@ def test_flushes_of_a_partition_come_one_after_the_other() -> None:
         assert replica.partition.flushed_end == 9
         assert hosting.jobs.done.count("FlushPlan.run") == 2
         assert not replica.flushing
+
+    run(story)
+
+
+def test_only_so_many_hold_their_files_for_it() -> None:
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+        hosting.jobs.hold()
+        replicas = [await hosting.lead("t", index) for index in range(FLUSHES_AT_ONCE_MAX + 3)]
+        for replica in replicas:
+            append(replica)
+        await settle()
+        assert len(hosting.jobs.held) == FLUSHES_AT_ONCE_MAX
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert {replica.partition.flushed_end for replica in replicas} == {3}
 
     run(story)
 
