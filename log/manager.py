@@ -36,7 +36,7 @@ OPEN_FILES_MAX: Final = 8192
 and closed as needed. Indexes and small files are opened for a moment. Nothing is mapped."""
 
 FILES_AT_ONCE_SHARE: Final = 4
-"""Part of the open files that one piece of work may hold."""
+"""The part of all open files that one piece of work may keep from being closed."""
 
 INDEX_CACHE_BYTES: Final = 16 << 20
 """Memory for index entries of segments that are read from but not at their end."""
@@ -66,7 +66,6 @@ class LogManager:
         self._random = random
         open_files_max = min(open_files_max, fs.limit_files() // 2)
         self.files_at_once = max(1, open_files_max // FILES_AT_ONCE_SHARE)
-        """Log files that one piece of work may hold, which can't be closed for others then."""
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
         fs.on_shortage(self._disk.files.close_half)
         self._logs: dict[TopicPartition, PartitionLog] = {}

@@ -1,4 +1,4 @@
-"""Record batches (magic 2) made here, of records in plain Python: for tests' small writes.
+"""Record batches (magic 2) made here, of records in plain Python: small ones, as tests write them.
 
 What clients send is never re-encoded; see `kavka.wire.records`. The form is KIP-98's.
 """

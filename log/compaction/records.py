@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kavka.wire.building import varint
 from kavka.wire.records import read_varint
 
 _VARLONG_BITS: Final = 64
@@ -149,18 +150,7 @@ def join_shifted(records: Records, slots: Sequence[int], by_ms: int) -> bytes:
         attributes += 1
         delta, position = read_varint(data, attributes + 1, _VARLONG_BITS)
         body = data[position : records.ends[slot]]
-        shifted = _varint(delta - by_ms)
-        parts += [_varint(1 + len(shifted) + len(body)), data[attributes : attributes + 1]]
+        shifted = varint(delta - by_ms)
+        parts += [varint(1 + len(shifted) + len(body)), data[attributes : attributes + 1]]
         parts += [shifted, body]
     return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    """Zigzag, of up to 64 bits."""
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

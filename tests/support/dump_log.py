@@ -11,6 +11,9 @@ from support import java
 
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
+FILES_AT_ONCE_MAX = 500
+"""What fits on a command line."""
+
 KRAFT_LOG = "__cluster_metadata-0"
 """The oracle's own; it grows while the broker does nothing."""
 
@@ -59,6 +62,15 @@ def files(data_dir: Path) -> list[Path]:
 def dump(paths: Sequence[Path], *options: str, compacted: Sequence[str] = ()) -> Dumped:
     """Let it read `paths`; see `--help` of the tool for options. Topics that are `compacted` have
     gaps between offsets."""
+    parts = [
+        _dump(paths[start : start + FILES_AT_ONCE_MAX], options, compacted)
+        for start in range(0, max(1, len(paths)), FILES_AT_ONCE_MAX)
+    ]
+    counts = zip(*(part[1:] for part in parts), strict=True)
+    return Dumped([line for part in parts for line in part.complaints], *map(sum, counts))
+
+
+def _dump(paths: Sequence[Path], options: Sequence[str], compacted: Sequence[str]) -> Dumped:
     done = java.run(java.DUMP_LOG, *options, "--files", ",".join(map(str, paths)))
     lines = done.text.splitlines()
     complaints = [line for line in lines if line and not SOUND.fullmatch(line)]

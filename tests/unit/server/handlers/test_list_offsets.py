@@ -257,11 +257,11 @@ async def test_cold_batches_are_read_beside_the_loop(broker: MemoryBroker) -> No
 
 
 @pytest.mark.parametrize("skip", range(4))
-@scenario(topics={"t": 1, "u": 1})
-async def test_a_log_that_cannot_be_read_is_its_own_error(
+@scenario("log.dirs=/data,/more", topics={"t": 1, "u": 1})
+async def test_a_log_that_cannot_be_read_takes_its_directory_offline(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture, skip: int
 ) -> None:
-    """Wherever in the search the disk fails."""
+    """Wherever in the search the disk fails; what is in another directory is served on."""
     for time_ms in range(3):
         await write(broker, time_ms)
     broker.fs.cached = False
@@ -275,3 +275,4 @@ async def test_a_log_that_cannot_be_read_is_its_own_error(
     else:
         assert failed.error_code == Code.KAFKA_STORAGE_ERROR
         assert any("t-0 can't be read" in line for line in caplog.messages)
+        assert list(broker.parts.replicas.logs.failed_directories) == ["/data"]
