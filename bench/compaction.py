@@ -112,6 +112,13 @@ def _create(peer: Peer) -> None:
         )
     if error:
         raise RuntimeError(f"the topic could not be created: error {error}")
+    # Apache Kafka answers before there is a leader to write to
+    raw.when_up(peer.port, _leader_missing)
+
+
+def _leader_missing(connection: raw.Connection) -> int:
+    """The error with which the topic's leader is not to be asked yet; 0 once it is."""
+    return frames.listed_error(connection.ask(frames.list_end_offset(TOPIC)))
 
 
 def _fill(peer: Peer, wanted: Keyed) -> None:

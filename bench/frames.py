@@ -127,6 +127,11 @@ def list_end_offset(topic: str) -> bytes:
     return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + partition)
 
 
+def listed_error(answer: memoryview) -> int:
+    """The error code in an answer to `list_end_offset`: before time and offset."""
+    return int(struct.unpack_from(">h", answer, len(answer) - 18)[0])
+
+
 def listed_offset(answer: memoryview) -> int:
     """The offset in an answer to `list_end_offset`: its last eight bytes."""
     return int(struct.unpack_from(">q", answer, len(answer) - 8)[0])
