@@ -23,8 +23,8 @@ from kavka.log.txn_index import AbortedTxn, TxnIndex
 SIZE_MAX: Final = 0x7FFFFFFF
 """Bytes of a segment: positions in an index have 31 bits."""
 
-WRITE_BYTES: Final = 1 << 20
-"""Collected before they are written."""
+WRITE_BYTES: Final = 1 << 16
+"""Collected before they are written: no more, for the reason of `run.READ_BYTES_MAX`."""
 
 SYNC_BYTES: Final = 32 << 20
 """Written between two fsyncs, so that the last one, for which everybody else's I/O may wait,

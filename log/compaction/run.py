@@ -36,8 +36,12 @@ TELL_S: Final = 1.0
 """Seconds between two pieces of news, at which the broker may end the work."""
 
 
-READ_BYTES_MIN: Final = 65536
+READ_BYTES_MIN: Final = 4096
 """Read at a time, however small the buffer that is asked for."""
+
+READ_BYTES_MAX: Final = 65536
+"""Read at a time, however large the buffer: where the kernel lets nobody else run within a call,
+a broker that shares the core waits for the copy of it."""
 
 BROKEN_TOLD_MAX: Final = 20
 """Broken batches that are told of one by one."""
@@ -251,7 +255,7 @@ class _Run:
         path = self._path(base, LOG)
         file = self._fs.open(path)
         position = 0
-        usual = wanted = max(self._order.limits.read_bytes, READ_BYTES_MIN)
+        usual = wanted = max(min(self._order.limits.read_bytes, READ_BYTES_MAX), READ_BYTES_MIN)
         while position < size:
             chunk = file.pread(min(wanted, size - position), position)
             if len(chunk) < min(wanted, size - position):

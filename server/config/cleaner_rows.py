@@ -60,8 +60,8 @@ CLEANER_ROWS: Final = (
         Type.INT,
         524_288,
         AtLeast(0),
-        "Memory in bytes for reading and writing logs that are compacted; a batch that is larger "
-        "gets what it needs.",
+        "Memory in bytes for reading logs that are compacted. More than 64 KiB a thread are not "
+        "used, but for a batch that is larger, which gets what it needs.",
     ),
     _row(
         "log.cleaner.io.max.bytes.per.second",
