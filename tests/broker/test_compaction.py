@@ -69,8 +69,15 @@ def batches(seed: int, count: int) -> list[bytearray]:
 
 def fill(broker: BrokerProcess, wanted: Sequence[bytearray]) -> None:
     create_topic(broker.bootstrap, TOPIC, 1, CONFIGS)
+    first, *rest = wanted
     with RawConnection("127.0.0.1", broker.port) as connection:
-        for batch in wanted:
+        eventually(
+            lambda: connection.produce(TOPIC, 0, bytes(first)).error_code == 0,
+            within_s=30,
+            what="the new partition has its leader",
+            detail=broker.tail,
+        )
+        for batch in rest:
             assert connection.produce(TOPIC, 0, bytes(batch)).error_code == 0
 
 

@@ -132,7 +132,6 @@ CASES: dict[str, Given] = {
     "age-out-of-order": by_age(90 * 60_000, each(*[hour * HOUR_MS for hour in (9, 1, 8, 7, 6)])),
     "age-newest-first": by_age(90 * 60_000, [Batch([0, DAY_MS]), *each(DAY_MS, DAY_MS)]),
     "age-of-files": by_age(1, each(-1, -1)),
-    "age-of-files-kept": by_age(HOUR_MS, each(-1, -1)),
     "age-and-bytes": by_age(150 * 60_000, retention_bytes=9 * SIZE),
     "bytes-and-age": by_age(9 * HOUR_MS, retention_bytes=3 * SIZE),
     "begin-0": Given(SHORT, APART, 0),
