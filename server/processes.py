@@ -101,16 +101,13 @@ class _Process:
         value: Any = ProcessLost("it was killed before it began")
         try:
             child = self._launch()
-            if child is not None:
-                with child:
-                    assert child.stdin is not None
-                    assert child.stdout is not None
-                    kind, value = self._talk(child.stdin, child.stdout)
-                    child.kill()
         except OSError as failure:  # for want of memory or descriptors, not of what it works on
             value = ProcessLost(f"it could not be started: {failure}")
         except Exception as failure:
-            kind, value = "failed", failure
+            value = failure
+        else:
+            if child is not None:
+                kind, value = self._outcome(child)
         self._call(self._settle, kind, value)
 
     def _launch(self) -> subprocess.Popen[bytes] | None:
@@ -130,17 +127,29 @@ class _Process:
             )
             return self._child
 
-    def _talk(self, order: IO[bytes], news: IO[bytes]) -> tuple[str, Any]:
+    def _outcome(self, child: subprocess.Popen[bytes]) -> tuple[str, Any]:
+        """What the process comes to, which has ended by then."""
+        assert child.stdin is not None
+        assert child.stdout is not None
         try:
-            order.write(self._order)
-            order.flush()
-            while True:
-                kind, value = pickle.load(news)
-                if kind != "told":
-                    return kind, value
-                self._call(self._tell, value)
-        except (EOFError, BrokenPipeError, ConnectionError, pickle.UnpicklingError):
+            with child:  # whose end passes on what is still to be written: it too may fail
+                try:
+                    return self._talk(child.stdin, child.stdout)
+                finally:
+                    child.kill()
+        except (EOFError, OSError, pickle.UnpicklingError):  # all that a broken pipe may look like
             return "failed", ProcessLost("a process ended without a result")
+        except Exception as failure:
+            return "failed", failure
+
+    def _talk(self, order: IO[bytes], news: IO[bytes]) -> tuple[str, Any]:
+        order.write(self._order)
+        order.flush()
+        while True:
+            kind, value = pickle.load(news)
+            if kind != "told":
+                return kind, value
+            self._call(self._tell, value)
 
     def _tell(self, news: Any) -> None:
         if not self.result.done():

@@ -151,6 +151,20 @@ def test_what_is_said_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.Mo
         run(work)
 
 
+def test_one_that_reads_no_order_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is longer than a pipe, and its reader ends before."""
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexec true\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+    async def work(processes: Processes) -> Any:
+        return await processes.run(len, (bytes(1 << 20),), print)
+
+    with pytest.raises(ProcessLost, match="without a result"):
+        run(work)
+
+
 def test_modules_lying_about_are_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
