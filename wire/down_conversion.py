@@ -10,9 +10,9 @@ from __future__ import annotations
 import zlib
 from typing import Final, NamedTuple
 
-from kavka.wire import compressing
-from kavka.wire.compression import Bytes, Codec, decompress
+from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.inflating import deflate, inflate
 from kavka.wire.message_set import (
     BODY_HEADS,
     CRC_BYTES,
@@ -33,15 +33,7 @@ from kavka.wire.records import (
     read_varint,
 )
 from kavka.wire.steps import Steps
-from kavka.wire.up_conversion import (
-    BYTES_PER_STEP,
-    INFLATED_BYTES_MAX,
-    INFLATED_RATIO,
-    INLINE_BYTES_MAX,
-    INLINE_DEFLATED_BYTES_MAX,
-    INLINE_INFLATED_BYTES_MAX,
-    RECORDS_PER_STEP,
-)
+from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
 
 COPIED_BYTES_MAX: Final = 1024 * 1024
 """Records up to this size are copied for quicker reading."""
@@ -115,7 +107,7 @@ def _convert(
         plain = yield from _write(made, header, _quick(inner), magic, offset, end_max)
         return plain.whole
     # a wrapper has all messages of the batch: clients pass over those before what they asked for
-    payload = yield from _inflated(codec, inner)
+    payload = _quick((yield from inflate(codec, inner)))
     wrapped = bytearray()
     about = yield from _write(
         wrapped, header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX
@@ -127,17 +119,6 @@ def _convert(
         return False
     made += wrapper
     return True
-
-
-def _inflated(codec: int, inner: memoryview) -> Steps[Bytes]:
-    if len(inner) <= INLINE_BYTES_MAX:
-        try:
-            return _quick(decompress(codec, inner, INLINE_INFLATED_BYTES_MAX))
-        except ApiError:
-            pass  # too big for the loop, or damaged: found out in the thread
-    limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
-    inflated: Bytes = yield decompress, codec, inner, limit_bytes
-    return _quick(inflated)
 
 
 def _quick(data: Bytes) -> Bytes:
@@ -223,10 +204,7 @@ def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | Non
 def _wrapper(header: BatchHeader, inner: bytearray, about: _Messages, magic: int) -> Steps[bytes]:
     """The message around a compressed set."""
     codec = header.compression
-    if len(inner) > INLINE_DEFLATED_BYTES_MAX:
-        value: Bytes = yield compressing.compress, codec, inner
-    else:
-        value = compressing.compress(codec, inner)
+    value = yield from deflate(codec, inner)
     if codec == Codec.LZ4 and not magic:
         value = as_of_old(value)
     if magic:

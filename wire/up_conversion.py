@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 
-from kavka.wire import compressing, compression, records
+from kavka.wire import records
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.inflating import deflate, inflate
 from kavka.wire.message_set import (
     CODEC_MASK,
     CRC_START,
@@ -38,23 +39,8 @@ RECORDS_PER_STEP: Final = 512
 BYTES_PER_STEP: Final = 512 * 1024
 """Bytes of messages before a pause, where they are so big that they count; 0.5 ms."""
 
-INLINE_INFLATED_BYTES_MAX: Final = 512 * 1024
-"""What is inflated without a thread, out of at most `INLINE_BYTES_MAX`."""
-
-INLINE_BYTES_MAX: Final = 64 * 1024
-"""Compressed records up to this size are inflated without a thread at first."""
-
-INLINE_DEFLATED_BYTES_MAX: Final = 32 * 1024
-"""Records up to this size are compressed without a thread: gzip makes 30 MB a second."""
-
 INLINE_CRC_BYTES_MAX: Final = 1024 * 1024
 """Messages up to this size are checked without a thread; 0.3 ms."""
-
-INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Records that grow beyond this when decompressed are refused, unless they are so big that
-`INFLATED_RATIO` allows more."""
-
-INFLATED_RATIO: Final = 8
 
 _KEPT_VARINTS: Final = 4096
 _NOTHING: Final = varint(-1)
@@ -220,18 +206,11 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
 
 
 def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
-    data: Bytes = mended(value) if codec == Codec.LZ4 and not magic else value
-    if len(data) <= INLINE_BYTES_MAX:
-        try:
-            return compression.decompress(codec, data, INLINE_INFLATED_BYTES_MAX)
-        except ApiError:
-            pass  # too big for the loop, or damaged: found out in the thread
-    limit_bytes = max(INFLATED_BYTES_MAX, len(data) * INFLATED_RATIO)
+    data = memoryview(mended(value)) if codec == Codec.LZ4 and not magic else value
     try:
-        inflated: Bytes = yield compression.decompress, codec, data, limit_bytes
+        return (yield from inflate(codec, data))
     except ApiError as failure:
         raise _odd(str(failure)) from None
-    return inflated
 
 
 def _append_inner(
@@ -313,10 +292,7 @@ class _NewBatch:
         batch = self._made
         if codec:
             inner = memoryview(batch)[records.HEADER_BYTES :]
-            if len(inner) > INLINE_DEFLATED_BYTES_MAX:
-                packed: Bytes = yield compressing.compress, codec, inner, level
-            else:
-                packed = compressing.compress(codec, inner, level)
+            packed = yield from deflate(codec, inner, level)
             batch = bytearray(records.HEADER_BYTES)
             batch += packed
         if len(batch) > bytes_max:

@@ -13,12 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.server.replica.offsets import (
-    INFLATED_BYTES_MAX,
-    INFLATED_RATIO,
-    JOB_BYTES_MIN,
-    RECORDS_PER_TURN,
-)
+from kavka.server.replica.offsets import RECORDS_PER_TURN
 from kavka.server.replica.rules import RecordCheck, Rules
 from kavka.server.slices import go_on_with_jobs
 from kavka.wire import compression
@@ -26,6 +21,7 @@ from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.inflating import INFLATED_RATIO, JOB_BYTES_MIN, inflate_in_thread
 from kavka.wire.message_set import is_batch
 from kavka.wire.records import (
     HEADER_BYTES,
@@ -254,14 +250,10 @@ def _inflate_at_once(header: BatchHeader, batch: memoryview, at_once: AtOnce) ->
 def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
     """The records, inflated in a thread. ApiError UNKNOWN_SERVER_ERROR if they can't be: Apache
     Kafka does not expect that, and its producers do not send such a batch again."""
-    if codec == Codec.NONE:
-        return packed
-    limit_bytes = max(INFLATED_BYTES_MAX, len(packed) * INFLATED_RATIO)
     try:
-        inflated: Bytes = yield compression.decompress, codec, packed, limit_bytes
+        return (yield from inflate_in_thread(codec, packed))
     except ApiError as damage:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, damage.message) from damage
-    return inflated
 
 
 def _check(

@@ -35,7 +35,7 @@ ANY_EPOCH: Final = -1
 
 OPENED_AT_ONCE_MAX: Final = 4
 """Batches whose records are looked into at once, all partitions together: what they inflate to
-is in memory meanwhile (`offsets.INFLATED_BYTES_MAX` each)."""
+is in memory meanwhile (`inflating.INFLATED_BYTES_MAX` each)."""
 
 FLUSHES_AT_ONCE_MAX: Final = 8
 """Logs that are flushed, or wait for a thread with their files open; twice what threads there

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import Slice
 from kavka.seams import Jobs, Tasks
+from kavka.server import slices
 from kavka.server.replica.manager import Replica
-from kavka.wire import compression, records
+from kavka.wire import records
 from kavka.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -18,20 +19,10 @@ from kavka.wire.apis.list_offsets import (
     MAX_TIMESTAMP,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.inflating import inflate
 
 RECORDS_PER_TURN: Final = 2048
 """Records opened before other work gets its turn; at 1 us each, 2 ms."""
-
-INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A batch that grows beyond this when decompressed is not opened, unless it is so big that
-`INFLATED_RATIO` allows more. Apache Kafka would open it."""
-
-INFLATED_RATIO: Final = 8
-"""A batch may always grow to so many times its size."""
-
-JOB_BYTES_MIN: Final = 64 * 1024
-"""Batches from this size on are inflated in a thread, and those that grow beyond eight times
-this: a kilobyte may become a hundred megabytes, which takes a tenth of a second."""
 
 
 _ANY_MS: Final = 2**63 - 1
@@ -93,7 +84,7 @@ async def _find_newest(
     replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
 ) -> Found:
     async with replica.opening:
-        opened = await _open(batch, jobs)
+        opened = await _open(batch, tasks, jobs)
         timestamp = opened.header.max_timestamp
         # as in Apache Kafka, be it before the log's start, in a segment that is still there
         return await _search(opened, timestamp, 0, fetchable, tasks) or NOTHING
@@ -107,7 +98,7 @@ async def _find_by_time(
     batch: Slice | None = first
     while batch is not None:
         async with replica.opening:
-            opened = await _open(batch, jobs)
+            opened = await _open(batch, tasks, jobs)
             start = replica.log.start_offset
             found = await _search(opened, timestamp, start, fetchable, tasks)
         if found is not None:
@@ -125,25 +116,14 @@ class _Opened(NamedTuple):
     payload: Any
 
 
-async def _open(batch: Slice, jobs: Jobs) -> _Opened:
+async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
         await jobs.run(batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
-    return _Opened(header, await _inflate(header.compression, inner, jobs))
-
-
-async def _inflate(codec: int, inner: memoryview, jobs: Jobs) -> Any:
-    if codec == compression.Codec.NONE:
-        return inner
-    if len(inner) < JOB_BYTES_MIN:
-        try:
-            return compression.decompress(codec, inner, JOB_BYTES_MIN * INFLATED_RATIO)
-        except ApiError:
-            pass  # too big for the loop, or damaged: found out in the thread
-    limit_bytes = max(INFLATED_BYTES_MAX, len(inner) * INFLATED_RATIO)
-    return await jobs.run(compression.decompress, codec, inner, limit_bytes)
+    payload: Any = slices.run_steps(tasks, jobs, inflate(header.compression, inner))
+    return _Opened(header, await payload if isinstance(payload, Awaitable) else payload)
 
 
 async def _search(

@@ -11,6 +11,7 @@ import pytest
 from kavka.server.replica import offsets
 from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
 from kavka.server.replica.offsets import NOTHING, Found
+from kavka.wire import inflating
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
@@ -136,7 +137,7 @@ def test_the_search_ends_where_the_partition_is_deleted_meanwhile() -> None:
     """The files of the new one of that name are not for it."""
 
     async def story(search: Search) -> None:
-        value = random.Random(1).randbytes(offsets.JOB_BYTES_MIN).hex().encode()
+        value = random.Random(1).randbytes(inflating.JOB_BYTES_MIN).hex().encode()
         batch = build([Written(value=value, time_ms=1)], codec="gzip")
         search.write(patch(batch, max_timestamp=BASE_TIMESTAMP_MS + 900))
         search.write_times([700])
@@ -184,7 +185,7 @@ def test_many_records_are_looked_at_in_slices() -> None:
 def test_big_compressed_batches_are_inflated_by_a_job() -> None:
     async def story(search: Search) -> None:
         chance = random.Random(1)
-        for size, jobs in ((1000, 0), (offsets.JOB_BYTES_MIN, 1)):
+        for size, jobs in ((1000, 0), (inflating.JOB_BYTES_MIN, 1)):
             search.hosting.jobs.done.clear()
             offset = search.replica.log.end_offset
             value = chance.randbytes(size).hex().encode()  # half of it can be saved
@@ -200,7 +201,7 @@ def test_big_compressed_batches_are_inflated_by_a_job() -> None:
 def test_a_little_that_becomes_much_is_inflated_by_a_job(codec: str) -> None:
     async def story(search: Search) -> None:
         grows = build([Written(value=bytes(700_000))], codec=codec)
-        assert len(grows) < offsets.JOB_BYTES_MIN
+        assert len(grows) < inflating.JOB_BYTES_MIN
         search.write(grows)
         search.hosting.jobs.done.clear()
         assert await search.by_time(0) == (0, 0)
@@ -235,8 +236,8 @@ def test_a_batch_that_cannot_be_opened() -> None:
 
 def test_a_batch_that_grows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(search: Search) -> None:
-        monkeypatch.setattr(offsets, "INFLATED_BYTES_MAX", 10_000)
-        monkeypatch.setattr(offsets, "JOB_BYTES_MIN", 1_000)
+        monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", 10_000)
+        monkeypatch.setattr(inflating, "JOB_BYTES_MIN", 1_000)
         search.write(build([Written(value=bytes(9000))], codec="zstd"))
         assert await search.by_time(0) == (0, 0)
         search.write(build([Written(value=bytes(20_000), time_ms=9)], codec="zstd"))

@@ -1,0 +1,82 @@
+"""Inflating and compressing, at once or in a thread; Python's gzip judges."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.wire import inflating
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.inflating import JOB_BYTES_MIN, deflate, inflate, inflate_in_thread
+from kavka.wire.steps import Steps
+
+
+def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
+    """What was asked of a thread, which is done here, and what came of it in the end."""
+    asked: list[Callable[..., Any]] = []
+    answer: Any = None
+    while True:
+        try:
+            job = steps.send(answer)
+        except StopIteration as end:
+            return asked, bytes(end.value)
+        assert job is not None
+        function, *args = job
+        asked.append(function)
+        try:
+            answer = function(*args)
+        except ApiError as failure:
+            with pytest.raises(ApiError) as caught:
+                steps.throw(failure)
+            raise caught.value from None
+
+
+def test_little_is_inflated_at_once() -> None:
+    records = b"record" * 100
+    assert walk(inflate(Codec.GZIP, memoryview(gzip.compress(records)))) == ([], records)
+
+
+def test_much_is_inflated_in_a_thread() -> None:
+    """Be it known from its size, or when it grows."""
+    stored = gzip.compress(bytes(JOB_BYTES_MIN), 0)
+    assert len(stored) > JOB_BYTES_MIN
+    asked, records = walk(inflate(Codec.GZIP, memoryview(stored)))
+    assert (len(asked), records) == (1, bytes(JOB_BYTES_MIN))
+
+    grows = gzip.compress(bytes(JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1))
+    assert len(grows) < JOB_BYTES_MIN
+    asked, records = walk(inflate(Codec.GZIP, memoryview(grows)))
+    assert (len(asked), len(records)) == (1, JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1)
+
+
+def test_what_is_known_to_be_much_is_not_tried_at_once() -> None:
+    records = b"record" * 100
+    asked, inflated = walk(inflate_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
+    assert (len(asked), inflated) == (1, records)
+    assert walk(inflate_in_thread(Codec.NONE, memoryview(records))) == ([], records)
+
+
+def test_damaged_records_are_corrupt() -> None:
+    with pytest.raises(ApiError) as caught:
+        walk(inflate(Codec.GZIP, memoryview(gzip.compress(b"record" * 100)[:-20])))
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_records_that_grow_too_much_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", JOB_BYTES_MIN * 10)
+    fits = gzip.compress(bytes(JOB_BYTES_MIN * 10))
+    assert len(walk(inflate(Codec.GZIP, memoryview(fits)))[1]) == JOB_BYTES_MIN * 10
+    with pytest.raises(ApiError) as caught:
+        walk(inflate(Codec.GZIP, memoryview(gzip.compress(bytes(JOB_BYTES_MIN * 10 + 1)))))
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("size, jobs", [(32 * 1024, 0), (32 * 1024 + 1, 1)])
+def test_much_is_compressed_in_a_thread(size: int, jobs: int) -> None:
+    asked, packed = walk(deflate(Codec.GZIP, bytes(size), 1))
+    assert (len(asked), zlib.decompress(packed, 31)) == (jobs, bytes(size))
