@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +40,7 @@ PROBES_BEFORE: Final = 3
 IN_FLIGHT: Final = 5
 DONE_WITHIN_S: Final = 1800.0
 READ_WITHIN_S: Final = 600.0
-POLL_S: Final = 0.1
+POLL_S: Final = 0.5
 BACKOFF_MS: Final = 100
 
 TOPIC: Final = "compacted"
@@ -73,11 +73,13 @@ def measure(peer: Peer, helper: Helper, wanted: Keyed) -> Found:
     _create(peer)
     _fill(peer, wanted)
     log_bytes = _log_bytes(peer)
-    before = [_probe(peer, helper).result() for _ in range(PROBES_BEFORE)]
-    rss_before = peer.rss_mb()
+    before: list[Timed] = []
+    rss_before = _watch(peer, helper, before, lambda: len(before) == PROBES_BEFORE)
     began_s = time.monotonic()
     raw.alter_configs(peer.port, frames.TOPIC, TOPIC, BEGIN)
-    most_mb, during = _watch(peer, helper)
+    active = max(int(path.stem) for path in _logs(peer))
+    during: list[Timed] = []
+    most_mb = _watch(peer, helper, during, lambda: clean_upto(peer) >= active)
     seconds = time.monotonic() - began_s
     left = _check(peer, wanted)
     lines = [line for line in peer.output_tail(2000).splitlines() if " compacted " in line]
@@ -152,24 +154,26 @@ def _p99(timed: Sequence[Timed]) -> float:
     return statistics.median(quantile(one.latencies_ns, 0.99) / 1e6 for one in timed)
 
 
-def _watch(peer: Peer, helper: Helper) -> tuple[float, list[Timed]]:
-    """Until all is compacted: the most memory on the way, and latencies."""
-    active = max(int(path.stem) for path in _logs(peer))
+def _watch(peer: Peer, helper: Helper, timed: list[Timed], over: Callable[[], bool]) -> float:
+    """Put latencies into `timed` until it is `over`; the most memory on the way, MB.
+
+    Looking at a process's memory holds up that process: both measures have as much of it.
+    """
     most_mb = 0.0
-    during: list[Timed] = []
     probe = _probe(peer, helper)
     end_s = time.monotonic() + DONE_WITHIN_S
-    while clean_upto(peer) < active:
+    while not over():
         if time.monotonic() > end_s:
             raise RuntimeError(f"not compacted within {DONE_WITHIN_S:.0f} s\n{peer.output_tail()}")
         most_mb = max(most_mb, peer.rss_mb())
         if probe.done():
-            during.append(probe.result())
+            timed.append(probe.result())
             probe = _probe(peer, helper)
         time.sleep(POLL_S)
-    if not during:
-        during.append(probe.result())
-    return most_mb, during
+    last = probe.result()  # partly after the end: counts only where there is nothing else
+    if not timed:
+        timed.append(last)
+    return most_mb
 
 
 def clean_upto(peer: Peer) -> int:
