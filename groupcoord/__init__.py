@@ -1,0 +1,1 @@
+"""Rules of consumer groups and their offsets: state machines without I/O."""

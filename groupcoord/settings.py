@@ -1,0 +1,11 @@
+"""What the rules of groups go by. Names are Apache Kafka's, with underscores; see
+`kavka.server.config`, whose settings have the same fields.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class GroupSettings(Protocol):
+    """Settings in force now; they may differ at the next look."""

@@ -1,0 +1,226 @@
+"""A state machine whose state lives in the records of a partition: the journal between both. Pure.
+
+A machine decides what a request leads to: records, and answers. The journal appends the records;
+if that fails nothing has happened. Then it has the machine apply them, which is the only way its
+state changes, live and in replay alike, and keeps the answers back until the records are
+committed. An answer without records waits for all that was applied before it, so nobody sees what
+a fail-over could take back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from kavka.log.timers import Timers
+from kavka.wire.errors import ApiError, ErrorCode
+
+WAITING_MAX: Final = 100_000
+"""Decisions whose answers wait for the high watermark; further ones are refused with
+COORDINATOR_NOT_AVAILABLE before anything is appended."""
+
+
+class Record(NamedTuple):
+    """Key and value as they are on disk; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Producer(NamedTuple):
+    """Whose transaction records belong to."""
+
+    id: int
+    epoch: int
+
+
+class Ticket:
+    """Where the answer to one request goes.
+
+    A machine keeps it as long as the answer is not known, and looks into it never.
+    """
+
+    __slots__ = ("answer", "failure", "settled", "wake")
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.answer: Any = None
+        self.failure: ApiError | None = None
+        self.wake: Callable[[Ticket], object] | None = None
+        """Called once it is settled, by whoever waits."""
+
+    def settle(self, answer: Any) -> None:
+        """The answer; an ApiError is a failure. A ticket that is settled stays as it is."""
+        if self.settled:
+            return
+        self.settled = True
+        if isinstance(answer, ApiError):
+            self.failure = answer
+        else:
+            self.answer = answer
+        if self.wake is not None:
+            self.wake(self)
+
+
+class Reply(NamedTuple):
+    """An answer, to be given when all that it rests on is committed."""
+
+    ticket: Ticket
+    answer: Any
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a request, a timer or a change elsewhere leads to."""
+
+    records: Sequence[Record] = ()
+    replies: list[Reply] = field(default_factory=list)
+    after: list[Hashable] = field(default_factory=list)
+    """Commands for whoever runs the machine, to be carried out once the records are committed."""
+
+    refused: Callable[[ErrorCode, int], Decision] | None = None
+    """What it leads to instead when the records can't be appended (with the code and the time in
+    ms), or not be committed in time. None: the code is the answer to all `replies`."""
+
+    producer: Producer | None = None
+    """The transaction that the records belong to."""
+
+
+class Machine(Protocol):
+    """What is journalled."""
+
+    timers: Timers
+
+    def apply(self, record: Record, producer: Producer | None) -> None:
+        """Change the state as a record says. Records of a transaction count when its marker
+        comes. Must cope with whatever is in the log, and raise nothing."""
+        ...
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction has ended."""
+        ...
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """What the passing of a deadline leads to."""
+        ...
+
+    def resign(self) -> Sequence[Ticket]:
+        """The requests that are still without an answer; the machine is dropped."""
+        ...
+
+
+class Port(Protocol):
+    """The partition, as its leader."""
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+        """Append one batch; where it ends. ApiError when it is refused: nothing was appended."""
+        ...
+
+
+class _Waiting(NamedTuple):
+    end: int
+    deadline_ms: int
+    decision: Decision
+
+
+class Journal:
+    """One machine and its partition, while this broker leads it and has replayed it."""
+
+    def __init__(
+        self, machine: Machine, port: Port, *, applied_end: int, commit_timeout_ms: int
+    ) -> None:
+        """`machine` has had all records before the offset `applied_end`."""
+        self.machine: Final = machine
+        self.commit_timeout_ms = commit_timeout_ms
+        self.applied_end = applied_end
+        """The end of the records that the state consists of."""
+        self._port: Final = port
+        self._waiting: deque[_Waiting] = deque()
+        self._resigned = False
+        self.commands: deque[Hashable] = deque()
+        """To be carried out by whoever runs this, in order."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was applied is committed: what is read now may be told at once."""
+        return self._port.high_watermark >= self.applied_end
+
+    def carry_out(self, decision: Decision, now_ms: int) -> None:
+        """Append, apply, and answer when it is committed."""
+        if decision.records:
+            try:
+                self._append(decision, now_ms)
+            except ApiError as failure:
+                self._refuse(decision, failure.code, now_ms)
+                return
+        if self._port.high_watermark >= self.applied_end:
+            self.committed()
+            self._release(decision)
+        else:
+            deadline_ms = now_ms + self.commit_timeout_ms
+            self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
+
+    def _append(self, decision: Decision, now_ms: int) -> None:
+        if len(self._waiting) >= WAITING_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
+        self.applied_end = self._port.append(decision.records, decision.producer, now_ms)
+        for record in decision.records:
+            self.machine.apply(record, decision.producer)
+
+    def committed(self) -> None:
+        """The high watermark has moved: give the answers that waited for it."""
+        high_watermark = self._port.high_watermark
+        while self._waiting and self._waiting[0].end <= high_watermark:
+            self._release(self._waiting.popleft().decision)
+
+    def _release(self, decision: Decision) -> None:
+        for ticket, answer in decision.replies:
+            ticket.settle(answer)
+        self.commands.extend(decision.after)
+
+    def wake_at(self) -> int | None:
+        """When to call `tick` next, ms; None if there is no need."""
+        timer = self.machine.timers.wake_at()
+        if not self._waiting:
+            return timer
+        deadline_ms = self._waiting[0].deadline_ms
+        return deadline_ms if timer is None else min(timer, deadline_ms)
+
+    def tick(self, now_ms: int) -> bool:
+        """Do one thing that is due; whether there was one."""
+        if self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            late = self._waiting.popleft().decision
+            self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms, stays=bool(late.records))
+            return True
+        key = self.machine.timers.due(now_ms)
+        if key is None:
+            return False
+        self.carry_out(self.machine.expire(key, now_ms), now_ms)
+        return True
+
+    def _refuse(
+        self, decision: Decision, code: ErrorCode, now_ms: int, *, stays: bool = False
+    ) -> None:
+        """The records are not in the log; or they `stay` there, but are late."""
+        if decision.refused is not None and not stays:
+            self.carry_out(decision.refused(code, now_ms), now_ms)
+            return
+        for ticket, _ in decision.replies:
+            ticket.settle(ApiError(code))
+
+    def resign(self, code: ErrorCode) -> None:
+        """This broker leads the partition no longer: nobody gets an answer but `code`."""
+        if self._resigned:
+            return
+        self._resigned = True
+        for waiting in self._waiting:
+            for ticket, _ in waiting.decision.replies:
+                ticket.settle(ApiError(code))
+        self._waiting.clear()
+        for ticket in self.machine.resign():
+            ticket.settle(ApiError(code))
