@@ -7,9 +7,10 @@ that were not used lately go first. Whoever still holds a closed one can go on r
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
-from kavka.log.fs import File, FileSystem
+from kavka.log.fs import Buffer, File, FileSystem
 from kavka.log.garbage import Garbage
 from kavka.log.index import IndexCache
 
@@ -64,17 +65,75 @@ class OpenFiles:
         holder.open_file = None
 
 
+class WatchedFile:
+    """A file whose readers may be told to stop: what `watch` raises then, comes out of a read."""
+
+    __slots__ = ("_file", "_watch")
+
+    def __init__(self, file: File, watch: Callable[[], None]) -> None:
+        self._file = file
+        self._watch = watch
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._watch()
+        return self._file.pread(size, offset)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        self._watch()
+        return self._file.read_into(buffer, offset)
+
+    def read_cached(self, buffer: memoryview, offset: int) -> int | None:
+        self._watch()
+        return self._file.read_cached(buffer, offset)
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        self._file.pwrite(data, offset)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
 class Disk:
     """The file system with the limits that go with it, and what is to be removed from it."""
 
-    __slots__ = ("files", "fs", "garbage", "indexes")
+    __slots__ = ("_watch", "files", "fs", "garbage", "indexes")
 
-    def __init__(self, fs: FileSystem, *, open_files_max: int, index_cache_bytes: int) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        *,
+        open_files_max: int,
+        index_cache_bytes: int,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        """`watch` is called with each read of a log file; see `WatchedFile`."""
         self.fs = fs
+        self._watch = watch
         self.files = OpenFiles(open_files_max)
         self.indexes = IndexCache(index_cache_bytes)
         self.garbage = Garbage()
 
-    def apart(self, *, open_files_max: int, index_cache_bytes: int) -> Disk:
+    def open(self, path: str) -> File:
+        """A log file. OSError."""
+        file = self.fs.open(path)
+        return file if self._watch is None else WatchedFile(file, self._watch)
+
+    def apart(
+        self, *, open_files_max: int, index_cache_bytes: int, watch: Callable[[], None]
+    ) -> Disk:
         """The same file system for what a thread does by itself, with limits of its own."""
-        return Disk(self.fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
+        return Disk(
+            self.fs,
+            open_files_max=open_files_max,
+            index_cache_bytes=index_cache_bytes,
+            watch=watch,
+        )

@@ -9,6 +9,10 @@ class StorageError(Exception):
     """A log directory that can't be used as it is; the message says which and what to do."""
 
 
+class LoadingStopped(Exception):
+    """The loading of logs was given up; what is in the files is as after a crash."""
+
+
 class HalfMadeError(StorageError):
     """A new log that failed, and of which something may be left in its directory."""
 

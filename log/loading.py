@@ -21,7 +21,7 @@ from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.directories import LogDirectory
 from kavka.log.disk import Disk
-from kavka.log.errors import CorruptFileError, CorruptLogError, StorageError
+from kavka.log.errors import CorruptFileError, CorruptLogError, LoadingStopped, StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
@@ -61,7 +61,8 @@ class DirectoryLoading:
         self.is_clean = False
         """Whether the broker before stopped in order."""
         self.cancelled = False
-        """Set when the broker can't start: what has not begun is left out."""
+        """Set when the broker can't start, or is not to: what has not begun is left out, and
+        what has begun ends where it next reads from a log."""
         self._disk = disk
         self._settings_of = settings_of
         self._now_ms = now_ms
@@ -135,7 +136,9 @@ class DirectoryLoading:
         self._load_from(self._rest, 1 << 63)
 
     def _load_from(self, keys: deque[TopicPartition], bytes_max: int) -> None:
-        disk = self._disk.apart(open_files_max=OPEN_FILES_MAX, index_cache_bytes=INDEX_BYTES_MAX)
+        disk = self._disk.apart(
+            open_files_max=OPEN_FILES_MAX, index_cache_bytes=INDEX_BYTES_MAX, watch=self._watch
+        )
         scanner = BatchScanner()
         while keys and not self.cancelled and self.directory.failure is None:
             try:
@@ -146,10 +149,17 @@ class DirectoryLoading:
             if loader.bytes_to_check > bytes_max:
                 self._rest.append(key)
                 continue
-            log = loader.load()
+            try:
+                log = loader.load()
+            except LoadingStopped:  # what it has written is all made anew the next time
+                return
             log.topic_id = read_topic_id(disk.fs, log.directory)
             log.compaction.clean_upto = self._compacted.get(key)
             self.loaded.append(log)
+
+    def _watch(self) -> None:
+        if self.cancelled:
+            raise LoadingStopped
 
     def _loader(self, key: TopicPartition, disk: Disk, scanner: BatchScanner) -> LogLoader:
         path = self.directory.file(names.log_name(*key))

@@ -114,7 +114,7 @@ class Segment:
         self.used = True
         file = self.open_file
         if file is None:
-            self.open_file = file = self._disk.fs.open(self.path)
+            self.open_file = file = self._disk.open(self.path)
             self._disk.files.hold(self)
         return file
 

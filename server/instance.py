@@ -97,7 +97,9 @@ class Instance:
         self._connections = Connections(self.live, clock=clock, tasks=tasks)
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
+        self._loader: LogLoader | None = None
         self._logs_loaded = False
+        self._given_up = False
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
@@ -116,7 +118,8 @@ class Instance:
         return self.live.now
 
     async def start(self) -> None:
-        """Serve clients. StartError, or StorageError of the log directories, when that can't be."""
+        """Serve clients. StartError, or StorageError of the log directories, when that can't be;
+        LoadingStopped after `give_up`."""
         settings = self.settings
         self.state = BrokerState.STARTING
         await self._open_monitor()
@@ -133,14 +136,17 @@ class Instance:
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
         settings = self.settings
-        await LogLoader(
+        self._loader = LogLoader(
             logs,
             lambda topic: _of_topic(settings, topic, topic_configs.get(topic)),
             threads=settings.num_recovery_threads_per_data_dir,
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
-        ).load()
+        )
+        if self._given_up:
+            self._loader.give_up()
+        await self._loader.load()
         self._logs_loaded = True
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
@@ -383,6 +389,13 @@ class Instance:
 
     # -- the end --------------------------------------------------------------------------
 
+    def give_up(self) -> None:
+        """Have a start that has not loaded all logs yet, which may take minutes, fail soon. One
+        that is further goes on. In either case `stop` is to be called."""
+        self._given_up = True
+        if self._loader is not None:
+            self._loader.give_up()
+
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
         self.state = BrokerState.SHUTTING_DOWN
@@ -398,6 +411,8 @@ class Instance:
         if self._coordination is not None:
             await self._coordination.close()
         if self._logs is not None and not self._logs_loaded:
+            if self._loader is not None:
+                await self._loader.ended()
             self._logs.unlock()  # what they hold was not looked at, or isn't ours: nothing is said
         elif self._logs is not None:
             watermarks = None
@@ -445,6 +460,7 @@ class Instance:
         In place of `stop`. Ending the tasks and jobs is up to who handed them in; when none runs
         any more, `release` is to be called.
         """
+        self.give_up()
         self._stop_listening()
         self._cut_off()
         if self._monitor is not None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kavka import __version__
+from kavka.log.errors import LoadingStopped
 from kavka.server.clock import process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.instance import Instance, StartError
@@ -72,14 +73,21 @@ def _refuse(why: str) -> int:
 async def _serve(settings: BrokerSettings) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+
+    def end() -> None:
+        stop.set()
+        machine.instance.give_up()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    machine = Machine(settings, on_failure=stop.set)
+        loop.add_signal_handler(number, end)
+    machine = Machine(settings, on_failure=end)
     try:
         await machine.start()
         _quieten_collector()
         print(_ready_line(machine.instance), flush=True)
         await stop.wait()
+    except LoadingStopped:
+        logger.info("stopping before all logs are loaded")
     finally:
         await machine.stop()
     return 1 if machine.instance.has_failed else 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.log.closing import DirectoryClosing
+from kavka.log.errors import LoadingStopped
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
@@ -39,9 +40,12 @@ class LogLoader:
         self._tasks = tasks
         self._jobs = jobs
         self._began_s = clock.monotonic_s()
+        self._steps: list[asyncio.Task[Exception | None]] = []
+        self._given_up = False
 
     async def load(self) -> None:
-        """StorageError: a log can't be served safely, or no directory can be used."""
+        """StorageError: a log can't be served safely, or no directory can be used.
+        LoadingStopped: it was given up. Cancelled, it may still be at work; see `ended`."""
         telling = self._tasks.spawn(self._tell(), name="progress of loading logs")
         try:
             await self._in_threads([loading.prepare for loading in self._loadings])
@@ -60,27 +64,53 @@ class LogLoader:
                 await self._tasks.sleep(0)
             self._tell_of(loading)
         if (plan := self._logs.correction()) is not None:
-            await self._jobs.run(plan.run)
+            await self._in_threads([plan.run])
             self._logs.corrected(plan)
         self._logs.check_usable()
 
+    def give_up(self) -> None:
+        """Have `load` end soon, be it in the middle of a log, or of none when it begins."""
+        self._given_up = True
+        self._cancel()
+
+    async def ended(self) -> None:
+        """Give up, and wait until no thread is at work any more, whatever has become of `load`."""
+        self.give_up()
+        if self._steps:
+            await asyncio.wait(self._steps)
+
     async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:
         """Take steps at once; when one fails, the others are ended and waited for."""
-        results = await asyncio.gather(
-            *(self._guarded(self._jobs.run(step)) for step in steps), return_exceptions=True
-        )
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        if self._given_up:
+            raise LoadingStopped
+        if not steps:
+            return
+        self._steps = [
+            self._tasks.spawn(self._guarded(step), name="loading of logs") for step in steps
+        ]
+        await asyncio.wait(self._steps)  # which leaves them running where it is cancelled
+        for task in self._steps:
+            if (failure := task.result()) is not None:
+                raise failure
+        if self._given_up:
+            raise LoadingStopped
         self._logs.check_loadings(self._loadings)
 
-    async def _guarded(self, step: Awaitable[None]) -> None:
+    async def _guarded(self, step: Callable[[], None]) -> Exception | None:
+        """Take a step; what it failed with, which ends all others."""
         try:
-            await step
-        except BaseException:
-            for loading in self._loadings:
-                loading.cancelled = True
+            await self._jobs.run(step)
+        except Exception as failure:
+            self._cancel()
+            return failure
+        except asyncio.CancelledError:
+            self._cancel()
             raise
+        return None
+
+    def _cancel(self) -> None:
+        for loading in self._loadings:
+            loading.cancelled = True
 
     async def _tell(self) -> None:
         while True:
