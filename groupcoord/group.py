@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+from uuid import UUID
 
 from kavka.log.journal import Record
+
+PartitionCheck: TypeAlias = Callable[[str, UUID, int], None]
+"""Whether offsets of a topic (name, and id if it is known) and partition may be committed.
+ApiError, which then is the answer for the whole request."""
 
 
 class Group(Protocol):
@@ -35,9 +40,10 @@ class Group(Protocol):
         *,
         is_transactional: bool,
         version: int,
-    ) -> None:
+    ) -> PartitionCheck | None:
         """Whether a member may commit offsets, with its generation or member epoch, by
-        OffsetCommit (or TxnOffsetCommit) of `version`. ApiError."""
+        OffsetCommit (or TxnOffsetCommit) of `version`. ApiError. Given back is what to ask for
+        each partition, where a member with an earlier epoch may commit some (KIP-1251)."""
         ...
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
@@ -62,10 +68,10 @@ class Group(Protocol):
         ...
 
     def expires_since(self) -> int | None:
-        """From when on offsets without a time of their own count as unused: ms since the epoch
-        when the group became empty; None while it is in use: only topics that nobody subscribes
-        to expire then, since their last commit (KIP-211). 0 for groups that only keep offsets:
-        each since its last commit."""
+        """From when on offsets without a time of their own count as unused (KIP-211): ms since
+        the epoch when the group became empty; 0: each since its last commit, as for groups that
+        only keep offsets, and for stable ones, where those of topics that `is_subscribed_to` never
+        expire; None: no offset expires at all, whatever its time."""
         ...
 
     def tombstones(self) -> Sequence[Record]:

@@ -9,3 +9,12 @@ from typing import Protocol
 
 class GroupSettings(Protocol):
     """Settings in force now; they may differ at the next look."""
+
+    @property
+    def offset_metadata_max_bytes(self) -> int: ...
+
+    @property
+    def offsets_retention_minutes(self) -> int: ...
+
+    @property
+    def offsets_retention_check_interval_ms(self) -> int: ...

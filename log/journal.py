@@ -10,16 +10,29 @@ a fail-over could take back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.log.timers import Timers
+from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 
 WAITING_MAX: Final = 100_000
 """Decisions whose answers wait for the high watermark; further ones are refused with
 COORDINATOR_NOT_AVAILABLE before anything is appended."""
+
+_TOLD: Final[Mapping[int, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told when records can't be written: what is true of the partition says
+something else of a coordinator. As Apache Kafka's coordinators translate it."""
 
 
 class Record(NamedTuple):
@@ -34,6 +47,8 @@ class Producer(NamedTuple):
 
     id: int
     epoch: int
+    guard: Guard | None = None
+    """What lets the first batch of a transaction in (KIP-890); only live."""
 
 
 class Ticket:
@@ -81,8 +96,9 @@ class Decision:
     """Commands for whoever runs the machine, to be carried out once the records are committed."""
 
     refused: Callable[[ErrorCode, int], Decision] | None = None
-    """What it leads to instead when the records can't be appended (with the code and the time in
-    ms), or not be committed in time. None: the code is the answer to all `replies`."""
+    """What it leads to instead when the records can't be appended, or are not committed in time;
+    then they stay in the log and in the state. It is given the code for clients, and the time in
+    ms. None: the code is the answer to all `replies`."""
 
     producer: Producer | None = None
     """The transaction that the records belong to."""
@@ -96,6 +112,15 @@ class Machine(Protocol):
     def apply(self, record: Record, producer: Producer | None) -> None:
         """Change the state as a record says. Records of a transaction count when its marker
         comes. Must cope with whatever is in the log, and raise nothing."""
+        ...
+
+    def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """`apply` of many records without a transaction, in the order of the log: for loading.
+        To repeat it changes nothing."""
+        ...
+
+    def loaded(self, now_ms: int) -> Iterable[Decision]:
+        """All of the log has been replayed: set deadlines, and what else there is to do."""
         ...
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
@@ -172,6 +197,11 @@ class Journal:
         for record in decision.records:
             self.machine.apply(record, decision.producer)
 
+    def marked(self, producer_id: int, producer_epoch: int, committed: bool, end: int) -> None:
+        """The marker of a transaction has been appended to the partition, which ends at `end`."""
+        self.applied_end = end
+        self.machine.apply_marker(producer_id, producer_epoch, committed)
+
     def committed(self) -> None:
         """The high watermark has moved: give the answers that waited for it."""
         high_watermark = self._port.high_watermark
@@ -195,7 +225,7 @@ class Journal:
         """Do one thing that is due; whether there was one."""
         if self._waiting and self._waiting[0].deadline_ms <= now_ms:
             late = self._waiting.popleft().decision
-            self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms, stays=bool(late.records))
+            self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True
         key = self.machine.timers.due(now_ms)
         if key is None:
@@ -203,15 +233,13 @@ class Journal:
         self.carry_out(self.machine.expire(key, now_ms), now_ms)
         return True
 
-    def _refuse(
-        self, decision: Decision, code: ErrorCode, now_ms: int, *, stays: bool = False
-    ) -> None:
-        """The records are not in the log; or they `stay` there, but are late."""
-        if decision.refused is not None and not stays:
-            self.carry_out(decision.refused(code, now_ms), now_ms)
+    def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> None:
+        told = _TOLD.get(code, code)
+        if decision.refused is not None:
+            self.carry_out(decision.refused(told, now_ms), now_ms)
             return
         for ticket, _ in decision.replies:
-            ticket.settle(ApiError(code))
+            ticket.settle(ApiError(told))
 
     def resign(self, code: ErrorCode) -> None:
         """This broker leads the partition no longer: nobody gets an answer but `code`."""

@@ -77,13 +77,13 @@ def rebuild_txn_index(
     segment = segments[slot]
     producers = ProducerStates()
     replay_producers(segments[:slot], snapshots, producers, start, segment.base_offset)
-    segment.txns.drop()
+    found: list[AbortedTxn] = []
     for position, header in headers(segment.file, segment.path, 0, segment.size):
         if header.producer_id >= 0:
             aborted = replay_batch(producers, segment.file, segment.path, position, header)
             if aborted is not None:
-                segment.txns.append(aborted)
-    segment.txns.sync()
+                found.append(aborted)
+    segment.txns.replace(found)
 
 
 def replay_batch(

@@ -77,6 +77,18 @@ class TxnIndex:
             self.has_file = False
             self._take(0)
 
+    def replace(self, entries: Sequence[AbortedTxn]) -> None:
+        """Have these in the place of all entries, at once and on the disk: that some are lacking
+        could not be seen later. OSError."""
+        if not entries:
+            self.drop()
+            self.sync()
+            return
+        data = b"".join(_ENTRY.pack(_VERSION, *aborted) for aborted in entries)
+        self._fs.write_atomic(self.path, data, sync=True)
+        self.has_file = True
+        self._take(len(entries))
+
     def sync(self) -> None:
         """Have the entries, or that there are none, survive a power cut."""
         if self.has_file:

@@ -67,6 +67,19 @@ class Purgatory:
         waiter.future.add_done_callback(lambda _: self._forget(waiter))
         return waiter.future
 
+    def watch(self, key: Hashable, seen: Callable[[], object]) -> asyncio.Future[Any]:
+        """Have `seen` called in the loop's next turn after each change of `key`, until the future
+        that is returned is cancelled. `seen` must not raise."""
+
+        def ready() -> bool:
+            seen()
+            return False
+
+        waiter = _Waiter(self._tasks.future(), (key,), ready, "")
+        self._waiters.setdefault(key, {})[waiter] = None
+        waiter.future.add_done_callback(lambda _: self._remove(waiter))
+        return waiter.future
+
     def changed(self, key: Hashable) -> None:
         """Something happened to `key`. Its waiters are asked in the loop's next turn, once for
         all changes of this turn."""
@@ -93,6 +106,9 @@ class Purgatory:
         self.watched[waiter.operation] -= len(waiter.keys)
         if waiter.timer is not None:
             waiter.timer.cancel()
+        self._remove(waiter)
+
+    def _remove(self, waiter: _Waiter) -> None:
         for key in waiter.keys:
             waiters = self._waiters.get(key)
             if waiters is not None:

@@ -6,11 +6,13 @@ What clients send is never re-encoded; see `kavka.wire.records`. The form is KIP
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kavka.wire.compressing import compress
 from kavka.wire.crc import crc32c
 from kavka.wire.records import (
+    COMPRESSION_MASK,
     CRC_START,
     CURRENT_MAGIC,
     HEADER,
@@ -59,6 +61,46 @@ def build_batch(records: Sequence[NewRecord]) -> bytearray:
         _NO_EPOCH,
         NO_SEQUENCE,
         len(records),
+    )
+    _pack_crc(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+    return batch
+
+
+def batch_of_pairs(
+    pairs: Iterable[tuple[bytes, bytes | None]],
+    timestamp_ms: int,
+    *,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = _NO_EPOCH,
+) -> bytearray:
+    """One batch of keys and values that are all of one time, in the codec that `attributes`
+    names; without sequences."""
+    parts: list[bytes] = []
+    count = 0
+    for key, value in pairs:
+        content = b"\x01" if value is None else varint(len(value)) + value  # -1 for null
+        body = b"\0\0%b%b%b%b\0" % (varint(count), varint(len(key)), key, content)
+        parts += (varint(len(body)), body)
+        count += 1
+    batch = bytearray(HEADER_BYTES)
+    batch += compress(attributes & COMPRESSION_MASK, b"".join(parts))
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LENGTH_PREFIX_BYTES,
+        _NO_EPOCH,
+        CURRENT_MAGIC,
+        0,
+        attributes,
+        count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        count,
     )
     _pack_crc(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
     return batch

@@ -1,1 +1,1 @@
-"""The classic protocol: members join, the leader among them assigns (KIP-62, KIP-345, KIP-394)."""
+"""Groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Pure."""

@@ -16,6 +16,7 @@ from kavka.log.fs import is_shortage
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.settings import LogSettings
+from kavka.log.verification import Guard
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.delayed import Purgatory
 from kavka.server.histogram import Histogram
@@ -81,7 +82,9 @@ class Replica:
         """Batches with newer records than this are looked at more closely before they are
         appended: all, unless the topic only bounds times; then it is moved on as time passes."""
 
-    def append(self, batch: memoryview, header: BatchHeader) -> Appended:
+    def append(
+        self, batch: memoryview, header: BatchHeader, guard: Guard | None = None
+    ) -> Appended:
         """Append one checked batch as leader. ApiError when it is refused, OSError never."""
         manager = self._manager
         log = self.log
@@ -91,6 +94,7 @@ class Replica:
                 header,
                 leader_epoch=self.partition.leader_epoch,
                 now_ms=manager.clock.now_ms(),
+                guard=guard,
             )
         except OSError as failure:
             if is_shortage(failure):
@@ -230,6 +234,8 @@ class ReplicaManager:
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         self.on_directory_failed: Callable[[], object] = _nothing
         """Called when a log directory has failed."""
+        self.on_role: dict[str, Callable[[Replica], object]] = {}
+        """By topic: called when a replica of it may have begun or ceased to lead here."""
         self._missing: dict[tuple[str, int], None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._of_topics: dict[str, dict[int, Replica]] = {}
@@ -276,8 +282,15 @@ class ReplicaManager:
                 del self._of_topics[topic]
             self.traffic.leave(topic)
             replica.partition.stop()
-            self.purgatory.changed(replica.key)
+            self.role_changed(replica)
         return replica
+
+    def role_changed(self, replica: Replica) -> None:
+        """A replica leads now, or does not any more, or is served no more: tell who has to know."""
+        self.purgatory.changed(replica.key)
+        tell = self.on_role.get(replica.log.topic)
+        if tell is not None:
+            tell(replica)
 
     # -- the disk -------------------------------------------------------------------------
 
@@ -296,7 +309,7 @@ class ReplicaManager:
             replica = self.find(log.topic, log.partition)
             if replica is not None and replica.log is log:
                 replica.offline = True
-                self.purgatory.changed(replica.key)
+                self.role_changed(replica)
         self.tasks.spawn(self._release(lost), name="files of a failed log directory")
         self.on_directory_failed()
 

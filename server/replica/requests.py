@@ -6,7 +6,7 @@ They come in process from this broker's own controller, and later over the wire 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -71,6 +71,9 @@ class ControllerRequests:
         self._tasks = tasks
         self._jobs = jobs
         self._controller_epoch = -1
+        self.on_metadata: Callable[[Sequence[str], Sequence[TopicPartition]], object] = _nothing
+        """Called with the topics about which something is known newly, and the partitions that
+        are being deleted."""
         topic_configs.on_change(self._settings_changed)
         live.on_change(self._defaults_changed)
 
@@ -113,7 +116,8 @@ class ControllerRequests:
     async def update_metadata(self, request: UpdateMetadata) -> None:
         """What clients are told from now on."""
         if not self._is_stale(request.controller_epoch):
-            self._metadata.apply(request)
+            deleted = self._metadata.apply(request)
+            self.on_metadata([state.topic_name for state in request.topic_states], deleted)
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         """Lead or follow, making logs that are missing."""
@@ -227,7 +231,7 @@ class ControllerRequests:
             replica.flush_if_awaited()  # what a process before this one wrote
         else:
             replica.partition.follow(decision)
-        self._replicas.purgatory.changed(replica.key)
+        self._replicas.role_changed(replica)
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
         """Serve partitions no longer; delete their logs where the topic is deleted."""
@@ -287,3 +291,7 @@ class ControllerRequests:
                 self._replicas.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
+
+
+def _nothing(topics: Sequence[str], deleted: Sequence[TopicPartition]) -> None:
+    """Nobody wants to know."""

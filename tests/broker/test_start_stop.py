@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from contextlib import closing
@@ -13,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from support.batches import Written, build
 from support.broker import Kavka, StartBroker, broker_kind, kavka_environment
 from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.idempotent import ConfluentWriter, History
 from support.clients.kafka_python import offsets
-from support.process import HOST
+from support.process import HOST, BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 
@@ -25,6 +27,8 @@ CLEAN_SHUTDOWN_MARKER = ".kafka_cleanshutdown"
 STOPS_WITHIN_S = 10.0
 REFUSES_WITHIN_S = 20.0
 SOME_ACKS = 500
+MANY_BATCHES = 400_000
+"""A recovery of these takes more than a second, and a signal is noticed in milliseconds."""
 
 pytestmark = pytest.mark.skipif(
     broker_kind() is not Kavka, reason="how Kavka itself starts and ends"
@@ -95,6 +99,42 @@ def test_a_signal_ends_it_cleanly_under_load(
         (partition, at): record.value for partition in found for at, record in found[partition]
     }
     assert places == history.acknowledged
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_the_middle_of_a_recovery(
+    start_broker: StartBroker, signum: signal.Signals
+) -> None:
+    broker = start_broker()
+    KAFKA_PYTHON.create_topic(broker.bootstrap, "big", 1)
+    broker.kill()
+    log = broker.data_dir / "big-0" / "00000000000000000000.log"
+    marker = broker.data_dir / CLEAN_SHUTDOWN_MARKER
+    count = MANY_BATCHES
+    while not stopped_while_recovering(broker, log, count, signum):
+        count *= 2  # it was quicker than this test
+        assert count < 20 * MANY_BATCHES
+        marker.unlink()
+    assert not marker.exists()
+    broker.start()
+    assert offsets(broker.bootstrap, "big", 1) == ({0: 0}, {0: count})
+
+
+def stopped_while_recovering(
+    broker: BrokerProcess, log: Path, count: int, signum: signal.Signals
+) -> bool:
+    """Whether a broker that has `count` batches to recover stops in the middle of it."""
+    body = bytes(build([Written(value=b"v")]))[8:]  # the base offset lies outside the checksum
+    log.write_bytes(b"".join(struct.pack(">q", base) + body for base in range(count)))
+    (broker.data_dir / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    broker.launch()
+    eventually(
+        lambda: "recovering" in broker.output(), within_s=REFUSES_WITHIN_S, what="it recovers"
+    )
+    broker.stop(signum, within_s=STOPS_WITHIN_S)
+    said = broker.output()
+    assert ("stopping before all logs are loaded" in said) != (" ready " in said), said
+    return " ready " not in said
 
 
 def test_waiting_clients_do_not_hold_it_up(start_broker: StartBroker) -> None:

@@ -4,7 +4,8 @@ PYTHONPATH=src:tests python -m differential --api 2 --case 'the end*'
 
 Brokers are started for it. Apache Kafka takes some seconds to start: `--serve FILE` keeps both
 judges running until Ctrl-C and writes their ports to a file, which another run uses by
-`--judges FILE`. Topics have another prefix in each such run.
+`--judges FILE`. Topics have another prefix in each such run. `--alone` asks no Kavka, and prints
+what the judges answer.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import secrets
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from differential import brokers
-from differential.case import Case
+from differential.case import Case, Facts, Ground
 from differential.cases import table_of, tables
+from differential.grounds import facts_of, prepare
 from differential.judges import JUDGES, judge_of
-from differential.run import outdated, report, unexplained
+from differential.run import outdated, played, ranges, report, unexplained
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="also print what is allowed")
     parser.add_argument("--judges", type=Path, help="ports of running judges")
     parser.add_argument("--serve", type=Path, help="run the judges, and write their ports here")
+    parser.add_argument("--alone", action="store_true", help="print what the judges answer")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         if options.serve is not None:
@@ -60,9 +65,9 @@ def compare(home: Path, options: argparse.Namespace) -> int:
     names = [name for name in JUDGES if any(judge_of(case.api, n) == name for case, n in runs)]
     if options.judges is not None:
         ports = json.loads(options.judges.read_text())
-        return played(home, runs, {name: ports[name] for name in names}, options)
+        return compared(home, runs, {name: ports[name] for name in names}, options)
     with brokers.judges(home, names) as running:
-        return played(home, runs, {name: one.port for name, one in running.items()}, options)
+        return compared(home, runs, {name: one.port for name, one in running.items()}, options)
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[Case, int]]:
@@ -75,13 +80,17 @@ def chosen(options: argparse.Namespace) -> list[tuple[Case, int]]:
     ]
 
 
-def played(
+def compared(
     home: Path,
     runs: list[tuple[Case, int]],
     ports: dict[str, int],
     options: argparse.Namespace,
 ) -> int:
     prefix = f"x{secrets.token_hex(3)}-" if options.judges else ""
+    if options.alone:
+        for name, port in ports.items():
+            told(facts_of(port, prefix), [one for one in runs if judge_of(one[0].api, one[1]) == name])
+        return 0
     with brokers.pairs(home, ports, prefix) as pairs:
         findings = [one for pair in pairs.values() for one in pair.play(runs)]
     wrong = unexplained(findings)
@@ -93,6 +102,30 @@ def played(
         print("\n".join(old))
     print(f"{len(runs)} runs, {len(findings)} differences, {len(wrong)} of them not allowed")
     return 1 if wrong or old else 0
+
+
+def told(facts: Facts, runs: list[tuple[Case, int]]) -> None:
+    """Print what one broker answers; the same in several versions once."""
+    facts = prepare(facts, runs)
+    seen: dict[tuple[str, str], list[int]] = {}
+    for case, version in runs:
+        began_s = time.monotonic()
+        found = played(Ground(case, version, facts))
+        lines = [f"    {one.api}: {_brief(one.answer)}" for one in found]
+        text = "\n".join(lines).replace(f"-v{version}-", "-v-")
+        seen.setdefault((f"{case.api} '{case.name}'", text), []).append(version)
+        if time.monotonic() - began_s > 1:
+            print(f"{case.name} v{version} took {time.monotonic() - began_s:.1f} s")
+    for (name, text), versions in seen.items():
+        print(f"{name} v{ranges(versions)}\n{text}")
+
+
+def _brief(answer: Any) -> Any:
+    """Without what is empty."""
+    if isinstance(answer, dict):
+        kept = {key: _brief(value) for key, value in answer.items() if key != "own answer"}
+        return {key: value for key, value in kept.items() if value or key == "error_code"}
+    return [_brief(one) for one in answer] if isinstance(answer, list) else answer
 
 
 if __name__ == "__main__":

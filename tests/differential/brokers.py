@@ -20,8 +20,16 @@ from support.process import BrokerProcess
 PROJECTS: Final = ("kafka4", "kafka39")
 """The jars of both judges."""
 
-JUDGES_SETTINGS: Final[Mapping[str, str]] = {"log.initial.task.delay.ms": "3600000"}
-"""Records have old timestamps: retention, which begins after half a minute, would take them."""
+JUDGES_SETTINGS: Final[Mapping[str, str]] = {
+    # records have old timestamps: retention, which begins after half a minute, would take them
+    "log.initial.task.delay.ms": "3600000",
+    # a group's first members need not be waited for, nor its dead ones for long
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.max.size": "4",
+    "offsets.topic.num.partitions": "4",
+}
+"""So that a test need not wait, nor make many members."""
 
 SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1", **JUDGES_SETTINGS}
 """Of Kavka, so that both of a pair have the same id."""

@@ -41,7 +41,13 @@ another API, for instance to see what a request has changed; its answer is compa
 `on.ask(..., within_s=NEVER_ANSWERED_S)` one that Apache Kafka fails to answer.
 `on.raw(data)` sends bytes as they are (with the frame's length in front); `on.frame(...)` gives
 the frame of a request to spoil. `on.ended(data)` sends bytes and then ends the stream. All
-requests of a case go over one connection; after a closed one the next gets a new one.
+requests of a case go over one connection; after a closed one the next gets a new one. Others
+go over another one with `link="2"`. A request that may have to wait for another is sent by
+`on.ask(..., later=True)`, which gives nothing; `on.answered("1")` is its answer then. What of an
+answer is compared may be picked by `shown=function`.
+
+Scripts of several members of a group, whose versions are those of one API, lie in `sequences/`;
+`on.group` is the name of a group of this case and version, and `members.py` has what they share.
 
 Variants of one thing are added by a loop: `CASES.add("name", function, since=..., topics=...)`.
 
@@ -57,10 +63,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from support import messages, wire_client
+from support import messages, stock_codec, wire_client
 
 Values: TypeAlias = Mapping[str, Any]
 
@@ -70,6 +77,24 @@ NAME_CHARS_MAX: Final = 160
 ANSWER_WITHIN_S: Final = 15.0
 NEVER_ANSWERED_S: Final = 1.0
 """For a request that Apache Kafka never answers: how long to wait for that."""
+
+FIRST_LINK: Final = "1"
+
+GROUP_APIS: Final = (
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "OffsetFetch",
+    "OffsetDelete",
+    "FindCoordinator",
+    "DescribeGroups",
+    "ListGroups",
+    "DeleteGroups",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+)
 
 
 class Outcome(Enum):
@@ -104,6 +129,12 @@ class Step:
     ended: bool = False
     within_s: float = ANSWER_WITHIN_S
     """How long to wait for the answer."""
+    link: str = FIRST_LINK
+    """Which connection it goes over."""
+    later: bool = False
+    """Whether it is only sent: the answer comes with a step whose frame is empty."""
+    shown: Callable[[Any], Any] | None = None
+    """What of the answer is compared; all of it if None."""
 
 
 Script: TypeAlias = Generator[Step, Any, None]
@@ -120,6 +151,11 @@ class Case:
     since: int
     until: int
     topics: Sequence[Topic]
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether it needs the coordinators of groups."""
+        return self.api in GROUP_APIS
 
 
 class Cases:
@@ -174,7 +210,11 @@ class Cases:
 
 def messages_api(name: str) -> Any:
     """Kavka's description of an API: which versions there are."""
-    return next(module.API for module in messages.api_modules().values() if module.API.name == name)
+    for module in messages.api_modules().values():
+        if module.API.name == name:
+            return module.API
+    made = stock_codec.message_class(f"{name}Request")  # TEMPORARY until all group APIs are there
+    return SimpleNamespace(lowest=made._valid_versions[0], highest=made._valid_versions[1])
 
 
 @dataclass(frozen=True)
@@ -237,17 +277,45 @@ class Ground:
         compared: bool = True,
         silent: bool = False,
         within_s: float = ANSWER_WITHIN_S,
+        link: str = FIRST_LINK,
+        later: bool = False,
+        shown: Callable[[Any], Any] | None = None,
         **fields: Any,
     ) -> Step:
         """A request of the case's own API and version."""
         answer_as = (self.case.api, self.version)
-        return Step(self.frame(**fields), answer_as, compared, silent, within_s=within_s)
+        frame = self.frame(**fields)
+        return Step(
+            frame, answer_as, compared, silent, False, within_s, link=link, later=later, shown=shown
+        )
 
-    def other(self, api: str, version: int, *, compared: bool = True, **fields: Any) -> Step:
+    def other(
+        self,
+        api: str,
+        version: int,
+        *,
+        compared: bool = True,
+        link: str = FIRST_LINK,
+        later: bool = False,
+        shown: Callable[[Any], Any] | None = None,
+        **fields: Any,
+    ) -> Step:
         """A request of another API."""
         self._correlation_id += 1
-        frame = wire_client.encode(api, version, self._correlation_id, **fields)
-        return Step(wire_client.framed(frame), (api, version), compared)
+        frame = wire_client.framed(wire_client.encode(api, version, self._correlation_id, **fields))
+        answer_as = (api, version)
+        return Step(frame, answer_as, compared, link=link, later=later, shown=shown)
+
+    def answered(
+        self, link: str, *, compared: bool = True, within_s: float = ANSWER_WITHIN_S
+    ) -> Step:
+        """The answer to what was sent for later on a connection."""
+        return Step(b"", None, compared, within_s=within_s, link=link)
+
+    @property
+    def group(self) -> str:
+        """The name of a group that this case has for itself in this version."""
+        return topic_name(self.facts.prefix, self.case, self.version, Topic("group"))
 
     def frame(self, **fields: Any) -> bytes:
         """The frame of a request, its length in front."""

@@ -23,6 +23,10 @@ PRODUCE: Final = ("Produce", 8)
 
 PRODUCER_ID: Final = ("InitProducerId", 0)
 
+OFFSET_FETCH: Final = ("OffsetFetch", 5)
+FIND_COORDINATOR: Final = ("FindCoordinator", 3)
+GROUPS: Final = 32
+"""So many are asked for that each partition of the offsets topic has one of them."""
 NOT_YET: Final = (3, 5, 6)
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: soon after creation."""
 
@@ -55,7 +59,22 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
         for name, topic in wanted.items():
             for batch in topic.batches:
                 _append(link, name, bytes(batch))
+        if any(case.of_groups for case, _ in runs):
+            await_coordinators(link)
     return replace(facts, ids=ids)
+
+
+def await_coordinators(link: Link) -> None:
+    """Have the topic of offsets made, and wait until each of its partitions is served."""
+
+    def is_served(group: str) -> bool:
+        found = _ask(link, FIND_COORDINATOR, key=group, key_type=0)
+        if found["error_code"]:
+            return False
+        return _ask(link, OFFSET_FETCH, group_id=group, topics=[])["error_code"] == 0
+
+    for group in (f"group-{number}" for number in range(GROUPS)):
+        eventually(lambda: is_served(group), within_s=WITHIN_S, what=f"{group} has a coordinator")  # noqa: B023 - called here
 
 
 def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby, zip_longest
 from typing import Any, Final, NamedTuple
 
 from differential.allowed import ALLOWED, Allowed
-from differential.case import Case, Facts, Ground, Outcome
+from differential.case import Case, Facts, Ground, Outcome, Step
 from differential.compare import Difference, Side, differences
 from differential.grounds import facts_of, prepare
 from differential.judges import judge_of
+from differential.names import Names
 from differential.wire import Link
 from support.process import HOST
 
@@ -84,30 +86,64 @@ class Pair:
 
 def _prepare_and_play(facts: Facts, runs: Runs) -> tuple[Facts, list[list[Played]]]:
     facts = prepare(facts, runs)
-    return facts, [_played(Ground(case, version, facts)) for case, version in runs]
+    return facts, [played(Ground(case, version, facts)) for case, version in runs]
 
 
-def _played(on: Ground) -> list[Played]:
+def played(on: Ground) -> list[Played]:
     """The answers to the steps that are compared."""
-    found: list[Played] = []
     made = on.case.function(on)
-    with Link(HOST, on.facts.port) as link:
+    with ExitStack() as stack:
+        player = _Player(on, stack)
         if isinstance(made, Mapping):
-            return [Played(on.case.api, link.play(on.ask(**made)))]
+            player.play(on.ask(**made))
+            return player.found
         answer: Any = None
         try:
             while True:
-                step = made.send(answer)
-                answer = link.play(step)
-                if step.compared:
-                    api = step.answer_as[0] if step.answer_as else on.case.api
-                    found.append(Played(api, answer))
-                elif isinstance(answer, Outcome):
-                    found.append(Played(on.case.api, answer))
+                answer = player.play(made.send(answer))
         except StopIteration:
-            return found
+            pass
         except (KeyError, IndexError, TypeError) as failure:  # the script expected another answer
-            return [*found, Played(on.case.api, f"the script failed: {failure!r}")]
+            player.found.append(Played(on.case.api, f"the script failed: {failure!r}"))
+        return [Played(api, player.names.told(answer)) for api, answer in player.found]
+
+
+@dataclass
+class _Player:
+    """One script's connections, and what was answered on them."""
+
+    on: Ground
+    stack: ExitStack
+    links: dict[str, Link] = field(default_factory=dict)
+    awaited: dict[str, Step] = field(default_factory=dict)
+    """By connection: what was sent there for later."""
+    names: Names = field(default_factory=Names)
+    found: list[Played] = field(default_factory=list)
+
+    def play(self, step: Step) -> Any:
+        """Its answer; None for one that is only sent."""
+        link = self._link(step.link)
+        if step.later:
+            self.awaited[step.link] = step
+            return link.send(step)
+        if step.answer_as is None:
+            asked = self.awaited.pop(step.link)
+            answer = link.receive(asked, step.within_s)
+        else:
+            asked = step
+            answer = link.play(step)
+        self.names.learn(answer)
+        api = asked.answer_as[0] if asked.answer_as else self.on.case.api
+        if step.compared:
+            self.found.append(Played(api, asked.shown(answer) if asked.shown else answer))
+        elif isinstance(answer, Outcome):
+            self.found.append(Played(self.on.case.api, answer))
+        return answer
+
+    def _link(self, name: str) -> Link:
+        if name not in self.links:
+            self.links[name] = self.stack.enter_context(Link(HOST, self.on.facts.port))
+        return self.links[name]
 
 
 # -- judging --------------------------------------------------------------------------------

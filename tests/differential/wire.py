@@ -35,14 +35,26 @@ class Link:
 
     def play(self, step: Step) -> Any:
         """Send it; the answer as plain values, or an Outcome."""
+        return self.send(step) or self.receive(step, step.within_s)
+
+    def send(self, step: Step) -> Outcome | None:
+        """Send it; an Outcome if that was not possible."""
         probe = b""
         if step.silent:
             probe = wire_client.framed(wire_client.encode(*PROBE, PROBE_ID))
         try:
-            self._connected().settimeout(step.within_s)
             self._connected().sendall(step.frame + probe)
             if step.ended:
                 self._connected().shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop()
+            return Outcome.CLOSED
+        return None
+
+    def receive(self, step: Step, within_s: float) -> Any:
+        """The answer to what was sent, as plain values, or an Outcome."""
+        try:
+            self._connected().settimeout(within_s)
             answer = self._frame()
         except TimeoutError:
             self._drop()

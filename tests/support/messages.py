@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import signature
 from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeAlias, get_args, get_type_hints
@@ -143,36 +143,43 @@ def as_answer(made: type, struct: Any, found: Values) -> Any:
         return as_answer(inner[field.name], one, part)
 
     given: dict[str, Any] = {}
-    required = {one.name for one in fields(made) if _is_required(one)}
+    required = _required(made)
     for field in struct._fields:
         if field.name in found or field.name in required:
             given[field.name] = _convert(field, found, make)
     return made(**given)
 
 
-def _is_required(field: Any) -> bool:
-    return "MISSING" in repr(field.default)
+@cache
+def _required(made: type) -> frozenset[str]:
+    arguments = signature(made).parameters.values()
+    return frozenset(one.name for one in arguments if one.default is one.empty)
+
+
+def is_message(made: object) -> bool:
+    """Whether this is a class of Kavka's answers, or of parts of them."""
+    return isinstance(made, type) and made.__module__.startswith("kavka.wire.apis.")
 
 
 @cache
 def nested(made: type) -> dict[str, type]:
     """The answer classes that lie in the fields of `made`, by field name."""
     hints = get_type_hints(made)
-    found = ((name, _dataclass_in(hint)) for name, hint in hints.items())
+    found = ((name, _message_in(hint)) for name, hint in hints.items())
     return {name: inner for name, inner in found if inner is not None}
 
 
-def _dataclass_in(hint: Any) -> type | None:
-    if isinstance(hint, type) and is_dataclass(hint):
+def _message_in(hint: Any) -> type | None:
+    if isinstance(hint, type) and is_message(hint):
         return hint
-    inner = (_dataclass_in(part) for part in get_args(hint))
+    inner = (_message_in(part) for part in get_args(hint))
     return next((one for one in inner if one is not None), None)
 
 
 def for_library(answer: Any) -> Any:
     """The same answer as the library takes it: what is empty must be a list to it."""
-    if is_dataclass(answer):
-        given = {one.name: for_library(getattr(answer, one.name)) for one in fields(answer)}
+    if is_message(answer.__class__):
+        given = {name: for_library(getattr(answer, name)) for name in answer.__match_args__}
         return SimpleNamespace(**given)
     if isinstance(answer, list | tuple):
         return [for_library(one) for one in answer]

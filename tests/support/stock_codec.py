@@ -1,20 +1,27 @@
 """kafka-python's codec as it is published, not mended: the judge of Kavka's.
 
 A private copy again, so that making message classes of it leaves the `kafka` of a client in the
-same process alone. Loaded by code of its own, not by `kavka.wire.library`.
+same process alone. Loaded by code of its own, not by `kavka.wire.library`. Messages that the
+library has no schema of are read by the schema in Apache Kafka's own jar.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
+import re
 import sys
+import zipfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from support import java
+
 _PREFIX = "kafka.protocol"
+_COMMENT_LINES = re.compile(r"(?m)^\s*//.*$")
 
 
 @cache
@@ -23,11 +30,45 @@ def modules() -> dict[str, ModuleType]:
     users = {name: sys.modules.pop(name) for name in _of_kafka()}
     try:
         importlib.import_module(f"{_PREFIX}.api_message")
-        return {name: sys.modules[name] for name in _of_kafka()}
+        copy = {name: sys.modules[name] for name in _of_kafka()}
+        _add_schemas(copy[f"{_PREFIX}.api_data"])
+        return copy
     finally:
         for name in _of_kafka():
             del sys.modules[name]
         sys.modules.update(users)
+
+
+def _add_schemas(module: Any) -> None:
+    """Let the library's `load_json` find what only Apache Kafka's jar has."""
+    of_library = module.load_json
+
+    def load_json(name: str, package: Any = None) -> Any:
+        try:
+            return of_library(name, package=package)
+        except FileNotFoundError:
+            return _schema_of_jar(name)
+
+    module.load_json = load_json
+
+
+def _schema_of_jar(name: str) -> Any:
+    (jar,) = java.kafka_libs().glob("kafka-clients-*.jar")
+    with zipfile.ZipFile(jar) as opened:
+        text = opened.read(f"common/message/{name}.json").decode()
+    schema = json.loads(_COMMENT_LINES.sub("", text))
+    shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
+    _fill_in(schema["fields"], shared)
+    return schema
+
+
+def _fill_in(fields: list[Any], shared: dict[str, Any]) -> None:
+    """Give fields of a shared struct's type that struct's fields."""
+    for field in fields:
+        name = field["type"].removeprefix("[]")
+        if name in shared and "fields" not in field:
+            field["fields"] = shared[name]
+        _fill_in(field.get("fields", ()), shared)
 
 
 def _of_kafka() -> list[str]:

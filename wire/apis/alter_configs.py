@@ -7,17 +7,17 @@ older clients have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.configs import AlterConfigsRequest
 
 
-@dataclass(slots=True)
+@message
 class ResourceResponse:
     error_code: int
     error_message: str | None
@@ -25,7 +25,7 @@ class ResourceResponse:
     resource_name: str
 
 
-@dataclass(slots=True)
+@message
 class AlterConfigsResponse:
     responses: Sequence[ResourceResponse]
     throttle_time_ms: int = 0

@@ -7,30 +7,30 @@ Versions 0 and 1, both flexible (KIP-455); 1 may forbid to change the number of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import AlterPartitionReassignmentsRequest
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     partition_index: int
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class AlterPartitionReassignmentsResponse:
     responses: Sequence[TopicResponse]
     error_code: int = 0

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.metadata.api_versions import ApiVersionsRequest
@@ -28,28 +28,28 @@ _SOFTWARE_SINCE: Final = 3
 _software_name = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 
 
-@dataclass(slots=True)
+@message
 class ApiVersion:
     api_key: int
     min_version: int
     max_version: int
 
 
-@dataclass(slots=True)
+@message
 class SupportedFeatureKey:
     name: str
     min_version: int
     max_version: int
 
 
-@dataclass(slots=True)
+@message
 class FinalizedFeatureKey:
     name: str
     max_version_level: int
     min_version_level: int
 
 
-@dataclass(slots=True)
+@message
 class ApiVersionsResponse:
     """`finalized_features_epoch` is -1 where no feature is finalized."""
 

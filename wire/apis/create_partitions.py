@@ -6,24 +6,24 @@ Versions 0 to 3; 2 is flexible, 3 may say THROTTLING_QUOTA_EXCEEDED (KIP-599).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.topics import CreatePartitionsRequest
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsResponse:
     results: Sequence[TopicResponse]
     throttle_time_ms: int = 0

@@ -8,18 +8,18 @@ partitions and replication factor (-1, KIP-464), 5 is flexible and returns the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.topics import CreateTopicsRequest
 
 
-@dataclass(slots=True)
+@message
 class TopicConfig:
     """`config_source` as in DescribeConfigs; -1: not told."""
 
@@ -30,7 +30,7 @@ class TopicConfig:
     is_sensitive: bool = False
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     """`configs` is null where `topic_config_error_code` says why it is not given."""
 
@@ -44,7 +44,7 @@ class TopicResponse:
     configs: Sequence[TopicConfig] | None = ()
 
 
-@dataclass(slots=True)
+@message
 class CreateTopicsResponse:
     topics: Sequence[TopicResponse]
     throttle_time_ms: int = 0

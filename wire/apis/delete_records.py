@@ -6,11 +6,11 @@ Versions 0 to 2; 1 is no different, 2 is flexible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin import DeleteRecordsRequest
@@ -22,7 +22,7 @@ UNKNOWN: Final = -1
 """The low watermark of an answer with an error."""
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """`low_watermark`: the least offset at which any replica's log begins now."""
 
@@ -31,13 +31,13 @@ class PartitionResponse:
     error_code: int = 0
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class DeleteRecordsResponse:
     topics: Sequence[TopicResponse]
     throttle_time_ms: int = 0

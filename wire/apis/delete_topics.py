@@ -8,12 +8,12 @@ flexible, 5 adds error messages (KIP-599), 6 deletes by id (KIP-516) and moves t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.topics import DeleteTopicsRequest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _IDS_SINCE: Final = 6
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     """`name` is null only for an unknown id, from version 6 on."""
 
@@ -31,7 +31,7 @@ class TopicResponse:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class DeleteTopicsResponse:
     responses: Sequence[TopicResponse]
     throttle_time_ms: int = 0

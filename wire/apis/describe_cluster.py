@@ -7,12 +7,12 @@ as well (KIP-1073).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import DescribeClusterRequest
@@ -21,7 +21,7 @@ ENDPOINT_BROKERS: Final = 1
 ENDPOINT_CONTROLLERS: Final = 2
 
 
-@dataclass(slots=True)
+@message
 class BrokerResponse:
     broker_id: int
     host: str
@@ -30,7 +30,7 @@ class BrokerResponse:
     is_fenced: bool = False
 
 
-@dataclass(slots=True)
+@message
 class DescribeClusterResponse:
     error_code: int = 0
     error_message: str | None = None

@@ -7,17 +7,17 @@ documentation (KIP-569), 4 is flexible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 
-@dataclass(slots=True)
+@message
 class ConfigSynonym:
     """One place that a config is taken from; the first of a list is the one in force."""
 
@@ -26,7 +26,7 @@ class ConfigSynonym:
     source: int
 
 
-@dataclass(slots=True)
+@message
 class ConfigResponse:
     """One config. `config_source` and `config_type` are Kafka's numbers (`DescribeConfigs`);
     `is_default` is version 0's.
@@ -43,7 +43,7 @@ class ConfigResponse:
     documentation: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class ResourceResponse:
     resource_type: int
     resource_name: str
@@ -52,7 +52,7 @@ class ResourceResponse:
     configs: Sequence[ConfigResponse] = ()
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsResponse:
     results: Sequence[ResourceResponse]
     throttle_time_ms: int = 0

@@ -7,11 +7,11 @@ the volume (KIP-827), 5 whether the directory is cordoned (KIP-1066).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import DescribeLogDirsRequest
@@ -20,7 +20,7 @@ UNKNOWN_BYTES: Final = -1
 UNKNOWN_LAG: Final = -1
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """One log. `partition_size` is in bytes; `offset_lag` counts records that it is behind the
     partition, `UNKNOWN_LAG` when that can't be told.
@@ -32,13 +32,13 @@ class PartitionResponse:
     is_future_key: bool = False
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse] = ()
 
 
-@dataclass(slots=True)
+@message
 class DirectoryResponse:
     """One log directory by its absolute path; total and usable bytes are its volume's."""
 
@@ -50,7 +50,7 @@ class DirectoryResponse:
     is_cordoned: bool = False
 
 
-@dataclass(slots=True)
+@message
 class DescribeLogDirsResponse:
     results: Sequence[DirectoryResponse] = ()
     error_code: int = 0

@@ -6,17 +6,17 @@ Version 0, flexible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.transactions import DescribeProducersRequest
 
 
-@dataclass(slots=True)
+@message
 class ProducerState:
     """One producer. `last_timestamp` is in ms; -1 stands for none everywhere."""
 
@@ -28,7 +28,7 @@ class ProducerState:
     current_txn_start_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     partition_index: int
     error_code: int = 0
@@ -36,13 +36,13 @@ class PartitionResponse:
     active_producers: Sequence[ProducerState] = ()
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse] = ()
 
 
-@dataclass(slots=True)
+@message
 class DescribeProducersResponse:
     topics: Sequence[TopicResponse] = ()
     throttle_time_ms: int = 0

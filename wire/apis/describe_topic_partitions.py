@@ -6,19 +6,19 @@ Version 0, flexible. A page holds so many partitions; its cursor says where the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """`leader_id` is -1 while there is no leader that the client could reach."""
 
@@ -33,7 +33,7 @@ class PartitionResponse:
     offline_replicas: Sequence[int] = ()
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     error_code: int
     name: str | None
@@ -43,7 +43,7 @@ class TopicResponse:
     topic_authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
-@dataclass(slots=True)
+@message
 class CursorResponse:
     """Where the next page begins; the topic need not exist."""
 
@@ -51,7 +51,7 @@ class CursorResponse:
     partition_index: int
 
 
-@dataclass(slots=True)
+@message
 class DescribeTopicPartitionsResponse:
     topics: Sequence[TopicResponse] = ()
     next_cursor: CursorResponse | None = None

@@ -7,11 +7,11 @@ flexible. Null partitions: all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import ElectLeadersRequest
@@ -20,20 +20,20 @@ PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     partition_id: int
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     topic: str
     partition_result: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class ElectLeadersResponse:
     replica_election_results: Sequence[TopicResponse]
     error_code: int = 0

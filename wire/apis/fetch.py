@@ -13,13 +13,13 @@ replica's epoch (KIP-903), 16 the endpoints of current leaders (KIP-951), 17 dir
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.apis.produce import LeaderIdAndEpoch, NodeEndpoint
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.fetch import FetchRequest
@@ -44,7 +44,7 @@ BATCHES_SINCE: Final = 4
 _TOP_LEVEL_ONLY_SINCE: Final = 13
 
 
-@dataclass(slots=True)
+@message
 class EpochEndOffset:
     """The largest epoch that leader and reader share, and where it ends on the leader."""
 
@@ -52,7 +52,7 @@ class EpochEndOffset:
     end_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class SnapshotId:
     """Only KRaft's metadata log has snapshots; here for the schema's sake."""
 
@@ -60,13 +60,13 @@ class SnapshotId:
     epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class AbortedTransaction:
     producer_id: int
     first_offset: int
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """Offsets are -1 where they are not known. `records` is anything with a length in bytes
     that the connection can send; none to give is `b""`.
@@ -85,14 +85,14 @@ class PartitionResponse:
     snapshot_id: SnapshotId | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     topic: str
     topic_id: UUID | None
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class FetchResponse:
     """`session_id` is 0 outside a session."""
 

@@ -6,17 +6,17 @@ Versions 0 and 1; 1 is flexible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest
 
 
-@dataclass(slots=True)
+@message
 class ResourceResponse:
     error_code: int
     error_message: str | None
@@ -24,7 +24,7 @@ class ResourceResponse:
     resource_name: str
 
 
-@dataclass(slots=True)
+@message
 class IncrementalAlterConfigsResponse:
     responses: Sequence[ResourceResponse]
     throttle_time_ms: int = 0

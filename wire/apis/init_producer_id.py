@@ -7,17 +7,17 @@ commit, KIP-939) is not stable in Apache Kafka 4.3 and not served.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 
-@dataclass(slots=True)
+@message
 class InitProducerIdResponse:
     """-1 for id and epoch where none is given."""
 

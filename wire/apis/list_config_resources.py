@@ -7,20 +7,20 @@ only; 1 asks for kinds and tells them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 
-@dataclass(slots=True)
+@message
 class Resource:
     resource_name: str
     resource_type: int
 
 
-@dataclass(slots=True)
+@message
 class ListConfigResourcesResponse:
     error_code: int
     config_resources: Sequence[Resource]

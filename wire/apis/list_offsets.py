@@ -10,11 +10,11 @@ log start (KIP-405), 9 the last tiered offset (KIP-1005), 10 has a timeout for r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
@@ -27,7 +27,7 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """Timestamp in ms; -1, -1, -1 where nothing was found. Version 0 has a list instead."""
 
@@ -39,13 +39,13 @@ class PartitionResponse:
     old_style_offsets: Sequence[int] = ()
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsResponse:
     topics: Sequence[TopicResponse]
     throttle_time_ms: int = 0

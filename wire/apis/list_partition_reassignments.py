@@ -6,17 +6,17 @@ Version 0 only, flexible. Null topics: all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import ListPartitionReassignmentsRequest
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """`replicas` are all that the partition has meanwhile, those to come and to go included."""
 
@@ -26,13 +26,13 @@ class PartitionResponse:
     removing_replicas: Sequence[int]
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class ListPartitionReassignmentsResponse:
     topics: Sequence[TopicResponse]
     error_code: int = 0

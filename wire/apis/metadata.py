@@ -10,12 +10,12 @@ replicas (KIP-112), 7 leader epochs (KIP-320), 8 authorized operations (KIP-430)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.metadata.metadata import MetadataRequest
@@ -24,7 +24,7 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 """What a bit field of authorized operations holds when the client did not ask for it."""
 
 
-@dataclass(slots=True)
+@message
 class BrokerResponse:
     node_id: int
     host: str
@@ -32,7 +32,7 @@ class BrokerResponse:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """`leader_id` is -1 while there is no leader."""
 
@@ -45,7 +45,7 @@ class PartitionResponse:
     offline_replicas: Sequence[int] = ()
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     """`name` is null only for an unknown id, from version 12 on."""
 
@@ -57,7 +57,7 @@ class TopicResponse:
     topic_authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
-@dataclass(slots=True)
+@message
 class MetadataResponse:
     brokers: Sequence[BrokerResponse] = ()
     cluster_id: str | None = None

@@ -7,17 +7,17 @@ Versions 0 to 4; 1 adds the epoch to the answer (KIP-279), 2 the current leader 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """-1 and -1 where the epoch is not known."""
 
@@ -27,13 +27,13 @@ class PartitionResponse:
     end_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     topic: str
     partitions: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderEpochResponse:
     topics: Sequence[TopicResponse]
     throttle_time_ms: int = 0

@@ -9,18 +9,18 @@ protocol 2 (KIP-890), 13 names topics by id (KIP-516).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.producer.produce import ProduceRequest
 
 
-@dataclass(slots=True)
+@message
 class RecordError:
     """Why one record of a refused batch was refused (KIP-467)."""
 
@@ -28,13 +28,13 @@ class RecordError:
     batch_index_error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class LeaderIdAndEpoch:
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class NodeEndpoint:
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class PartitionResponse:
     """Offsets are -1 where nothing was appended; times in ms, -1 for CreateTime topics."""
 
@@ -56,14 +56,14 @@ class PartitionResponse:
     current_leader: LeaderIdAndEpoch | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicResponse:
     name: str
     topic_id: UUID | None
     partition_responses: Sequence[PartitionResponse]
 
 
-@dataclass(slots=True)
+@message
 class ProduceResponse:
     responses: Sequence[TopicResponse]
     throttle_time_ms: int = 0

@@ -1,32 +1,44 @@
-"""The cases, a module an API; each has its table as `CASES`."""
+"""The cases, a module an API; each has its table as `CASES`. `sequences` adds some to them."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from functools import cache
+from types import ModuleType
 
+from differential import sequences
 from differential.case import Cases
-from support import messages
+
+
+def tables() -> tuple[Cases, ...]:
+    """TEMPORARY: without the APIs that are not served yet."""
+    from kavka.server.dispatch import HANDLERS
+
+    names = {api.name for api, _ in HANDLERS.values()}
+    return tuple(one for one in all_tables() if one.api in names)
 
 
 @cache
-def tables() -> tuple[Cases, ...]:
-    """All of them, by API key."""
-    found = [table(module.name) for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(found, key=lambda cases: cases.key))
+def all_tables() -> tuple[Cases, ...]:
+    """All of them, one for each API, by its key."""
+    found: dict[str, Cases] = {}
+    for package in (importlib.import_module(__name__), sequences):
+        for one in modules(package):
+            if isinstance(cases := getattr(one, "CASES", None), Cases):
+                found.setdefault(cases.api, Cases(cases.api)).cases += cases.cases
+    return tuple(sorted(found.values(), key=lambda cases: cases.key))
 
 
-def table(module: str) -> Cases:
-    """The cases of one API, by its module's name."""
-    cases: Cases = importlib.import_module(f"{__name__}.{module}").CASES
-    return cases
+def modules(package: ModuleType) -> list[ModuleType]:
+    """All modules of a package."""
+    names = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return [importlib.import_module(f"{package.__name__}.{name}") for name in names]
 
 
 def table_of(api: str) -> Cases:
     """The cases of one API, by its key or name."""
-    modules = messages.api_modules().items()
-    found = [name for name, one in modules if api in (str(one.API.key), one.API.name)]
+    found = [one for one in all_tables() if api in (one.api, str(one.key))]
     if not found:
         raise SystemExit(f"no such API: {api}")
-    return table(found[0])
+    return found[0]

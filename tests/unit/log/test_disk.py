@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kavka.log.disk import Disk
+from kavka.log.errors import LoadingStopped
 from kavka.log.fs import File
 from kavka.log.memfs import MemFs
 
@@ -53,8 +56,35 @@ def test_half_of_them_give_way_to_others() -> None:
 
 def test_a_thread_s_own_limits() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
-    apart = disk.apart(open_files_max=1, index_cache_bytes=10)
+    apart = disk.apart(open_files_max=1, index_cache_bytes=10, watch=lambda: None)
     assert apart.fs is disk.fs
     for number in range(4):
         Holder(apart, f"/{number}")
     assert (len(apart.files), len(disk.files)) == (1, 0)
+
+
+def test_a_reader_that_is_told_to_stop() -> None:
+    fs = MemFs()
+    fs.create("/log").pwrite(b"0123", 0)
+    calls: list[str] = []
+
+    def watch() -> None:
+        calls.append("asked")
+        if len(calls) > 3:
+            raise LoadingStopped
+
+    disk = Disk(fs, open_files_max=3, index_cache_bytes=0)
+    file = disk.apart(open_files_max=1, index_cache_bytes=0, watch=watch).open("/log")
+    buffer = memoryview(bytearray(2))
+    assert file.pread(2, 1) == b"12"
+    assert (file.read_into(buffer, 0), bytes(buffer)) == (2, b"01")
+    assert (file.read_cached(buffer, 2), bytes(buffer)) == (2, b"23")
+    for read in (lambda: file.pread(1, 0), lambda: file.read_into(buffer, 0)):
+        with pytest.raises(LoadingStopped):
+            read()
+    file.pwrite(b"4", 4)  # what is under way in between is done
+    file.truncate(3)
+    file.sync()
+    assert file.size() == 3
+    file.close()
+    assert disk.open("/log").pread(9, 0) == b"012", "others are not told"

@@ -10,13 +10,16 @@ from threading import Thread
 import pytest
 
 from kavka.log import loading
+from kavka.log.directories import LogDirectory
+from kavka.log.disk import Disk
 from kavka.log.errors import StorageError
 from kavka.log.fs import OsFs
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import PartitionLog
 from support import logs
-from support.logs import TOPIC_ID
+from support.logs import TOPIC_ID, Producer
 from support.virtual import VirtualClock
 
 LOGS = 12
@@ -81,6 +84,75 @@ def test_a_start_that_is_given_up(loadings: list[DirectoryLoading]) -> None:
         each.cancelled = True
         each.load_most()
         assert not each.loaded
+
+
+class StoppedAt(DirectoryLoading):
+    """One that is given up just before it reads from a log for the `at`th time."""
+
+    at = 1 << 30
+
+    def _watch(self) -> None:
+        self.at -= 1
+        if self.at < 0:
+            self.cancelled = True
+        super()._watch()
+
+
+def content(log: PartitionLog) -> tuple[object, ...]:
+    """All that a reader or a producer can learn of a log."""
+    return (
+        log.end_offset,
+        logs.read_from(log, 0),
+        [entry for segment in log._segments for entry in segment.txns.entries()],
+        {state.producer_id: state.last_sequence for state in log.producers},
+    )
+
+
+def with_transactions(*, clean: bool) -> tuple[MemFs, tuple[object, ...]]:
+    """A disk with a log of several segments and aborted transactions, whose first transaction
+    index was damaged afterwards; and its content."""
+    fs = MemFs()
+    broker = logs.Broker(fs, "/a", log_settings=logs.settings(segment_bytes=600))
+    log = broker.log()
+    for number in range(8):
+        producer = Producer(number % 3, 0, number // 3)
+        logs.append(log, logs.batch([b"%d" % number], producer=producer, transactional=True))
+        logs.end_transaction(log, producer, commit=number % 4 == 0)
+    logs.flush(log)
+    broker.logs.checkpoint(None).run()
+    logs.fill(log, 5)
+    before = content(log)
+    if clean:
+        broker.logs.close()
+    fs.kill()
+    index = fs.open("/a/t-0/00000000000000000000.txnindex")
+    index.truncate(index.size() - 1)
+    return fs, before
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_given_up_at_any_read_of_a_log_nothing_is_lost(clean: bool) -> None:
+    at = -1
+    cancelled = True
+    while cancelled:
+        at += 1
+        fs, before = with_transactions(clean=clean)
+        each = StoppedAt(
+            LogDirectory(fs, "/a"),
+            Disk(fs, open_files_max=5, index_cache_bytes=1000),
+            lambda topic: logs.settings(segment_bytes=600),
+            0,
+        )
+        each.at = at
+        for step in (each.prepare, each.load_most, each.load_rest):
+            step()
+        assert len(each.loaded) == (not each.cancelled)
+        assert not fs.exists("/a/.kafka_cleanshutdown"), "what is half done is not trusted"
+        fs.kill()
+        again = logs.Broker(fs, "/a", log_settings=logs.settings(segment_bytes=600))
+        assert content(again.log()) == before, f"given up at read {at}"
+        cancelled = each.cancelled
+    assert at > 5
 
 
 def test_a_directory_that_fails_half_way() -> None:

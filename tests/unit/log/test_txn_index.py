@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kavka.log import txn_index
 from kavka.log.errors import CorruptFileError
-from kavka.log.memfs import MemFs
+from kavka.log.memfs import Died, MemFs
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex, collect_aborted
 
 PATH = "/d/00000000000000000000.txnindex"
@@ -189,3 +190,31 @@ def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
     fs.crash()
     index.find()
     assert list(index.entries()) == [AbortedTxn(2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("new", [[AbortedTxn(1, 2, 5, 6), AbortedTxn(2, 7, 9, 10)], []])
+def test_all_entries_are_replaced_at_once(fs: MemFs, new: list[AbortedTxn]) -> None:
+    """Whoever dies in between leaves the old entries, or the new ones."""
+    old = [AbortedTxn(1, 2, 5, 6), AbortedTxn(3, 6, 7, 8), AbortedTxn(2, 8, 9, 10)]
+    for steps in count():
+        fs = disk()
+        made(fs, old).sync()
+        fs.sync_dir("/")
+        index = TxnIndex(fs, PATH)
+        index.find()
+        fs.dies_after = steps
+        try:
+            index.replace(new)
+        except Died:
+            fs.crash()
+        else:
+            assert steps and list(index.entries()) == new
+            assert (index.count, index.has_file) == (len(new), bool(new))
+            fs.dies_after = None
+            fs.crash()
+            assert fs.exists(PATH) == bool(new), "on the disk, without another word"
+            break
+        left = TxnIndex(fs, PATH)
+        if fs.exists(PATH):
+            left.find()
+        assert list(left.entries()) in (old, new)

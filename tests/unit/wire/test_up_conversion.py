@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -262,4 +264,31 @@ def test_what_is_long_is_wanted_from_threads() -> None:
     noise = random.Random(1).randbytes(80_000)
     assert stops_of(wrapped([message(value=noise)])) == (0, ["decompress", "compress"])
     assert stops_of(wrapped([message(value=bytes(MIB))])) == (1, ["decompress", "compress"])
-    assert stops_of(message(value=bytes(2 * MIB)))[1] == ["crc32"]
+    assert stops_of(message(value=bytes(2 * MIB - 100)))[1] == ["crc32"]
+    assert stops_of(message(value=bytes(2 * MIB)))[1] == ["crc32", "bytearray.join"]
+
+
+@pytest.mark.parametrize("name", ["gzip", "snappy", "lz4"])
+def test_much_is_put_together_by_threads_from_small_pieces(name: str) -> None:
+    """A `bytearray` that grew to so much would be moved again and again; and only what is made of
+    `bytes` is put together without the interpreter's lock."""
+    messages = [message(value=bytes(1000), offset=n) for n in range(8000)]
+    steps = up_convert(memoryview(wrapped(messages, name)), bytes_max=1 << 30, codec=Codec.NONE)
+    answer: Any = None
+    joined: list[list[bytes]] = []
+    inflated: Any = None
+    lengths = []
+    with suppress(StopIteration):
+        while True:
+            wanted = steps.send(answer)
+            answer = None if wanted is None else wanted[0](*wanted[1:])
+            if wanted is not None and wanted[0].__name__ == "decompress":
+                inflated = answer
+            elif wanted is not None and wanted[0].__name__ == "join":
+                joined.append(wanted[1])
+            lengths.append(len(inflated))
+    assert len(joined) == 1
+    assert all(type(part) is bytes for part in joined[0])
+    assert max(map(len, joined[0])) < BYTES_PER_STEP + 2000
+    freed = [before - after for before, after in pairwise(lengths) if before != after]
+    assert len(freed) > 1 and lengths[-1] <= 2 * MIB, "and given back in pieces"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from kavka.log import loading as log_loading
-from kavka.log.errors import StorageError
+from kavka.log.errors import LoadingStopped, StorageError
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.replica.loading import TOLD_EVERY_S, LogLoader, close_logs
@@ -32,15 +32,18 @@ class Start:
         self.logs = LogManager(fs, ["/a", "/b"], clock=self.clock, random=random.Random(0))
         self.logs.open()
 
-    async def load(self, threads: int = 2) -> None:
-        await LogLoader(
+    def loader(self, threads: int = 2) -> LogLoader:
+        return LogLoader(
             self.logs,
             lambda topic: logs.settings(),
             threads=threads,
             clock=self.clock,
             tasks=self.tasks,
             jobs=self.jobs,
-        ).load()
+        )
+
+    async def load(self, threads: int = 2) -> None:
+        await self.loader(threads).load()
 
     async def close(self, threads: int = 2) -> None:
         await close_logs(self.logs, {}, threads=threads, tasks=self.tasks, jobs=self.jobs)
@@ -134,3 +137,64 @@ def _killed(fs: MemFs) -> MemFs:
     fs.kill()
     fs.faults = faults
     return fs
+
+
+@pytest.mark.parametrize("held", ["prepare", "load_most", "load_rest"])
+def test_given_up_it_ends_when_the_threads_have_ended(
+    monkeypatch: pytest.MonkeyPatch, held: str
+) -> None:
+    monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 0)
+
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        start.jobs.hold(f"DirectoryLoading.{held}")
+        loader = start.loader()
+        loading = start.tasks.spawn(loader.load(), name="load")
+        await settle()
+        loader.give_up()
+        await settle()
+        assert start.jobs.held and not loading.done()
+        start.jobs.release()
+        with pytest.raises(LoadingStopped):
+            await loading
+        assert not start.ends(), "nothing is served"
+        await loader.ended()
+        start.logs.unlock()
+        await Start(fs).load()
+        start.tasks.failures.clear()  # the very one that was awaited
+        await settle()
+        assert not start.tasks.names
+
+    run(story)
+
+
+def test_given_up_before_it_begins_it_touches_nothing() -> None:
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        loader = start.loader()
+        loader.give_up()
+        with pytest.raises(LoadingStopped):
+            await loader.load()
+        assert not start.jobs.done
+
+    run(story)
+
+
+def test_cancelled_it_is_at_work_until_the_threads_have_ended() -> None:
+    async def story(fs: MemFs) -> None:
+        start = Start(fs)
+        start.jobs.hold("DirectoryLoading.load_most")
+        loader = start.loader()
+        loading = start.tasks.spawn(loader.load(), name="load")
+        await settle()
+        loading.cancel()
+        await settle()
+        assert loading.done()
+        ended = start.tasks.spawn(loader.ended(), name="end")
+        await settle()
+        assert start.jobs.held and not ended.done()
+        start.jobs.release()
+        await ended
+        assert not start.tasks.names
+
+    run(story)

@@ -1,0 +1,402 @@
+"""A classic group: its members, its state, and what may be asked of it. Pure.
+
+What leads from state to state is `rebalancing`'s. What has been stored of a group is in its last
+record; the rest (who has joined since, who waits for what) is lost when the coordinator moves,
+as with Apache Kafka, and members find out by their next request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from kavka.groupcoord.classic.members import (
+    Member,
+    OfferedProtocol,
+    TimerKey,
+    member_timer,
+    restored_member,
+)
+from kavka.groupcoord.classic.records import StoredGroup, StoredMember, group_record, tombstone
+from kavka.groupcoord.classic.subscription import CONSUMER, subscribed_topics
+from kavka.log.journal import Record, Ticket
+from kavka.log.timers import Timers
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class GroupState(StrEnum):
+    """As ListGroups tells them. A group that is gone ("Dead") is not there at all."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+_COMES_FROM: Final[Mapping[GroupState, tuple[GroupState, ...]]] = {
+    GroupState.EMPTY: (GroupState.PREPARING_REBALANCE,),
+    GroupState.PREPARING_REBALANCE: (
+        GroupState.STABLE,
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.EMPTY,
+    ),
+    GroupState.COMPLETING_REBALANCE: (GroupState.PREPARING_REBALANCE,),
+    GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
+}
+
+
+class Delay(NamedTuple):
+    """How long the first rebalance of a group still waits for more members."""
+
+    delay_ms: int
+    remaining_ms: int
+    """What may be added when this has passed."""
+
+
+class ClassicGroup:
+    """One group; see `kavka.groupcoord.group.Group` for what all kinds have in common."""
+
+    def __init__(self, group_id: str, timers: Timers, since_ms: int) -> None:
+        """An empty group of generation 0."""
+        self.group_id = group_id
+        self.current = GroupState.EMPTY
+        self.previous: GroupState | None = None
+        self.since_ms = since_ms
+        """When it came into its state; -1 if that is not known."""
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol: str | None = None
+        """What the members of this generation chose."""
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        """Member ids by instance id."""
+        self.pending: dict[str, None] = {}
+        """Member ids that were given to clients which have not come back with them."""
+        self.unsynced: dict[str, None] = {}
+        """Members of this generation that have not sent SyncGroup."""
+        self.joining = 0
+        """How many members' JoinGroup waits for an answer."""
+        self.delay: Delay | None = None
+        """While the first rebalance waits for more members."""
+        self.has_grown = False
+        """Whether a member came since `delay` began."""
+        self.topics: frozenset[str] | None = None
+        """What the consumers read; None if that is not known."""
+        self.join_timer: Final[TimerKey] = ("classic", "join", group_id, "")
+        self.sync_timer: Final[TimerKey] = ("classic", "sync", group_id, "")
+        self._support: dict[str, int] = {}
+        self._timers: Final = timers
+
+    # What all kinds of groups have.
+
+    @property
+    def kind(self) -> str:
+        return "classic"
+
+    def state(self, now_ms: int) -> str:
+        return self.current.value
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        is_transactional: bool,
+        version: int,
+    ) -> None:
+        if generation < 0 and self.current is GroupState.EMPTY:
+            return  # by the admin client, or by consumers that assign partitions themselves
+        if generation >= 0 or member_id or instance_id is not None:
+            operation = "txn-offset-commit" if is_transactional else "offset-commit"
+            self.check_member(member_id, instance_id, operation)
+            if generation != self.generation:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        elif not is_transactional:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not is_transactional and self.current is GroupState.COMPLETING_REBALANCE:
+            # It has had the answer to its JoinGroup, so it knows what this tells it.
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def committed_by(self, member_id: str, now_ms: int) -> None:
+        member = self.members.get(member_id)
+        if member is not None and self.current is not GroupState.COMPLETING_REBALANCE:
+            self._timers.set(member.timer, now_ms + member.session_timeout_ms)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anybody may."""
+
+    def check_delete(self) -> None:
+        if self.current is not GroupState.EMPTY:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_offset_delete(self) -> None:
+        if self.current is not GroupState.EMPTY and self.protocol_type != CONSUMER:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        if self.topics is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.topics
+
+    def expires_since(self) -> int | None:
+        if not self.protocol_type:
+            return 0
+        if self.current is GroupState.EMPTY:
+            return max(self.since_ms, 0)
+        return None
+
+    def tombstones(self) -> Sequence[Record]:
+        return [tombstone(self.group_id)]
+
+    # Members.
+
+    def check_member(self, member_id: str, instance_id: str | None, operation: str) -> None:
+        """Whether there is such a member. ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        if instance_id is not None:
+            known = self.static.get(instance_id)
+            if known is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if known != member_id:
+                logger.info(
+                    "Request memberId=%s for static member with groupInstanceId=%s is fenced by "
+                    "existing memberId=%s during operation %s",
+                    member_id,
+                    instance_id,
+                    known,
+                    operation,
+                )
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        if member_id not in self.members:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def add(self, member: Member, protocol_type: str, join: Ticket | None) -> None:
+        """A new member; its instance id must be free."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count_support(member.protocols, 1)
+        self.pending.pop(member.member_id, None)
+        self.wait_join(member, join)
+
+    def remove(self, member_id: str) -> None:
+        """A member or a pending one goes, and its timer with it; another leads if it did."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_support(member.protocols, -1)
+            self.wait_join(member, None)
+            if member.instance_id is not None:
+                self.static.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending.pop(member_id, None)
+        self.unsynced.pop(member_id, None)
+        self._timers.cancel(member_timer(self.group_id, member_id))
+
+    def replace(self, old: Member, new: Member) -> None:
+        """A static member has got another id. Both must offer the same protocols."""
+        del self.members[old.member_id]
+        self.wait_join(old, None)
+        self._timers.cancel(old.timer)
+        self.members[new.member_id] = new
+        if self.leader == old.member_id:
+            self.leader = new.member_id
+        if new.instance_id is not None:
+            self.static[new.instance_id] = new.member_id
+
+    def update(
+        self,
+        member: Member,
+        protocols: Sequence[OfferedProtocol],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        """What a member says when it joins again."""
+        self._count_support(member.protocols, -1)
+        member.protocols = protocols
+        self._count_support(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def wait_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
+        """Let a member's JoinGroup wait, or no more; the ticket that waited."""
+        waited = member.join
+        self.joining += (ticket is not None) - (waited is not None)
+        member.join = ticket
+        return waited
+
+    def touch(self, member: Member, now_ms: int, timeout_ms: int | None = None) -> None:
+        """A member is alive: its session begins anew."""
+        if timeout_ms is None:
+            timeout_ms = member.session_timeout_ms
+        self._timers.set(member.timer, now_ms + timeout_ms)
+
+    @property
+    def all_have_joined(self) -> bool:
+        return len(self.members) == self.joining and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance may take: the longest that a member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_leader(self) -> bool:
+        """Let one lead that has joined, if the leader has not; whether there is one."""
+        if self.leader is None:
+            return False
+        leader = self.members[self.leader]
+        if leader.join is not None:
+            return True
+        instance_id = leader.instance_id or "None"
+        for member in self.members.values():
+            if member.join is not None:
+                self.leader = member.member_id
+                logger.info(
+                    "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the "
+                    "rebalance timeout. Member %s was elected as the new leader.",
+                    leader.member_id,
+                    instance_id,
+                    member.member_id,
+                )
+                return True
+        logger.info(
+            "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the rebalance "
+            "timeout and the group couldn't proceed to the next generation because no member "
+            "joined.",
+            leader.member_id,
+            instance_id,
+        )
+        return False
+
+    # Protocols.
+
+    def supports(self, protocol_type: str, protocols: Sequence[OfferedProtocol]) -> bool:
+        """Whether one with these protocols can be in this group."""
+        if self.current is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        count = len(self.members)
+        return any(self._support.get(name, 0) == count for name, _ in protocols)
+
+    def choose_protocol(self) -> str | None:
+        """What most members would have, of what all of them can do."""
+        count = len(self.members)
+        candidates = {name for name, support in self._support.items() if support == count}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            voted = member.vote(candidates)
+            if voted is not None:
+                votes[voted] = votes.get(voted, 0) + 1
+        return max(votes, key=votes.__getitem__, default=None)
+
+    def _count_support(self, protocols: Sequence[OfferedProtocol], change: int) -> None:
+        support = self._support
+        for name, _ in protocols:
+            left = support.get(name, 0) + change
+            if left:
+                support[name] = left
+            else:
+                del support[name]
+
+    # States.
+
+    def enter(self, state: GroupState, now_ms: int) -> None:
+        """Go over to another state."""
+        if self.current not in _COMES_FROM[state]:
+            raise AssertionError(f"group {self.group_id} was {self.current}, not to be {state}")
+        self.previous = self.current
+        self.current = state
+        self.since_ms = now_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.current in _COMES_FROM[GroupState.PREPARING_REBALANCE]
+
+    def next_generation(self, now_ms: int) -> None:
+        """All that joined are the members of a new generation."""
+        self.generation += 1
+        self.delay = None
+        self.unsynced.clear()
+        self.protocol = self.choose_protocol() if self.members else None
+        self.enter(
+            GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms
+        )
+        self.find_topics()
+
+    def find_topics(self) -> None:
+        """See what the members of this generation read."""
+        self.topics = self._topics() if self.protocol_type == CONSUMER else None
+
+    def _topics(self) -> frozenset[str] | None:
+        found: set[str] = set()
+        for member in self.members.values():
+            topics = subscribed_topics(member.metadata(self.protocol))
+            if topics is None:
+                logger.warning(
+                    "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group "
+                    "coordinator is not aware of the subscribed topics.",
+                    CONSUMER,
+                    self.protocol,
+                    self.group_id,
+                )
+                return None
+            found.update(topics)
+        return frozenset(found)
+
+    # Records.
+
+    def record(self, assignments: Mapping[str, bytes] | None = None) -> Record:
+        """What is stored of the group as it is, or with other assignments."""
+        members = [
+            StoredMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(self.protocol),
+                member.assignment
+                if assignments is None
+                else assignments.get(member.member_id, b""),
+            )
+            for member in self.members.values()
+        ]
+        stored = StoredGroup(
+            self.protocol_type, self.generation, self.protocol, self.leader, self.since_ms, members
+        )
+        return group_record(self.group_id, stored)
+
+    @classmethod
+    def restored(cls, group_id: str, stored: StoredGroup, timers: Timers) -> ClassicGroup:
+        """A group as its last record tells of it; no session of a member runs yet."""
+        group = cls(group_id, timers, stored.since_ms)
+        group.generation = stored.generation
+        group.protocol_type = stored.protocol_type
+        group.protocol = stored.protocol
+        group.leader = stored.leader
+        members = {one.member_id: one for one in stored.members}
+        for one in members.values():
+            member = restored_member(group_id, stored.protocol or "", one)
+            group.add(member, stored.protocol_type, None)
+        if members:
+            group.current = GroupState.STABLE
+        if group.leader not in members:
+            group.leader = next(iter(members), None)
+        group.find_topics()
+        return group
+
+
+def empty_record(group: ClassicGroup) -> Record:
+    """What is stored when a group comes into being, whoever has joined by then."""
+    return group_record(group.group_id, StoredGroup("", 0, None, None, group.since_ms, ()))

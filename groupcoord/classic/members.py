@@ -1,0 +1,104 @@
+"""A member of a classic group: what it said, and which of its requests wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.groupcoord.classic.records import StoredMember
+from kavka.log.journal import Ticket
+
+TimerKey: TypeAlias = tuple[str, str, str, str]
+"""("classic", what, group id, member id or "")"""
+
+
+class OfferedProtocol(NamedTuple):
+    """What a member can do, with what it has to say for it."""
+
+    name: str
+    metadata: bytes
+
+
+class Member:
+    """A member, by its id."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "join",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Sequence[OfferedProtocol],
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id: Final = member_id
+        self.instance_id: Final = instance_id
+        self.client_id: Final = client_id
+        self.client_host: Final = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        """In the order in which it prefers them."""
+        self.assignment = assignment
+        self.join: Ticket | None = None
+        """Of the JoinGroup that waits for an answer. Set by the group, which counts them."""
+        self.sync: Ticket | None = None
+        """Of the SyncGroup that waits for the leader's."""
+        self.is_new = False
+        """Whether it has not been told its member id yet (JoinGroup before version 4)."""
+        self.timer: Final = member_timer(group_id, member_id)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What it said with a protocol."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+    def vote(self, candidates: Iterable[str]) -> str | None:
+        """Which of some protocols it would have."""
+        return next((name for name, _ in self.protocols if name in candidates), None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it need not send heartbeats, as it waits for an answer."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+
+def member_timer(group_id: str, member_id: str) -> TimerKey:
+    """When the session of a member, or the wait for one that has been given an id, ends."""
+    return ("classic", "member", group_id, member_id)
+
+
+def restored_member(group_id: str, protocol: str, stored: StoredMember) -> Member:
+    return Member(
+        group_id,
+        stored.member_id,
+        stored.instance_id,
+        stored.client_id,
+        stored.client_host,
+        stored.session_timeout_ms
+        if stored.rebalance_timeout_ms == -1
+        else stored.rebalance_timeout_ms,
+        stored.session_timeout_ms,
+        (OfferedProtocol(protocol, stored.subscription),),
+        stored.assignment,
+    )

@@ -1,0 +1,274 @@
+"""How a classic group gets from one generation to the next. Pure.
+
+A rebalance has two phases: all members join (PreparingRebalance), then each asks for its part of
+what the leader assigns (CompletingRebalance). What is left undone has deadlines: members that do
+not join or sync in time are no longer members.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
+from kavka.groupcoord.classic.members import Member
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Reply, Ticket
+from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
+from kavka.wire.apis.sync_group import SyncGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+"""How long a new member may wait for the rebalance: it does not know its id, so it can't send
+heartbeats, and one that has gone would be waited for in vain."""
+
+
+def answer_to_failure(code: ErrorCode) -> ErrorCode:
+    """What members are told when their group's record can't be appended."""
+    return _TOLD.get(code, code)
+
+
+_TOLD: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class Rebalancing:
+    """What is done to a group, with what follows from it: added to a decision (`out`)."""
+
+    def __init__(self, state: GroupsState) -> None:
+        self._state: Final = state
+        self._timers: Final = state.timers
+
+    def prepare_or_complete(
+        self, group: ClassicGroup, reason: str, now_ms: int, out: Decision
+    ) -> None:
+        """Begin a rebalance; or end the joining, if it was begun and nobody is missing."""
+        if group.can_rebalance:
+            self.prepare(group, reason, now_ms, out)
+        else:
+            self.complete_if_joined(group, now_ms, out)
+
+    def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> None:
+        """Begin a rebalance: all members must join again."""
+        if group.current is GroupState.COMPLETING_REBALANCE:
+            self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
+        group.unsynced.clear()
+        self._timers.cancel(group.sync_timer)
+        is_first = group.current is GroupState.EMPTY
+        if is_first:
+            self._begin_delay(group, now_ms)
+        group.enter(GroupState.PREPARING_REBALANCE, now_ms)
+        logger.info(
+            "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
+            group.group_id,
+            group.current,
+            group.generation,
+            reason,
+        )
+        if is_first:
+            return
+        if group.all_have_joined:
+            self.complete(group, now_ms, out)
+        else:
+            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
+
+    def _begin_delay(self, group: ClassicGroup, now_ms: int) -> None:
+        """The group is new: more members are to be expected."""
+        delay_ms = self._state.settings().group_initial_rebalance_delay_ms
+        group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        self._timers.set(group.join_timer, now_ms + delay_ms)
+
+    def joining_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        """The time to join has passed; a first rebalance goes on if members keep coming."""
+        delay = group.delay
+        if delay is None or not group.has_grown or not delay.remaining_ms:
+            self.complete(group, now_ms, out)
+            return
+        group.has_grown = False
+        settings = self._state.settings()
+        next_ms = min(settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
+        group.delay = Delay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
+        self._timers.set(group.join_timer, now_ms + next_ms)
+
+    def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        """End the joining if nobody is missing; but a first rebalance waits for its time."""
+        if (
+            group.current is GroupState.PREPARING_REBALANCE
+            and group.previous is not GroupState.EMPTY
+            and group.all_have_joined
+        ):
+            self.complete(group, now_ms, out)
+
+    def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        """End the joining: who has joined makes the next generation."""
+        if group.current is not GroupState.PREPARING_REBALANCE:
+            return
+        self._timers.cancel(group.join_timer)
+        self._drop_absent(group)
+        if group.members and not group.elect_leader():
+            logger.error(
+                "Group %s could not complete rebalance because no members rejoined.",
+                group.group_id,
+            )
+            # Static members stay until their sessions end.
+            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
+            return
+        group.next_generation(now_ms)
+        if group.members:
+            self._announce(group, now_ms, out)
+        else:
+            logger.info(
+                "Group %s with generation %d is now empty.", group.group_id, group.generation
+            )
+            out.records = [group.record()]
+
+    def _drop_absent(self, group: ClassicGroup) -> None:
+        absent = [
+            member.member_id
+            for member in group.members.values()
+            if member.join is None and member.instance_id is None
+        ]
+        for member_id in absent:
+            group.remove(member_id)
+        if absent:
+            logger.info(
+                "Group %s removed dynamic members who haven't joined: %s",
+                group.group_id,
+                ", ".join(absent),
+            )
+
+    def _announce(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        logger.info(
+            "Stabilized group %s generation %d with %d members.",
+            group.group_id,
+            group.generation,
+            len(group.members),
+        )
+        for member in group.members.values():
+            ticket = group.wait_join(member, None)
+            if ticket is not None:
+                out.replies.append(Reply(ticket, joined(group, member)))
+            group.touch(member, now_ms)
+            member.is_new = False
+            group.unsynced[member.member_id] = None
+        self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
+
+    def syncing_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        """The time to sync has passed: who has not is out."""
+        late = list(group.unsynced)
+        if not late:
+            return
+        for member_id in late:
+            group.remove(member_id)
+        logger.debug(
+            "Group %s removed members who haven't sent their sync requests: %s",
+            group.group_id,
+            late,
+        )
+        reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
+        self.prepare(group, reason, now_ms, out)
+
+    def member_over(
+        self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
+    ) -> None:
+        """A session has ended, or nobody came with the id that was given."""
+        if member_id in group.pending:
+            logger.info(
+                "Pending member %s in group %s has been removed after session timeout expiration.",
+                member_id,
+                group.group_id,
+            )
+            group.remove(member_id)
+            self._completed_by_removal(group, now_ms, out)
+            return
+        member = group.members.get(member_id)
+        if member is None or member.is_waiting:
+            return
+        logger.info(
+            "Member %s in group %s has failed, removing it from the group.",
+            member_id,
+            group.group_id,
+        )
+        self.dismiss(group, member, out)
+        if group.current is GroupState.PREPARING_REBALANCE:
+            self._completed_by_removal(group, now_ms, out)
+        else:
+            reason = f"removing member {member_id} on heartbeat expiration."
+            self.prepare_or_complete(group, reason, now_ms, out)
+
+    def _completed_by_removal(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+        if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
+            self.complete(group, now_ms, out)
+
+    def dismiss(self, group: ClassicGroup, member: Member, out: Decision) -> None:
+        """A member is out. One that waits to join may have missed its id: it asks for another."""
+        ticket = group.wait_join(member, None)
+        if ticket is not None:
+            out.replies.append(Reply(ticket, not_joined(ErrorCode.UNKNOWN_MEMBER_ID)))
+        group.remove(member.member_id)
+
+    def fail_sync(
+        self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
+    ) -> None:
+        """Nobody has an assignment; who waits for one is told why."""
+        for member in group.members.values():
+            member.assignment = b""
+            ticket, member.sync = member.sync, None
+            if ticket is not None:
+                out.replies.append(Reply(ticket, SyncGroupResponse(code)))
+                group.touch(member, now_ms)
+
+
+def joined(group: ClassicGroup, member: Member, *, skips: bool = False) -> JoinGroupResponse:
+    """The answer to a member of the present generation; the leader is told of all members."""
+    return JoinGroupResponse(
+        member.member_id,
+        0,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        group.leader or "",
+        skips,
+        joined_members(group) if group.leader == member.member_id else (),
+    )
+
+
+def joined_members(group: ClassicGroup) -> Sequence[JoinedMember]:
+    """All members, as the leader is told of them."""
+    return [
+        JoinedMember(member.member_id, member.instance_id, member.metadata(group.protocol))
+        for member in group.members.values()
+    ]
+
+
+def not_joined(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """The answer to one that can't join."""
+    return JoinGroupResponse(member_id, code)
+
+
+def failing_as(out: Decision, ticket: Ticket) -> Decision:
+    """If its records can't be appended, `ticket` is told, and the others hear what they would
+    have heard."""
+
+    def refused(code: ErrorCode, now_ms: int) -> Decision:
+        failure = ApiError(answer_to_failure(code))
+        return Decision(
+            replies=[
+                Reply(one, failure if one is ticket else answer) for one, answer in out.replies
+            ]
+        )
+
+    if out.records and out.refused is None:
+        out.refused = refused
+    return out

@@ -1,0 +1,219 @@
+"""The record of a classic group: what it looks like in `__consumer_offsets`. Pure.
+
+Keys have version 2. Values have the versions 0 to 4; 3 is written, as Apache Kafka does: 4 is
+flexible and says nothing more. The schemas are its GroupMetadataKey and GroupMetadataValue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from kavka.log.journal import Record
+
+KEY_VERSION: Final = 2
+NO_TIME: Final = -1
+
+_KEY_HEAD: Final = Struct(">hh")
+_SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_LONG: Final = Struct(">q")
+_TWO_INTS: Final = Struct(">ii")
+_WRITTEN_VERSION: Final = 3
+_LAST_VERSION: Final = 4
+_FIRST_FLEXIBLE: Final = 4
+_VARINT_SHIFT_MAX: Final = 28
+
+
+class StoredMember(NamedTuple):
+    """A member as its group's record tells of it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    """-1 in values of version 0, which do not have it."""
+
+    session_timeout_ms: int
+    subscription: bytes
+    """What the member said with the protocol that the group chose."""
+
+    assignment: bytes
+
+
+class StoredGroup(NamedTuple):
+    """What a value says."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    since_ms: int
+    """When the group came into its state; `NO_TIME` in values of version 0 and 1."""
+
+    members: Sequence[StoredMember]
+
+
+def encode_key(group_id: str) -> bytes:
+    """The key of a group's record."""
+    return _SHORT.pack(KEY_VERSION) + _string(group_id)
+
+
+def decode_key(key: bytes) -> str | None:
+    """The group id; None if this is not the key of a group."""
+    try:
+        version, length = _KEY_HEAD.unpack_from(key)
+        if version != KEY_VERSION or length < 0 or len(key) < 4 + length:
+            return None
+        return key[4 : 4 + length].decode()
+    except (StructError, UnicodeDecodeError):
+        return None
+
+
+def encode(group: StoredGroup) -> bytes:
+    """A value. ValueError if a text is too long for it."""
+    out = [
+        _SHORT.pack(_WRITTEN_VERSION),
+        _string(group.protocol_type),
+        _INT.pack(group.generation),
+        _nullable(group.protocol),
+        _nullable(group.leader),
+        _LONG.pack(group.since_ms),
+        _INT.pack(len(group.members)),
+    ]
+    for member in group.members:
+        out.append(_string(member.member_id))
+        out.append(_nullable(member.instance_id))
+        out.append(_string(member.client_id))
+        out.append(_string(member.client_host))
+        out.append(_TWO_INTS.pack(member.rebalance_timeout_ms, member.session_timeout_ms))
+        out.append(_INT.pack(len(member.subscription)))
+        out.append(member.subscription)
+        out.append(_INT.pack(len(member.assignment)))
+        out.append(member.assignment)
+    return b"".join(out)
+
+
+def group_record(group_id: str, group: StoredGroup) -> Record:
+    """What is appended for a group."""
+    return Record(encode_key(group_id), encode(group))
+
+
+def tombstone(group_id: str) -> Record:
+    """What makes a group go."""
+    return Record(encode_key(group_id), None)
+
+
+def decode(value: bytes) -> StoredGroup | None:
+    """What a value says; None if it can't be read, as those of versions to come."""
+    try:
+        return _Reader(value).group()
+    except ValueError:
+        return None
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    try:
+        return _SHORT.pack(len(data)) + data
+    except StructError:
+        raise ValueError(f"a text of {len(data)} bytes is too long for a record") from None
+
+
+def _nullable(text: str | None) -> bytes:
+    return b"\xff\xff" if text is None else _string(text)
+
+
+class _Reader:
+    """Goes through one value. ValueError where it is malformed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._version = self._short()
+        if not 0 <= self._version <= _LAST_VERSION:
+            raise ValueError(f"version {self._version}")
+        self._is_flexible = self._version >= _FIRST_FLEXIBLE
+
+    def group(self) -> StoredGroup:
+        protocol_type = self._string()
+        generation = self._int()
+        protocol = self._nullable()
+        leader = self._nullable()
+        since_ms = self._long() if self._version >= 2 else NO_TIME
+        members = [self._member() for _ in range(self._length(_INT))]
+        self._skip_tags()
+        return StoredGroup(protocol_type, generation, protocol, leader, since_ms, members)
+
+    def _member(self) -> StoredMember:
+        member_id = self._string()
+        instance_id = self._nullable() if self._version >= 3 else None
+        client_id, client_host = self._string(), self._string()
+        rebalance_timeout_ms = self._int() if self._version >= 1 else -1
+        session_timeout_ms = self._int()
+        subscription, assignment = self._bytes(), self._bytes()
+        self._skip_tags()
+        return StoredMember(
+            member_id,
+            instance_id,
+            client_id,
+            client_host,
+            rebalance_timeout_ms,
+            session_timeout_ms,
+            subscription,
+            assignment,
+        )
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _short(self) -> int:
+        return int.from_bytes(self._take(2), "big", signed=True)
+
+    def _int(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def _long(self) -> int:
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._take(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > _VARINT_SHIFT_MAX:
+                raise ValueError("varint too long")
+
+    def _length(self, plain: Struct) -> int:
+        """Of a text (2 bytes), of bytes or an array (4), or compact; -1 for null."""
+        if self._is_flexible:
+            return self._varint() - 1
+        return int.from_bytes(self._take(plain.size), "big", signed=True)
+
+    def _nullable(self) -> str | None:
+        length = self._length(_SHORT)
+        return None if length == -1 else self._take(length).decode()
+
+    def _string(self) -> str:
+        return self._take(self._length(_SHORT)).decode()
+
+    def _bytes(self) -> bytes:
+        return self._take(self._length(_INT))
+
+    def _skip_tags(self) -> None:
+        if not self._is_flexible:
+            return
+        for _ in range(self._varint()):
+            self._varint()
+            self._take(self._varint())

@@ -1,0 +1,16 @@
+"""Server-side assignors: which member shall have which partitions. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from kavka.groupcoord.consumer.assignors import range as by_range
+from kavka.groupcoord.consumer.assignors import uniform
+from kavka.groupcoord.consumer.assignors.task import Task
+
+Assignor: TypeAlias = Callable[[Task], Mapping[str, Mapping[UUID, list[int]]]]
+"""{member id: {topic id: partitions, in order}}; a member may be left out if it gets none."""
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform.assign, "range": by_range.assign}

@@ -1,0 +1,35 @@
+"""The assignor `range`: of each topic, members get neighbouring partitions, in the same order.
+
+Members come in the order of their instance ids, then of their member ids: topics with as many
+partitions as each other are joined up, the same numbers of each at the same member.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kavka.groupcoord.consumer.assignors.task import Candidate, Task
+
+
+def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
+    members = sorted(task.members, key=_place)
+    readers: dict[UUID, list[str]] = {}
+    for member in members:
+        for topic in member.topics:
+            readers.setdefault(topic, []).append(member.member_id)
+    found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
+    for topic, member_ids in readers.items():
+        quota, extra = divmod(task.partitions[topic], len(member_ids))
+        start = 0
+        for number, member_id in enumerate(member_ids):
+            end = start + quota + (number < extra)
+            if start < end:
+                found[member_id][topic] = list(range(start, end))
+            start = end
+    return found
+
+
+def _place(member: Candidate) -> tuple[bool, str]:
+    if member.instance_id is None:
+        return True, member.member_id
+    return False, member.instance_id

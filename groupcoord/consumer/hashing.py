@@ -1,0 +1,73 @@
+"""What the topics of a group looked like, in 64 bits (KIP-1101).
+
+When the number differs from the one that the group's record has, topics have changed and the
+group needs another assignment. It is Apache Kafka's number, so that a group which moves between
+both brokers' logs does not seem to have changed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
+
+from kavka.groupcoord.state import Topics
+
+_MAGIC: Final = b"\0"
+_int32: Final = struct.Struct("<i").pack
+_uint64: Final = struct.Struct("<Q").pack
+_pair: Final = struct.Struct("<QQ").pack
+_SIGN_BIT: Final = 1 << 63
+
+
+def _text(value: str) -> bytes:
+    """UTF-16 units, then how many there are."""
+    encoded = value.encode("utf-16-le", "surrogatepass")
+    return encoded + _int32(len(encoded) // 2)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value & _SIGN_BIT else value
+
+
+class TopicHashes:
+    """The hashes of topics that groups subscribe to, kept until a topic changes."""
+
+    __slots__ = ("_kept", "_topics")
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._kept: dict[str, bytes] = {}
+
+    def forget(self, topic: str) -> None:
+        """It has changed, or nobody subscribes to it any more."""
+        self._kept.pop(topic, None)
+
+    def of_group(self, topics: Iterable[str]) -> int:
+        """The hash of those of the topics that exist, signed; 0 if there is none."""
+        found = [one for one in map(self._topic, sorted(topics)) if one]
+        return _signed(xxh3_64_intdigest(b"".join(found))) if found else 0
+
+    def _topic(self, name: str) -> bytes:
+        kept = self._kept.get(name)
+        if kept is None:
+            kept = self._make(name)
+            if kept:
+                self._kept[name] = kept
+        return kept
+
+    def _make(self, name: str) -> bytes:
+        """Empty if there is no such topic."""
+        topics = self._topics
+        topic_id, partitions = topics.topic_id(name), topics.partition_count(name)
+        if topic_id is None or partitions is None:
+            return b""
+        high, low = divmod(topic_id.int, 1 << 64)
+        parts = [_MAGIC, _pair(high, low), _text(name), _int32(partitions)]
+        for partition in range(partitions):
+            parts.append(_int32(partition))
+            for rack in sorted(topics.racks(name, partition)):
+                parts.append(_int32(len(rack.encode("utf-16-le")) // 2) + _text(rack))
+        return _uint64(xxh3_64_intdigest(b"".join(parts)))

@@ -1,0 +1,125 @@
+"""How a member gets from the partitions that it has to those that it shall have (KIP-848).
+
+First it gives up what is no more its own; when it has said that it did, it goes to the epoch of
+its target assignment and gets of it what no other member holds, and the rest as others let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
+from kavka.wire.errors import ApiError, ErrorCode
+
+Reported: TypeAlias = Mapping[UUID, Collection[int]]
+"""Partitions that a member says it has."""
+
+
+class Towards(NamedTuple):
+    """What a member is reconciled with."""
+
+    target_epoch: int
+    target: Target
+    subscribed: Collection[UUID]
+    """Topics that it subscribes to now; it must have no others."""
+    has_owner: Callable[[UUID, int], bool]
+    """Whether a member has a partition, or has not given it up yet."""
+    reported: Reported | None
+    """None: it does not say."""
+    subscription_changed: bool
+
+
+def next_member(member: Member, towards: Towards) -> Member:
+    """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
+    state = member.state
+    if state is MemberState.STABLE:
+        if member.member_epoch != towards.target_epoch:
+            return _step(member, towards, member.member_epoch)
+        return _within_subscription(member, towards) if towards.subscription_changed else member
+    if state is MemberState.UNREVOKED_PARTITIONS:
+        if _has_any(towards.reported, member.revoking):
+            changed = towards.subscription_changed
+            return _within_subscription(member, towards) if changed else member
+        return _step(member, towards, member.member_epoch)
+    if state is MemberState.UNRELEASED_PARTITIONS:
+        return _step(member, towards, member.member_epoch)
+    if towards.reported is None or towards.reported:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The consumer group member is in a unknown state. "
+            "The member must abandon all its partitions and rejoin.",
+        )
+    return _step(member, towards, towards.target_epoch)
+
+
+def _has_any(reported: Reported | None, partitions: Owned) -> bool:
+    """Whether the member may still have one of the partitions."""
+    if reported is None:
+        return True
+    return any(
+        partition in partitions.get(topic, ())
+        for topic, indexes in reported.items()
+        for partition in indexes
+    )
+
+
+def _within_subscription(member: Member, towards: Towards) -> Member:
+    """Only what the member no longer subscribes to is taken away; its epoch stays."""
+    kept = {topic: own for topic, own in member.assigned.items() if topic in towards.subscribed}
+    if len(kept) == len(member.assigned):
+        return member
+    revoking = dict(member.revoking)
+    for topic, own in member.assigned.items():
+        if topic not in kept:
+            revoking[topic] = {**revoking.get(topic, {}), **own}
+    if _has_any(towards.reported, revoking):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
+    return _moved(member, member.state, member.member_epoch, kept, member.revoking)
+
+
+def _step(member: Member, towards: Towards, epoch: int) -> Member:
+    kept: dict[UUID, dict[int, int]] = {}
+    revoking: dict[UUID, dict[int, int]] = {}
+    new: dict[UUID, list[int]] = {}
+    waits = False
+    for topic in {**towards.target, **member.assigned}:
+        own = member.assigned.get(topic, {})
+        wanted = towards.target.get(topic, ()) if topic in towards.subscribed else ()
+        stays = {one: own[one] for one in wanted if one in own}
+        if stays:
+            kept[topic] = stays
+        if len(stays) < len(own):
+            revoking[topic] = {one: at for one, at in own.items() if one not in stays}
+        missing = [one for one in wanted if one not in own]
+        free = _free(member, towards, topic, missing)
+        waits = waits or len(free) < len(missing)
+        if free:
+            new[topic] = free
+    if revoking and _has_any(towards.reported, revoking):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
+    for topic, partitions in new.items():
+        all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.target_epoch)}
+        kept[topic] = dict(sorted(all_of_it.items()))
+    state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+    return _moved(member, state, towards.target_epoch, kept, NOTHING)
+
+
+def _free(member: Member, towards: Towards, topic: UUID, wanted: Sequence[int]) -> list[int]:
+    """Partitions that the member can get at once. One that it is giving up itself is: it can't
+    belong to anyone else."""
+    revoking = member.revoking.get(topic, ())
+    return [one for one in wanted if one in revoking or not towards.has_owner(topic, one)]
+
+
+def _moved(member: Member, state: MemberState, epoch: int, assigned: Owned, revoking: Owned) -> Member:
+    return replace(
+        member,
+        state=state,
+        member_epoch=epoch,
+        previous_member_epoch=member.member_epoch,
+        assigned=assigned,
+        revoking=revoking,
+    )

@@ -1,0 +1,297 @@
+"""Keys and values of a consumer group's records, as Apache Kafka 4.3 writes them.
+
+A key begins with the number of its kind, a value with its version, which is 0. Sources: Apache
+Kafka's schemas `ConsumerGroup*Key` and `ConsumerGroup*Value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord.consumer import fields
+from kavka.groupcoord.consumer.fields import NO_TAGS, Malformed, Reader
+from kavka.groupcoord.consumer.member import (
+    ClassicProtocols,
+    Member,
+    MemberState,
+    Owned,
+    Target,
+)
+from kavka.log.journal import Record
+
+GROUP: Final = 3
+TOPICS: Final = 4
+"""What the topics looked like: not written since 4.1, which has the hash in GROUP's value."""
+MEMBER: Final = 5
+TARGET: Final = 6
+TARGET_MEMBER: Final = 7
+CURRENT_MEMBER: Final = 8
+REGEX: Final = 16
+
+KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
+
+_TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
+_VERSION: Final = fields.int16(0)
+
+
+class Key(NamedTuple):
+    """`second` is the member's id, or the regular expression; "" where there is none."""
+
+    kind: int
+    group_id: str
+    second: str
+
+
+class GroupValue(NamedTuple):
+    epoch: int
+    metadata_hash: int
+
+
+class TargetValue(NamedTuple):
+    """`timestamp_ms` is when the assignment was made, 0 if that is not known."""
+
+    epoch: int
+    timestamp_ms: int
+
+
+class CurrentValue(NamedTuple):
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned: Owned
+    revoking: Owned
+
+
+class Resolved(NamedTuple):
+    """The topics that a regular expression stands for, as of the cluster's `version`."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    tagged = {0: fields.int64(metadata_hash)} if metadata_hash else {}
+    value = _VERSION + fields.int32(epoch) + fields.tags(tagged)
+    return Record(fields.key(GROUP, group_id), value)
+
+
+def member(group_id: str, of: Member) -> Record:
+    tagged = {0: _classic(of.classic)} if of.classic is not None else {}
+    value = b"".join(
+        (
+            _VERSION,
+            fields.string(of.instance_id),
+            fields.string(of.rack_id),
+            fields.string(of.client_id),
+            fields.string(of.client_host),
+            fields.array(of.topic_names, fields.string),
+            fields.string(of.topic_regex),
+            fields.int32(of.rebalance_timeout_ms),
+            fields.string(of.server_assignor),
+            fields.tags(tagged),
+        )
+    )
+    return Record(fields.key(MEMBER, group_id, of.member_id), value)
+
+
+def _classic(of: ClassicProtocols) -> bytes:
+    # a struct that is a tagged field begins with whether it is there
+    protocols = fields.array(
+        of.protocols, lambda one: fields.string(one[0]) + fields.data(one[1]) + NO_TAGS
+    )
+    return fields.int8(1) + fields.int32(of.session_timeout_ms) + protocols + NO_TAGS
+
+
+def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+    tagged = {0: fields.int64(timestamp_ms)} if timestamp_ms else {}
+    value = _VERSION + fields.int32(epoch) + fields.tags(tagged)
+    return Record(fields.key(TARGET, group_id), value)
+
+
+def target_member(group_id: str, member_id: str, partitions: Target) -> Record:
+    topics = fields.array(
+        list(partitions.items()),
+        lambda one: one[0].bytes + fields.array(one[1], fields.int32) + NO_TAGS,
+    )
+    return Record(fields.key(TARGET_MEMBER, group_id, member_id), _VERSION + topics + NO_TAGS)
+
+
+def current_member(group_id: str, of: Member) -> Record:
+    value = b"".join(
+        (
+            _VERSION,
+            fields.int32(of.member_epoch),
+            fields.int32(of.previous_member_epoch),
+            fields.int8(of.state),
+            _owned(of.assigned),
+            _owned(of.revoking),
+            NO_TAGS,
+        )
+    )
+    return Record(fields.key(CURRENT_MEMBER, group_id, of.member_id), value)
+
+
+def _owned(owned: Owned) -> bytes:
+    def topic(one: tuple[UUID, dict[int, int]]) -> bytes:
+        topic_id, epochs = one
+        tagged = fields.array(list(epochs.values()), fields.int32)
+        return topic_id.bytes + fields.array(list(epochs), fields.int32) + fields.tags({0: tagged})
+
+    in_order = [(one, dict(sorted(epochs.items()))) for one, epochs in owned.items()]
+    return fields.array(in_order, topic)
+
+
+def regex(group_id: str, expression: str, of: Resolved) -> Record:
+    value = b"".join(
+        (
+            _VERSION,
+            fields.array(of.topics, fields.string),
+            fields.int64(of.version),
+            fields.int64(of.timestamp_ms),
+            NO_TAGS,
+        )
+    )
+    return Record(fields.key(REGEX, group_id, expression), value)
+
+
+def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:
+    strings = (group_id,) if second is None else (group_id, second)
+    return Record(fields.key(kind, *strings), None)
+
+
+def without_member(group_id: str, member_id: str) -> list[Record]:
+    """All of a member goes. In this order: a member's own record goes last."""
+    return [
+        tombstone(kind, group_id, member_id) for kind in (CURRENT_MEMBER, TARGET_MEMBER, MEMBER)
+    ]
+
+
+def without_group(
+    group_id: str, member_ids: Iterable[str], expressions: Iterable[str]
+) -> list[Record]:
+    """All of a group goes."""
+    members = list(member_ids)
+    return [
+        *(tombstone(CURRENT_MEMBER, group_id, one) for one in members),
+        *(tombstone(TARGET_MEMBER, group_id, one) for one in members),
+        tombstone(TARGET, group_id),
+        *(tombstone(MEMBER, group_id, one) for one in members),
+        *(tombstone(REGEX, group_id, one) for one in expressions),
+        tombstone(TOPICS, group_id),
+        tombstone(GROUP, group_id),
+    ]
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def read_key(key: bytes) -> Key:
+    """Malformed if it is none of ours."""
+    reader = Reader(key)
+    kind = reader.int16()
+    if kind not in KINDS:
+        raise Malformed(f"key of kind {kind}")
+    return Key(kind, reader.key_string(), reader.key_string() if kind in _TWO_STRINGS else "")
+
+
+def _value(value: bytes) -> Reader:
+    reader = Reader(value)
+    version = reader.int16()
+    if version != 0:
+        raise Malformed(f"version {version} of a value")
+    return reader
+
+
+def read_group(value: bytes) -> GroupValue:
+    reader = _value(value)
+    epoch, tagged = reader.int32(), reader.tags()
+    return GroupValue(epoch, tagged[0].int64() if 0 in tagged else 0)
+
+
+def read_member(member_id: str, value: bytes) -> Member:
+    """The member as it joined, without epochs and partitions."""
+    reader = _value(value)
+    instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
+    client_id, client_host = reader.string(), reader.string()
+    topic_names = tuple(sorted(set(reader.array(reader.string))))
+    topic_regex, rebalance_timeout_ms = reader.nullable_string(), reader.int32()
+    server_assignor, tagged = reader.nullable_string(), reader.tags()
+    return Member(
+        member_id,
+        instance_id=instance_id,
+        rack_id=rack_id,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        client_id=client_id,
+        client_host=client_host,
+        topic_names=topic_names,
+        topic_regex=topic_regex,
+        server_assignor=server_assignor,
+        classic=_read_classic(tagged[0]) if 0 in tagged else None,
+    )
+
+
+def _read_classic(reader: Reader) -> ClassicProtocols | None:
+    if reader.int8() < 0:
+        return None
+
+    def protocol() -> tuple[str, bytes]:
+        found = reader.string(), reader.data()
+        reader.tags()
+        return found
+
+    return ClassicProtocols(reader.int32(), tuple(reader.array(protocol)))
+
+
+def read_target(value: bytes) -> TargetValue:
+    reader = _value(value)
+    epoch, tagged = reader.int32(), reader.tags()
+    return TargetValue(epoch, tagged[0].int64() if 0 in tagged else 0)
+
+
+def read_target_member(value: bytes) -> dict[UUID, tuple[int, ...]]:
+    reader = _value(value)
+
+    def topic() -> tuple[UUID, tuple[int, ...]]:
+        found = reader.uuid(), tuple(sorted(reader.array(reader.int32)))
+        reader.tags()
+        return found
+
+    return dict(reader.array(topic))
+
+
+def read_current_member(value: bytes) -> CurrentValue:
+    reader = _value(value)
+    epoch, previous, state = reader.int32(), reader.int32(), reader.int8()
+    default_epoch = max(epoch, 0)
+    return CurrentValue(
+        epoch,
+        previous,
+        MemberState.of(state),
+        _read_owned(reader, default_epoch),
+        _read_owned(reader, default_epoch),
+    )
+
+
+def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]]:
+    """Before 4.3 there were no epochs, so the member's counts."""
+
+    def topic() -> tuple[UUID, dict[int, int]]:
+        topic_id, partitions = reader.uuid(), reader.array(reader.int32)
+        tagged = reader.tags()
+        epochs = tagged[0].array(tagged[0].int32) if 0 in tagged else []
+        if len(epochs) != len(partitions):
+            epochs = [default_epoch] * len(partitions)
+        return topic_id, dict(sorted(zip(partitions, epochs, strict=True)))
+
+    return dict(reader.array(topic))
+
+
+def read_regex(value: bytes) -> Resolved:
+    reader = _value(value)
+    return Resolved(tuple(sorted(reader.array(reader.string))), reader.int64(), reader.int64())

@@ -1,0 +1,187 @@
+"""Offsets that nobody uses any more, and groups that have nothing left: they go with tombstones.
+
+A look at all groups, every `offsets.retention.check.interval.ms`, is done in steps, each of them
+one decision: so it neither holds up requests nor fills more than a batch. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from kavka.groupcoord import offset_records
+from kavka.groupcoord.group import Group
+from kavka.groupcoord.offset_records import NO_TIME, tombstone
+from kavka.groupcoord.offsets import Offsets
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Record
+from kavka.wire.errors import ApiError
+
+LOOKED_AT_MAX: Final = 1_000
+"""Offsets, or groups, looked at in one step, at 1 to 2 us each."""
+
+SWEEP: Final = ("offsets", "unused")
+DELETED_TOPICS: Final = ("offsets", "of deleted topics")
+
+_MS_A_MINUTE: Final = 60_000
+
+_Steps: TypeAlias = Iterator[list[Record]]
+
+
+class _Step:
+    """What one step has looked at, and the tombstones that came of it."""
+
+    def __init__(self) -> None:
+        self.looked_at = 0
+        self.records: list[Record] = []
+
+    @property
+    def is_full(self) -> bool:
+        return self.looked_at >= LOOKED_AT_MAX
+
+    def take(self) -> list[Record]:
+        """Its records; the next step begins."""
+        taken, self.records, self.looked_at = self.records, [], 0
+        return taken
+
+
+class Expiry:
+    """Of the offsets of one partition of `__consumer_offsets`."""
+
+    def __init__(self, state: GroupsState, offsets: Offsets) -> None:
+        self._state: Final = state
+        self._offsets: Final = offsets
+        self._sweep: _Steps | None = None
+        self._deleted: Final[deque[_Steps]] = deque()
+
+    def loaded(self, now_ms: int) -> None:
+        """The partition is led from now on: the first look comes after the first interval."""
+        self._wait(now_ms)
+
+    def _wait(self, now_ms: int) -> None:
+        interval_ms = self._state.settings().offsets_retention_check_interval_ms
+        self._state.timers.set(SWEEP, now_ms + interval_ms)
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """The next step."""
+        if key == DELETED_TOPICS:
+            return self._next_deleted(now_ms)
+        if self._sweep is None:
+            self._sweep = self._look(now_ms)
+        records = next(self._sweep, None)
+        if records is None:
+            self._sweep = None
+            self._wait(now_ms)
+            return Decision()
+        self._state.timers.set(SWEEP, now_ms)
+        return Decision(records)
+
+    def _look(self, now_ms: int) -> _Steps:
+        step = _Step()
+        for group_id in list(self._state.groups):
+            step.looked_at += 1
+            yield from self._look_at(group_id, step, now_ms)
+            if step.is_full:
+                yield step.take()
+        if step.records:
+            yield step.take()
+
+    def _look_at(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
+        """One group. Between two steps all may change, but for `now_ms`."""
+        kept, begin = False, len(step.records)
+        for topic, found in list(self._offsets.topics(group_id).items()):
+            since = self._unused_since(group_id, topic)
+            for partition in list(found.values):
+                step.looked_at += 1
+                value = found.values.get(partition)
+                if since is None:
+                    kept = True
+                    break
+                if (
+                    value is not None
+                    and self._is_over(value, since, now_ms)
+                    and not self._offsets.pending.has(group_id, topic, partition)
+                ):
+                    step.records.append(tombstone(group_id, topic, partition))
+                else:
+                    kept = True
+                if step.is_full:
+                    yield step.take()
+                    begin, since = 0, self._unused_since(group_id, topic)
+        if not kept:
+            self._let_go(group_id, step, len(step.records) - begin)
+
+    def _unused_since(self, group_id: str, topic: str) -> int | None:
+        """As `Group.expires_since`; None as well for topics that are read."""
+        group = self._state.groups.get(group_id)
+        if group is None or group.is_subscribed_to(topic):
+            return None
+        return group.expires_since()
+
+    def _is_over(self, value: bytes, since: int, now_ms: int) -> bool:
+        committed = offset_records.decode(value)
+        if committed is None:
+            return False
+        if committed.expires_at_ms != NO_TIME:
+            return now_ms >= committed.expires_at_ms
+        retention_ms = self._state.settings().offsets_retention_minutes * _MS_A_MINUTE
+        return now_ms - (since or committed.committed_at_ms) >= retention_ms
+
+    def _let_go(self, group_id: str, step: _Step, going: int) -> None:
+        """Delete a group that nobody is in and that has no offsets but those `going` now."""
+        group = self._state.groups.get(group_id)
+        if group is None or self._offsets.pending.has_any(group_id):
+            return
+        left = sum(len(found.values) for found in self._offsets.topics(group_id).values())
+        if left == going and _is_empty(group):
+            step.records.extend(group.tombstones())
+
+    # Deleted topics.
+
+    def topics_deleted(self, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
+        """The offsets of these topics, by name and id, go, beginning now."""
+        self._deleted.append(self._look_for(topics))
+        self._state.timers.set(DELETED_TOPICS, now_ms)
+
+    def _next_deleted(self, now_ms: int) -> Decision:
+        while self._deleted:
+            records = next(self._deleted[0], None)
+            if records is not None:
+                self._state.timers.set(DELETED_TOPICS, now_ms)
+                return Decision(records)
+            self._deleted.popleft()
+        return Decision()
+
+    def _look_for(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
+        step = _Step()
+        for group_id in list(self._offsets.groups()):
+            for topic, topic_id in topics:
+                step.looked_at += 1
+                found = self._offsets.topics(group_id).get(topic)
+                for partition in list(found.values) if found is not None else ():
+                    step.looked_at += 1
+                    if self._offsets.is_of(topic_id, group_id, topic, partition):
+                        step.records.append(tombstone(group_id, topic, partition))
+                    if step.is_full:
+                        yield step.take()
+                if step.is_full:
+                    yield step.take()
+        deleted = dict(topics)
+        for group_id, topic, partition in self._offsets.pending.places():
+            step.looked_at += 1
+            if topic in deleted:
+                step.records.append(tombstone(group_id, topic, partition))
+            if step.is_full:
+                yield step.take()
+        if step.records:
+            yield step.take()
+
+
+def _is_empty(group: Group) -> bool:
+    try:
+        group.check_delete()
+    except ApiError:
+        return False
+    return True

@@ -1,0 +1,185 @@
+"""Records of committed offsets: what they look like in `__consumer_offsets`. Pure.
+
+Keys have the versions 0 and 1, which look alike; 1 is written. Values have the versions 0 to 4;
+4 is written, and 1 if the offset has a time of its own to expire (OffsetCommit 2 to 4), as Apache
+Kafka 4.3 does. The schemas are its OffsetCommitKey and OffsetCommitValue.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.log.journal import Record
+
+KEY_VERSIONS: Final = (0, 1)
+NO_TOPIC_ID: Final = UUID(int=0)
+NO_TIME: Final = -1
+NO_EPOCH: Final = -1
+
+_KEY_VERSION: Final = b"\x00\x01"
+_LENGTH: Final = Struct(">H")
+_PARTITION: Final = Struct(">i")
+_V1_HEAD: Final = Struct(">hqH")
+_V1_TAIL: Final = Struct(">qq")
+_V4_HEAD: Final = Struct(">hqi")
+_V4_TAIL: Final = Struct(">qB")
+_LONG: Final = Struct(">q")
+_TOPIC_ID_TAG: Final = b"\x01\x00\x10"
+"""One tagged field follows: tag 0, 16 bytes."""
+
+_TOPIC_ID_BYTES: Final = 16
+
+
+class CommittedOffset(NamedTuple):
+    """What a value says."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_at_ms: int
+    expires_at_ms: int
+    """`NO_TIME` where the retention of the broker counts."""
+
+    topic_id: UUID
+
+
+def topic_key(group_id: str, topic: str) -> bytes:
+    """All of a key but the partition's number."""
+    group_bytes, topic_bytes = group_id.encode(), topic.encode()
+    return b"%b%b%b%b%b" % (
+        _KEY_VERSION,
+        _LENGTH.pack(len(group_bytes)),
+        group_bytes,
+        _LENGTH.pack(len(topic_bytes)),
+        topic_bytes,
+    )
+
+
+def partition_key(topic_key: bytes, partition: int) -> bytes:
+    """The whole key of one partition."""
+    return topic_key + _PARTITION.pack(partition)
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> Record:
+    """What makes one offset go."""
+    return Record(partition_key(topic_key(group_id, topic), partition), None)
+
+
+def split_topic_key(key: bytes) -> tuple[str, str] | None:
+    """Group and topic of a key without its partition; None if it is not one."""
+    try:
+        (group_length,) = _LENGTH.unpack_from(key, 2)
+        (topic_length,) = _LENGTH.unpack_from(key, 4 + group_length)
+        if len(key) != 6 + group_length + topic_length:
+            return None
+        return key[4 : 4 + group_length].decode(), key[6 + group_length :].decode()
+    except (StructError, UnicodeDecodeError):
+        return None
+
+
+def encode(committed: CommittedOffset) -> bytes:
+    """A value."""
+    offset, epoch, metadata, at_ms, expires_at_ms, topic_id = committed
+    text = metadata.encode()
+    if expires_at_ms != NO_TIME:
+        head = _V1_HEAD.pack(1, offset, len(text))
+        return head + text + _V1_TAIL.pack(at_ms, expires_at_ms)
+    head = _V4_HEAD.pack(4, offset, epoch)
+    if topic_id.int:
+        tail = _LONG.pack(at_ms) + _TOPIC_ID_TAG + topic_id.bytes
+    else:
+        tail = _V4_TAIL.pack(at_ms, 0)
+    return b"%b%b%b%b" % (head, _unsigned_varint(len(text) + 1), text, tail)
+
+
+def decode(value: bytes) -> CommittedOffset | None:
+    """What a value says; None if it can't be read."""
+    try:
+        version = int.from_bytes(value[:2], "big")
+        if version == 4:
+            return _decode_flexible(value)
+        if version < 4:
+            return _decode_plain(value, version)
+    except (StructError, IndexError):
+        pass
+    return None
+
+
+def _decode_plain(value: bytes, version: int) -> CommittedOffset | None:
+    (offset,) = _LONG.unpack_from(value, 2)
+    epoch, at = NO_EPOCH, 10
+    if version == 3:
+        (epoch,) = _PARTITION.unpack_from(value, at)
+        at += 4
+    (length,) = _LENGTH.unpack_from(value, at)
+    end = at + 2 + length
+    (committed_at_ms,) = _LONG.unpack_from(value, end)
+    expires_at_ms = _LONG.unpack_from(value, end + 8)[0] if version == 1 else NO_TIME
+    metadata = value[at + 2 : end].decode(errors="replace")
+    return CommittedOffset(offset, epoch, metadata, committed_at_ms, expires_at_ms, NO_TOPIC_ID)
+
+
+def _decode_flexible(value: bytes) -> CommittedOffset | None:
+    _, offset, epoch = _V4_HEAD.unpack_from(value)
+    length, at = _read_unsigned_varint(value, 14)
+    if length == 0:  # null, which the schema does not allow
+        return None
+    end = at + length - 1
+    (committed_at_ms,) = _LONG.unpack_from(value, end)
+    topic_id = _topic_id(value, end + 8) if value[end + 8] else NO_TOPIC_ID
+    metadata = value[at:end].decode(errors="replace")
+    return CommittedOffset(offset, epoch, metadata, committed_at_ms, NO_TIME, topic_id)
+
+
+def _topic_id(value: bytes, at: int) -> UUID:
+    """Out of the tagged fields, which begin at `at`."""
+    tags, at = _read_unsigned_varint(value, at)
+    for _ in range(tags):
+        tag, at = _read_unsigned_varint(value, at)
+        size, at = _read_unsigned_varint(value, at)
+        if at + size > len(value):
+            raise IndexError
+        if tag == 0:
+            if size != _TOPIC_ID_BYTES:
+                raise IndexError
+            return UUID(bytes=value[at : at + size])
+        at += size
+    return NO_TOPIC_ID
+
+
+def is_sound(value: bytes) -> bool:
+    """Whether `decode` can read a value; quick for what brokers write."""
+    head = value[:2]
+    size = len(value)
+    # no topic id, and metadata shorter than 127 bytes: its length is one byte
+    if head == b"\x00\x04" and size >= 24 and value[14] < 128 and size == value[14] + 23:
+        return value[14] > 0 and value[-1] == 0
+    if head == b"\x00\x03" and size >= 24:
+        return size >= 24 + (value[14] << 8) + value[15]
+    return decode(value) is not None
+
+
+def _unsigned_varint(number: int) -> bytes:
+    if number < 128:
+        return bytes((number,))
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def _read_unsigned_varint(value: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    number = 0
+    for shift in range(0, 35, 7):
+        byte = value[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+    raise IndexError

@@ -1,0 +1,379 @@
+"""Committed offsets: rules of committing, asking, deleting, and of offsets in transactions. Pure.
+
+Values are kept as they are in the log, and read when somebody asks: a million of them are loaded
+in about a second. What expires, and what a deleted group leaves, is `expiry.py`'s and
+`listing.py`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord import offset_records
+from kavka.groupcoord.group import Group
+from kavka.groupcoord.offset_records import (
+    NO_EPOCH,
+    NO_TIME,
+    NO_TOPIC_ID,
+    CommittedOffset,
+    partition_key,
+    tombstone,
+    topic_key,
+)
+from kavka.groupcoord.pending import Pending
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+NO_OFFSET: Final = -1
+MEMBER_EPOCHS_VERSION: Final = 9
+"""OffsetCommit says GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
+
+
+class OffsetToCommit(NamedTuple):
+    """One partition of a request."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str | None = ""
+    topic_id: UUID = NO_TOPIC_ID
+    timestamp_ms: int = NO_TIME
+    """When it counts as committed (OffsetCommit 1); `NO_TIME`: now."""
+
+
+class Commit(NamedTuple):
+    """What a member, or someone who is in no group, wants to be kept."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    """Or member epoch; below zero: of no member."""
+
+    version: int
+    offsets: Sequence[OffsetToCommit]
+    retention_ms: int = NO_TIME
+    """How long to keep it (OffsetCommit 2 to 4); `NO_TIME`: as the broker is set."""
+
+
+class FetchedOffset(NamedTuple):
+    """What is told of one partition."""
+
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    error_code: int = 0
+
+
+class TopicOffsets:
+    """The offsets of one group in one topic: by partition, as values in the log."""
+
+    __slots__ = ("group_id", "key", "topic", "values")
+
+    def __init__(self, group_id: str, topic: str, key: bytes) -> None:
+        self.group_id: Final = group_id
+        self.topic: Final = topic
+        self.key: Final = key
+        """Of the records, without the partition."""
+
+        self.values: Final[dict[int, bytes]] = {}
+
+
+class Offsets:
+    """All offsets of one partition of `__consumer_offsets`."""
+
+    __slots__ = ("_by_key", "_groups", "_make_group", "_state", "count", "pending")
+
+    def __init__(self, state: GroupsState, make_group: Callable[[str], Group]) -> None:
+        """`make_group`: of a group that only keeps offsets."""
+        self._state: Final = state
+        self._make_group: Final = make_group
+        self._by_key: Final[dict[bytes, TopicOffsets]] = {}
+        self._groups: Final[dict[str, dict[str, TopicOffsets]]] = {}
+        self.pending: Final = Pending()
+        """What transactions have committed that are still open."""
+
+        self.count = 0
+        """Offsets, but for those in open transactions."""
+
+    # Committing.
+
+    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Decision:
+        """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`."""
+        self._check_commit(commit, now_ms)
+        expires_at_ms = NO_TIME
+        if commit.retention_ms != NO_TIME:
+            expires_at_ms = now_ms + commit.retention_ms
+        return self._decide(commit, ticket, now_ms, expires_at_ms)
+
+    def commit_transactional(
+        self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """TxnOffsetCommit; they count when the transaction is committed."""
+        self._check_transactional(commit)
+        decision = self._decide(commit, ticket, now_ms, NO_TIME)
+        decision.producer = producer
+        return decision
+
+    def _check_commit(self, commit: Commit, now_ms: int) -> None:
+        group = self._state.groups.get(commit.group_id)
+        if group is None:
+            if commit.generation < 0:
+                return  # a group that only keeps offsets comes into being
+            if commit.version >= MEMBER_EPOCHS_VERSION:
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        check = group.check_commit(
+            commit.member_id,
+            commit.instance_id,
+            commit.generation,
+            is_transactional=False,
+            version=commit.version,
+        )
+        group.committed_by(commit.member_id, now_ms)
+        if check is not None:
+            for one in commit.offsets:
+                check(one.topic, one.topic_id, one.partition)
+
+    def _check_transactional(self, commit: Commit) -> None:
+        group = self._state.groups.get(commit.group_id)
+        if group is None:
+            if commit.generation < 0:
+                return
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        try:
+            check = group.check_commit(
+                commit.member_id,
+                commit.instance_id,
+                commit.generation,
+                is_transactional=True,
+                version=commit.version,
+            )
+        except ApiError as refusal:
+            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
+            raise
+        if check is not None:
+            for one in commit.offsets:
+                check(one.topic, one.topic_id, one.partition)
+
+    def _decide(self, commit: Commit, ticket: Ticket, now_ms: int, expires_at_ms: int) -> Decision:
+        longest = self._state.settings().offset_metadata_max_bytes
+        records, codes = [], []
+        topic, key = None, b""
+        for one in commit.offsets:
+            metadata = one.metadata or ""
+            if len(metadata) * 2 > longest and _utf16_units(metadata) > longest:
+                codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                continue
+            if one.topic != topic:
+                topic = one.topic
+                key = topic_key(commit.group_id, topic)
+            value = offset_records.encode(
+                CommittedOffset(
+                    one.offset,
+                    one.leader_epoch if one.leader_epoch >= 0 else NO_EPOCH,
+                    metadata,
+                    now_ms if one.timestamp_ms == NO_TIME else one.timestamp_ms,
+                    expires_at_ms,
+                    one.topic_id,
+                )
+            )
+            records.append(Record(partition_key(key, one.partition), value))
+            codes.append(0)
+        return Decision(records, [Reply(ticket, codes)])
+
+    # Asking.
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> bool:
+        """Whether there is such a group, and so perhaps offsets. ApiError if this member may not
+        ask."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            return False
+        try:
+            group.check_fetch(member_id, member_epoch)
+        except ApiError as refusal:
+            if refusal.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def fetch(
+        self,
+        group_id: str,
+        topic: str,
+        topic_id: UUID,
+        partitions: Iterable[int],
+        *,
+        require_stable: bool,
+    ) -> list[FetchedOffset]:
+        """OffsetFetch of some partitions; `topic_id`: that of offsets committed to this topic, and
+        not to an earlier one of the same name."""
+        found = self._groups.get(group_id, {}).get(topic)
+        values = found.values if found is not None else {}
+        unstable = self.pending.has_any(group_id) if require_stable else False
+        return [
+            _unstable(partition)
+            if unstable and self.pending.has(group_id, topic, partition)
+            else _fetched(partition, values.get(partition), topic_id)
+            for partition in partitions
+        ]
+
+    def partitions(self, group_id: str) -> dict[str, list[int]]:
+        """Topics and partitions that a group has offsets of."""
+        topics = self._groups.get(group_id, {})
+        return {topic: list(found.values) for topic, found in topics.items()}
+
+    def topics(self, group_id: str) -> dict[str, TopicOffsets]:
+        """The offsets of a group by topic; not to be changed."""
+        return self._groups.get(group_id, {})
+
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is a committed offset."""
+        found = self._groups.get(group_id, {}).get(topic)
+        return found is not None and partition in found.values
+
+    def is_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is an offset of the topic with this id, or perhaps of it, if none was
+        given when it was committed."""
+        found = self._groups.get(group_id, {}).get(topic)
+        value = None if found is None else found.values.get(partition)
+        committed = None if value is None else offset_records.decode(value)
+        return committed is not None and committed.topic_id in (NO_TOPIC_ID, topic_id)
+
+    def groups(self) -> Iterator[str]:
+        """Those that have offsets."""
+        return iter(self._groups)
+
+    # Deleting.
+
+    def delete(
+        self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
+    ) -> Decision:
+        """OffsetDelete; the answer is a list of (topic, list of error codes)."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group.check_offset_delete()
+        records: list[Record] = []
+        answer: list[tuple[str, list[int]]] = []
+        for topic, partitions in topics:
+            code = ErrorCode.NONE
+            if group.is_subscribed_to(topic):
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                records.extend(
+                    tombstone(group_id, topic, partition)
+                    for partition in partitions
+                    if self.has(group_id, topic, partition)
+                    or self.pending.has(group_id, topic, partition)
+                )
+            answer.append((topic, [int(code)] * len(partitions)))
+        return Decision(records, [Reply(ticket, answer)])
+
+    # The records.
+
+    def apply(self, record: Record, producer: Producer | None) -> None:
+        """Take in one record with a key of version 0 or 1."""
+        key, value = record
+        found = self._by_key.get(key[:-4])
+        if found is None:
+            found = self._topic(key, value)
+            if found is None:
+                return
+        partition = int.from_bytes(key[-4:], "big", signed=True)
+        if value is None:
+            self._remove(found, partition)
+        elif not offset_records.is_sound(value):
+            logger.warning(
+                "[GroupId %s] An offset of %s-%d can't be read: %r",
+                found.group_id,
+                found.topic,
+                partition,
+                value,
+            )
+        else:
+            if found.group_id not in self._state.groups:
+                self._state.groups[found.group_id] = self._make_group(found.group_id)
+            if producer is None:
+                self._put(found, partition, value)
+                if self.pending:
+                    self.pending.supersede(found.group_id, found.topic, partition)
+            else:
+                self.pending.put(producer.id, found.group_id, found.topic, partition, value)
+
+    def _topic(self, key: bytes, value: bytes | None) -> TopicOffsets | None:
+        """Whose offset it is that comes first with this key; None if that can't be read."""
+        names = offset_records.split_topic_key(key[:-4])
+        if names is None:
+            logger.warning("A record's key can't be read: %r", key)
+            return None
+        group_id, topic = names
+        found = self._groups.get(group_id, {}).get(topic)
+        if found is None:
+            found = TopicOffsets(group_id, topic, topic_key(group_id, topic))
+        return found
+
+    def _put(self, found: TopicOffsets, partition: int, value: bytes) -> None:
+        values = found.values
+        if not values:
+            self._by_key[found.key] = found
+            self._groups.setdefault(found.group_id, {})[found.topic] = found
+        if partition not in values:
+            self.count += 1
+        values[partition] = value
+
+    def _remove(self, found: TopicOffsets, partition: int) -> None:
+        if found.values.pop(partition, None) is not None:
+            self.count -= 1
+            if not found.values:
+                self._forget(found)
+        if self.pending:
+            self.pending.drop(found.group_id, found.topic, partition)
+
+    def _forget(self, found: TopicOffsets) -> None:
+        del self._by_key[found.key]
+        topics = self._groups[found.group_id]
+        del topics[found.topic]
+        if not topics:
+            del self._groups[found.group_id]
+
+    def apply_marker(self, producer_id: int, committed: bool) -> None:
+        """A transaction has ended."""
+        for group_id, topic, partition, value in self.pending.end(producer_id, committed):
+            found = self._groups.get(group_id, {}).get(topic)
+            if found is None:
+                found = TopicOffsets(group_id, topic, topic_key(group_id, topic))
+            self._put(found, partition, value)
+
+
+def _unstable(partition: int) -> FetchedOffset:
+    return FetchedOffset(partition, error_code=int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+
+
+def _fetched(partition: int, value: bytes | None, topic_id: UUID) -> FetchedOffset:
+    if value is None:
+        return FetchedOffset(partition)
+    committed = offset_records.decode(value)
+    if committed is None or _differ(committed.topic_id, topic_id):
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def _differ(one: UUID, other: UUID) -> bool:
+    """Whether two ids are of different topics, and not one of them unknown."""
+    return one != other and one.int != 0 and other.int != 0
+
+
+def _utf16_units(text: str) -> int:
+    """The length that Java sees."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,128 @@
+"""The machine of one partition of `__consumer_offsets`: its groups and their offsets. Pure.
+
+It hands each record to the part that it belongs to, and each deadline to whoever set it. What a
+request leads to is asked of the parts: `shard.classic`, `shard.consumer`, `shard.offsets`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+from uuid import UUID
+
+from kavka.groupcoord import offset_records
+from kavka.groupcoord.expiry import Expiry
+from kavka.groupcoord.offsets import Offsets
+from kavka.groupcoord.state import GroupsState
+from kavka.groupcoord.unserved import Unserved
+from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.log.timers import Timers
+
+logger = logging.getLogger(__name__)
+
+CLASSIC_KEYS: Final = frozenset({2})
+CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
+
+
+class Part(Protocol):
+    """The groups of one protocol."""
+
+    def apply(self, version: int, record: Record) -> None:
+        """Take in a record whose key has this version, one of the part's."""
+        ...
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """All records have been taken in, and the partition is led from now on: set deadlines.
+        Decisions are to be carried out one by one, and nothing else between them."""
+        ...
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """A deadline has passed; `key` is a tuple."""
+        ...
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
+        """Topics have come, gone, or changed. Decisions are to be carried out one by one."""
+        ...
+
+    def tickets(self) -> Iterable[Ticket]:
+        """The requests that are still without an answer."""
+        ...
+
+
+class GroupShard:
+    """A `kavka.log.journal.Machine`."""
+
+    def __init__(self, state: GroupsState) -> None:
+        self.state: Final = state
+        self.timers: Final[Timers] = state.timers
+        self.classic = Unserved(state)
+        self.consumer = Unserved(state)
+        self.offsets: Final = Offsets(state, self.classic.simple_group)
+        self.expiry: Final = Expiry(state, self.offsets)
+        self._unknown: Final[dict[int, None]] = {}
+
+    def apply(self, record: Record, producer: Producer | None) -> None:
+        """Change the state as a record says; it never fails, whatever there is in the log."""
+        version = int.from_bytes(record.key[:2], "big")
+        if version <= 1:
+            self.offsets.apply(record, producer)
+        else:
+            self._apply_group(version, record)
+
+    def apply_all(
+        self, records: Iterable[tuple[bytes, bytes | None]], producer: Producer | None
+    ) -> None:
+        """Keys and values in the order of the log: as `apply`, but quicker."""
+        apply_offset = self.offsets.apply
+        for key, value in records:
+            if key[:2] == b"\x00\x01":
+                apply_offset(Record(key, value), producer)
+            else:
+                self.apply(Record(key, value), producer)
+
+    def _apply_group(self, version: int, record: Record) -> None:
+        if version in CLASSIC_KEYS:
+            self.classic.apply(version, record)
+        elif version in CONSUMER_KEYS:
+            self.consumer.apply(version, record)
+        elif version not in self._unknown:
+            self._unknown[version] = None
+            logger.warning("Records whose key has the version %d are skipped", version)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction has ended."""
+        self.offsets.apply_marker(producer_id, committed)
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """To be called once, when all records have been taken in and this broker leads the
+        partition; the decisions are to be carried out one by one, as they come."""
+        yield from self.classic.loaded(now_ms)
+        yield from self.consumer.loaded(now_ms)
+        self.expiry.loaded(now_ms)
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """What the passing of a deadline leads to."""
+        assert isinstance(key, tuple)
+        if key[0] == "classic":
+            return self.classic.expire(key, now_ms)
+        if key[0] == "consumer":
+            return self.consumer.expire(key, now_ms)
+        return self.expiry.expire(key, now_ms)
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
+        """Topics have come, gone, or changed; the decisions are to be carried out one by one."""
+        yield from self.consumer.metadata_changed(topics, now_ms)
+
+    def topics_deleted(self, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
+        """Topics have been deleted, by name and id: their offsets go, with deadlines that are due
+        at once."""
+        self.expiry.topics_deleted(topics, now_ms)
+
+    def resign(self) -> Sequence[Ticket]:
+        """The requests that are still without an answer."""
+        return [*self.classic.tickets(), *self.consumer.tickets()]
+
+
+KEY_VERSIONS: Final = frozenset(offset_records.KEY_VERSIONS) | CLASSIC_KEYS | CONSUMER_KEYS
+"""Versions of keys that are understood."""

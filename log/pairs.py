@@ -1,0 +1,82 @@
+"""Keys and values of the records of plain batches, in bulk: what loading a coordinator goes through.
+
+Like `compaction.records.split`, which tells more of each record and is as much written out.
+"""
+
+from __future__ import annotations
+
+from kavka.log.compaction.records import BrokenRecords
+
+
+def add_pairs(
+    data: bytes, position: int, count: int, keys: list[bytes], values: list[bytes | None]
+) -> tuple[int, int]:
+    """Add key and value of each of the `count` records from `position` on.
+
+    Where the last one ends, and how many had no key and were left out. BrokenRecords: none of them
+    is added.
+    """
+    held = len(keys)
+    try:
+        return _add(data, position, count, keys, values)
+    except (IndexError, BrokenRecords) as failure:
+        del keys[held:], values[held:]
+        raise BrokenRecords(str(failure)) from failure
+
+
+def _add(
+    data: bytes, position: int, count: int, keys: list[bytes], values: list[bytes | None]
+) -> tuple[int, int]:
+    """Numbers are zigzag: twice what they mean, and odd where that is negative."""
+    add_key, add_value = keys.append, values.append
+    keyless = 0
+    for _ in range(count):
+        size = data[position]
+        position += 1
+        if size > 127:
+            size, position = _longer(data, position, size)
+        end = position + (size >> 1)
+        position += 1  # attributes
+        while data[position] > 127:  # timestamp
+            position += 1
+        position += 1
+        while data[position] > 127:  # offset
+            position += 1
+        length = data[position + 1]
+        position += 2
+        if length > 127:
+            length, position = _longer(data, position, length)
+        if length & 1:
+            keyless += 1
+        else:
+            begin = position
+            position += length >> 1
+            add_key(data[begin:position])
+            size = data[position]
+            position += 1
+            if size > 127:
+                size, position = _longer(data, position, size)
+            if size & 1:
+                add_value(None)
+            else:
+                begin = position
+                position += size >> 1
+                add_value(data[begin:position])
+        if position >= end or end > len(data):
+            raise BrokenRecords("a record is malformed")
+        position = end
+    return position, keyless
+
+
+def _longer(data: bytes, position: int, value: int) -> tuple[int, int]:
+    """The rest of a varint of up to 32 bits that begins with `value`, its sign still in its lowest
+    bit, and the position after it."""
+    value &= 127
+    shift = 7
+    while (byte := data[position]) > 127:
+        value |= (byte & 127) << shift
+        position += 1
+        shift += 7
+        if shift > 28:
+            raise BrokenRecords("a number of more than 32 bits")
+    return value | byte << shift, position + 1

@@ -1,0 +1,267 @@
+"""Replays the log of a partition into the machine that lives in it.
+
+The file is read in threads, and what was read is applied in slices of the loop, few of them in one
+turn for all partitions together. A damaged record costs a line in the log, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.log.compaction.records import BrokenRecords
+from kavka.log.errors import StorageError
+from kavka.log.journal import Machine, Producer, Record
+from kavka.log.pairs import add_pairs
+from kavka.seams import Clock, Jobs, Tasks
+from kavka.server.replica.manager import Replica
+from kavka.server.slices import go_on_with_jobs
+from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
+from kavka.wire.crc import crc32c
+from kavka.wire.errors import ApiError
+from kavka.wire.inflating import inflate
+from kavka.wire.records import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    CURRENT_MAGIC,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
+from kavka.wire.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+LOADS_AT_ONCE_MAX: Final = 2
+"""Partitions that are replayed at a time; each takes a slice of every turn of the loop."""
+
+SLICE_S: Final = 0.001
+"""How long records of one partition are applied before the loop gets a turn."""
+
+CHUNK_RECORDS: Final = 200
+"""Records handed to the machine at a time, at about a microsecond each."""
+
+SKIPPED_LINES_MAX: Final = 20
+"""Lines in the log about what is skipped in one partition; the rest is counted."""
+
+KEY_SHOWN_BYTES: Final = 100
+
+LoadTurns: TypeAlias = asyncio.Semaphore
+"""Of LOADS_AT_ONCE_MAX."""
+
+_SPECIAL: Final = COMPRESSION_MASK | CONTROL | TRANSACTIONAL
+
+
+class Superseded(Exception):
+    """The partition is led by another broker, or in another epoch, by now."""
+
+
+class Loaded(NamedTuple):
+    """What a replay came to."""
+
+    end: int
+    """The offset before which all is applied."""
+    records: int
+    size_bytes: int
+    began_ms: int
+    took_ms: int
+    waited_ms: int
+    """For its turn, at the beginning of that time."""
+
+
+async def load(
+    replica: Replica,
+    machine: Machine,
+    *,
+    bytes_max: int,
+    goes_on: Callable[[], bool],
+    clock: Clock,
+    tasks: Tasks,
+    jobs: Jobs,
+    turns: LoadTurns,
+) -> Loaded:
+    """Replay all that is in the log, reading `bytes_max` at a time. When this returns nothing is
+    missing, before the loop gets another turn. Superseded when it `goes_on` no longer; OSError,
+    StorageError when the log can't be read."""
+    began_ms = clock.now_ms()
+    async with turns:
+        waited_ms = clock.now_ms() - began_ms
+        replay = _Replay(replica, machine, bytes_max, goes_on, clock)
+        end = await go_on_with_jobs(tasks, jobs, replay.steps(), None)
+    took_ms = clock.now_ms() - began_ms
+    return Loaded(end, replay.records, replay.size_bytes, began_ms, took_ms, waited_ms)
+
+
+class _Replay:
+    """One replay."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        machine: Machine,
+        bytes_max: int,
+        goes_on: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self.records = 0
+        self.size_bytes = 0
+        self._replica = replica
+        self._machine = machine
+        self._bytes_max = bytes_max
+        self._goes_on = goes_on
+        self._now_s = clock.monotonic_s
+        self._slice_ends_s = 0.0
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self._skipped = 0
+
+    def steps(self) -> Steps[int]:
+        """All of it; the end of the log that is reached."""
+        log = self._replica.log
+        offset = log.start_offset
+        while True:
+            if not self._goes_on():
+                raise Superseded
+            offset = max(offset, log.start_offset)
+            if offset >= log.end_offset:
+                break
+            found = log.read(offset, self._bytes_max, upto=log.end_offset, at_least_one=True)
+            if found is None:  # nothing is left of what was there
+                break
+            data: bytes = yield found.file.pread, found.length, found.position
+            self._begin_slice()
+            begin, offset = offset, (yield from self._apply_batches(data))
+            if offset <= begin:
+                raise StorageError(f"{self._name} has no batch with the offset {begin}")
+            self.size_bytes += len(data)
+        self._hand_over()
+        if self._skipped > SKIPPED_LINES_MAX:
+            more = self._skipped - SKIPPED_LINES_MAX
+            logger.error("%s: %d more could not be replayed", self._name, more)
+        return log.end_offset
+
+    @property
+    def _name(self) -> str:
+        return "{}-{}".format(*self._replica.key)
+
+    def _begin_slice(self) -> None:
+        self._slice_ends_s = self._now_s() + SLICE_S
+
+    def _pause(self) -> Steps[None]:
+        """Hand over what is there, and let others have a turn if it is time."""
+        self._hand_over()
+        if self._now_s() >= self._slice_ends_s:
+            yield None
+            if not self._goes_on():
+                raise Superseded
+            self._begin_slice()
+
+    def _apply_batches(self, data: bytes) -> Steps[int]:
+        """Apply the batches in `data`, the last of which may be cut; the offset to go on from."""
+        position, held, keys = 0, len(data), self._keys
+        offset = -1
+        while position + HEADER_BYTES <= held:
+            header = read_header(data, position)
+            end = position + header.batch_length + LENGTH_PREFIX_BYTES
+            if end > held or end < position + HEADER_BYTES:
+                break
+            if header.attributes & _SPECIAL or header.record_count > CHUNK_RECORDS:
+                yield from self._apply_special(header, data[position:end])
+            elif self._is_sound(header, data, position, end):
+                self._add(header, data, position + HEADER_BYTES, header.record_count, end)
+            offset = header.base_offset + header.last_offset_delta + 1
+            position = end
+            if len(keys) >= CHUNK_RECORDS:
+                yield from self._pause()
+        return offset
+
+    def _is_sound(self, header: BatchHeader, data: bytes, position: int, end: int) -> bool:
+        if crc32c(data[position + CRC_START : end]) == header.crc and header.magic == CURRENT_MAGIC:
+            return True
+        self._skip(header, "its checksum is wrong")
+        return False
+
+    def _skip(self, header: BatchHeader, why: object) -> None:
+        """Say that a batch, or a part of it, is not replayed."""
+        self._skipped += 1
+        if self._skipped <= SKIPPED_LINES_MAX:
+            where = f"{self._name}: the batch at offset {header.base_offset}"
+            logger.error("%s is skipped, or a part of it: %s", where, why)
+
+    def _add(self, header: BatchHeader, data: bytes, position: int, count: int, end: int) -> int:
+        """Take up so many records; where they end, or `end` if they make no sense."""
+        try:
+            position, keyless = add_pairs(data, position, count, self._keys, self._values)
+        except BrokenRecords as failure:
+            self._skip(header, failure)
+            return end
+        if keyless:
+            self._skip(header, f"{keyless} records without a key")
+        self.records += count
+        return position
+
+    def _apply_special(self, header: BatchHeader, batch: bytes) -> Steps[None]:
+        """Apply a batch that is big, compressed, or of a transaction."""
+        if not self._is_sound(header, batch, 0, len(batch)):
+            return
+        if header.attributes & CONTROL:
+            self._hand_over()
+            self._apply_marker(header, batch)
+            return
+        try:
+            inner = memoryview(batch)[HEADER_BYTES:]
+            payload = bytes((yield from inflate(header.compression, inner)))
+        except ApiError as failure:
+            self._skip(header, failure)
+            return
+        self._begin_slice()
+        producer = None
+        if header.attributes & TRANSACTIONAL:
+            self._hand_over()
+            producer = Producer(header.producer_id, header.producer_epoch)
+        position, left = 0, header.record_count
+        while left > 0 and position < len(payload):
+            count = min(left, CHUNK_RECORDS)
+            position = self._add(header, payload, position, count, len(payload))
+            left -= count
+            if producer is not None:
+                self._apply_each(producer)
+            yield from self._pause()
+
+    def _apply_marker(self, header: BatchHeader, batch: bytes) -> None:
+        try:
+            marker = read_marker(header, batch) if len(batch) <= MARKER_BYTES_MAX else None
+        except ApiError as failure:
+            self._skip(header, failure)
+            return
+        if marker is not None:
+            self._machine.apply_marker(header.producer_id, header.producer_epoch, marker.committed)
+
+    def _hand_over(self) -> None:
+        """Have the machine apply what is at hand."""
+        keys, values = self._keys, self._values
+        if keys:
+            try:
+                self._machine.replay(keys, values)
+            except Exception:  # one record, perhaps: nothing is lost by doing the others again
+                self._apply_each(None)
+            keys.clear()
+            values.clear()
+
+    def _apply_each(self, producer: Producer | None) -> None:
+        """The same one by one."""
+        for key, value in zip(self._keys, self._values, strict=True):
+            try:
+                self._machine.apply(Record(key, value), producer)
+            except Exception:
+                self._skipped += 1
+                if self._skipped <= SKIPPED_LINES_MAX:
+                    what = f"the record with the key {key[:KEY_SHOWN_BYTES]!r}"
+                    logger.exception("%s: %s is skipped", self._name, what)
+        self._keys.clear()
+        self._values.clear()

@@ -1,0 +1,353 @@
+"""Drives a journal: the machine of one partition, from the hour that this broker leads it.
+
+It replays the log into the machine (`journal_loader`), appends what the machine decides, tells the
+journal when the high watermark moves, and keeps one timer for all deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from kavka.log.errors import StorageError
+from kavka.log.journal import Decision, Journal, Machine, Producer, Record, Reply, Ticket
+from kavka.seams import Clock, Jobs, Tasks, Timer
+from kavka.server.delayed import Purgatory
+from kavka.server.journal_loader import Loaded, LoadTurns, Superseded, load
+from kavka.server.replica.admission import check_in_sync
+from kavka.server.replica.manager import Replica
+from kavka.wire.building import batch_of_pairs
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+T = TypeVar("T")
+
+TICK_SLICE_S: Final = 0.002
+"""How long deadlines are dealt with before the loop gets a turn."""
+
+COMPRESSED_BYTES_MAX: Final = 64 * 1024
+"""Records up to this size are compressed, if that is asked for: it is done on the loop. More are
+only where they would be too many bytes otherwise."""
+
+_NO_PRODUCER: Final = Producer(-1, -1)
+_LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def _nothing(command: Hashable) -> None:
+    """The machine has no commands."""
+
+
+class Settings(NamedTuple):
+    """What a runner goes by."""
+
+    commit_timeout_ms: int
+    codec: Codec
+    load_bytes: int
+    """Bytes that are read at a time."""
+
+
+class Parts(NamedTuple):
+    """What a runner works with."""
+
+    clock: Clock
+    tasks: Tasks
+    jobs: Jobs
+    purgatory: Purgatory
+    turns: LoadTurns
+
+
+class ReplicaPort:
+    """`kavka.log.journal.Port` of a replica, in the leader epoch of its making."""
+
+    __slots__ = ("_codec", "_partition", "_replica", "leader_epoch")
+
+    def __init__(self, replica: Replica, codec: Codec) -> None:
+        self._replica = replica
+        self._partition = replica.partition
+        self._codec = codec
+        self.leader_epoch = replica.partition.leader_epoch
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker still leads, in the same epoch."""
+        partition = self._partition
+        leads = partition.is_leader and partition.leader_epoch == self.leader_epoch
+        return leads and not self._replica.offline
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.high_watermark
+
+    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+        if not self.leads:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        replica = self._replica
+        check_in_sync(replica)
+        batch = memoryview(self._batch(records, producer, now_ms))
+        guard = None if producer is None else producer.guard
+        replica.append(batch, read_header(batch), guard)
+        return replica.log.end_offset
+
+    def _batch(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> bytearray:
+        """The records as one batch, so that all of them are there or none; ApiError."""
+        replica = self._replica
+        attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
+        if producer is not None:
+            attributes |= TRANSACTIONAL
+        writer = producer or _NO_PRODUCER
+
+        def built(codec: Codec) -> bytearray:
+            return batch_of_pairs(
+                records,
+                now_ms,
+                attributes=attributes | codec,
+                producer_id=writer.id,
+                producer_epoch=writer.epoch,
+            )
+
+        bytes_max = replica.log.settings.max_message_bytes
+        batch = built(Codec.NONE)
+        if self._codec and (len(batch) <= COMPRESSED_BYTES_MAX or len(batch) > bytes_max):
+            batch = built(self._codec)
+        if len(batch) > bytes_max:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(batch)} bytes of records, which belong together, do not fit into a batch "
+                f"of {bytes_max}",
+            )
+        return batch
+
+
+class JournalRunner(Generic[M]):
+    """One machine, for as long as this broker leads its partition in one epoch."""
+
+    __slots__ = (
+        "_armed_ms",
+        "_closed",
+        "_journal",
+        "_parts",
+        "_perform",
+        "_port",
+        "_settings",
+        "_timer",
+        "_watch",
+        "failed",
+        "is_active",
+        "loaded",
+        "machine",
+        "replica",
+    )
+
+    def __init__(
+        self,
+        replica: Replica,
+        machine: M,
+        settings: Settings,
+        parts: Parts,
+        *,
+        perform: Callable[[Hashable], object] = _nothing,
+    ) -> None:
+        """`perform` carries out the machine's commands."""
+        self.replica: Final = replica
+        self.machine: Final = machine
+        self.is_active = False
+        """Whether the log is replayed and requests are served."""
+        self._journal: Journal | None = None
+        self.loaded: Loaded | None = None
+        """What that was."""
+        self.failed = False
+        """Whether it could not be."""
+        self._settings = settings
+        self._parts = parts
+        self._perform = perform
+        self._port = ReplicaPort(replica, settings.codec)
+        self._timer: Timer | None = None
+        self._armed_ms = 0
+        self._watch: asyncio.Future[Any] | None = None
+        self._closed = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of leadership that this is for."""
+        return self._port.leader_epoch
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is still that epoch."""
+        return self._port.leads
+
+    # -- from loading to the end ----------------------------------------------------------
+
+    async def load(self) -> None:
+        """Replay the log; then requests are served. Nothing more happens if it ends earlier."""
+        replica, parts = self.replica, self._parts
+        try:
+            loaded = await load(
+                replica,
+                self.machine,
+                bytes_max=self._settings.load_bytes,
+                goes_on=lambda: not self._closed and self.leads,
+                tasks=parts.tasks,
+                jobs=parts.jobs,
+                clock=parts.clock,
+                turns=parts.turns,
+            )
+        except Superseded:
+            return
+        except (OSError, StorageError) as failure:
+            self.failed = True
+            logger.error("%s-%d can't be replayed: %s", *replica.key, failure)
+            replica.read_failed(failure)
+            return
+        journal = self._journal = Journal(
+            self.machine,
+            self._port,
+            applied_end=loaded.end,
+            commit_timeout_ms=self._settings.commit_timeout_ms,
+        )
+        self._watch = parts.purgatory.watch(replica.key, self._partition_changed)
+        await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
+        if self._closed:
+            return
+        self.is_active, self.loaded = True, loaded
+        self._after(journal)
+
+    async def _carry_out_slowly(self, journal: Journal, decisions: Iterable[Decision]) -> None:
+        """Carry out what may be much, in slices."""
+        clock = self._parts.clock
+        began_s = clock.monotonic_s()
+        for decision in decisions:
+            journal.carry_out(decision, clock.now_ms())
+            if clock.monotonic_s() - began_s > TICK_SLICE_S:
+                await self._parts.tasks.sleep(0)
+                if self._closed:
+                    return
+                began_s = clock.monotonic_s()
+
+    async def carry_out(self, decisions: Iterable[Decision]) -> None:
+        """Carry out what a change elsewhere leads to, in slices."""
+        journal = self._journal
+        if journal is not None:
+            await self._carry_out_slowly(journal, decisions)
+            self._after(journal)
+
+    def close(self, code: ErrorCode) -> None:
+        """Lead no more: whoever waits for an answer gets `code`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._watch is not None:
+            self._watch.cancel()
+        self.is_active = False
+        if self._journal is not None:
+            self._journal.resign(code)
+            self._journal = None
+
+    # -- requests -------------------------------------------------------------------------
+
+    def call(self, ask: Callable[[M, Ticket, int], Decision]) -> Any:
+        """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
+        from either."""
+        journal = self._active()
+        now_ms = self._parts.clock.now_ms()
+        ticket = Ticket()
+        journal.carry_out(ask(self.machine, ticket, now_ms), now_ms)
+        self._after(journal)
+        return self._result(ticket)
+
+    def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
+        """What `look` finds in the state, once all that is committed."""
+        journal = self._active()
+        now_ms = self._parts.clock.now_ms()
+        found = look(self.machine, now_ms)
+        if journal.is_settled:
+            return found
+        ticket = Ticket()
+        journal.carry_out(Decision(replies=[Reply(ticket, found)]), now_ms)
+        self._after(journal)
+        result: T | Awaitable[T] = self._result(ticket)
+        return result
+
+    def _active(self) -> Journal:
+        journal = self._journal
+        if journal is None or not self.is_active:
+            gone = self.failed or self._closed
+            raise ApiError(ErrorCode.NOT_COORDINATOR if gone else _LOADING)
+        return journal
+
+    def _result(self, ticket: Ticket) -> Any:
+        if not ticket.settled:
+            future = self._parts.tasks.future()
+            ticket.wake = partial(_tell, future)
+            return future
+        if ticket.failure is not None:
+            raise ticket.failure
+        return ticket.answer
+
+    def marked(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction's marker has been appended to the partition."""
+        if self._journal is not None:  # else it is replayed
+            end = self.replica.log.end_offset
+            self._journal.marked(producer_id, producer_epoch, committed, end)
+
+    # -- time and the high watermark ------------------------------------------------------
+
+    def _partition_changed(self) -> None:
+        journal = self._journal
+        if journal is not None:
+            journal.committed()
+            self._after(journal)
+
+    def _after(self, journal: Journal) -> None:
+        """Carry out commands, and see to it that the next deadline is met."""
+        commands = journal.commands
+        while commands:
+            self._perform(commands.popleft())
+        at_ms = journal.wake_at()
+        if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
+            self._arm(at_ms)
+
+    def _arm(self, at_ms: int) -> None:
+        if self._closed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_ms = at_ms
+        delay_s = max(0, at_ms - self._parts.clock.now_ms()) / 1000
+        self._timer = self._parts.tasks.call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        journal = self._journal
+        if journal is None:
+            return
+        clock = self._parts.clock
+        began_s = clock.monotonic_s()
+        now_ms = clock.now_ms()
+        try:
+            while journal.tick(now_ms) and clock.monotonic_s() - began_s < TICK_SLICE_S:
+                pass
+        except Exception:  # the deadline of one group, perhaps: the others need theirs
+            logger.exception("%s-%d: a deadline could not be met", *self.replica.key)
+        self._after(journal)
+
+
+def _tell(future: asyncio.Future[Any], ticket: Ticket) -> None:
+    if future.done():
+        return  # nobody waits any more
+    if ticket.failure is not None:
+        future.set_exception(ticket.failure)
+    else:
+        future.set_result(ticket.answer)

@@ -1,0 +1,1 @@
+"""Scripts of several members of groups; those of one API lie in its table in `cases` as well."""

@@ -1,0 +1,1 @@
+"""Stock clients in consumer groups, what they tell, and the judge of it."""

@@ -1,0 +1,80 @@
+"""confluent-kafka's consumers in groups, of either protocol; see reporting.py."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+import hosting
+from reporting import POLL_MS, parted, place
+
+BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
+BATCH = 500
+
+
+class ConfluentMember(hosting.Member):
+    def open(self) -> None:
+        self.found: dict[str, list[int]] = {}
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": BOOTSTRAP,
+                "group.id": self.group,
+                "client.id": self.name,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,  # that its broker goes away is the test
+                **dict(one.split("=", 1) for one in SETTINGS),
+            }
+        )
+        self.consumer.subscribe(
+            [TOPIC],
+            on_assign=lambda _, places: self.assigned(names(places)),
+            on_revoke=lambda _, places: self.revoked(names(places)),
+            on_lost=lambda _, places: self.revoked(names(places), "lost"),
+        )
+
+    def poll(self) -> dict[str, list[int]]:
+        self.found = {}
+        for number in range(BATCH):
+            message = self.consumer.poll(0 if number else POLL_MS / 1000)
+            if message is None:
+                break
+            if message.error() is None:
+                at = place(message.topic(), message.partition())
+                self.found.setdefault(at, []).append(message.offset())
+        return self.found
+
+    def revoked(self, places: list[str], what: str = "revoked") -> None:
+        for at in places:
+            self.found.pop(at, None)  # gone before they were processed
+        super().revoked(places, what)
+
+    def commit(self, offsets: dict[str, int]) -> None:
+        asked = [TopicPartition(*parted(at), offset) for at, offset in offsets.items()]
+        try:
+            told: list[Any] = self.consumer.commit(offsets=asked, asynchronous=False)
+        except KafkaException as error:
+            self.uncommitted.refused(error)
+            return
+        failed = {place(one.topic, one.partition): one.error for one in told if one.error}
+        if failed:
+            self.uncommitted.refused(failed)
+        taken = {at: offset for at, offset in offsets.items() if at not in failed}
+        if taken:
+            self.uncommitted.committed(taken)
+
+    def seek(self, at: str, offset: int) -> None:
+        self.consumer.seek(TopicPartition(*parted(at), offset))
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def names(places: list[Any]) -> list[str]:
+    return [place(one.topic, one.partition) for one in places]
+
+
+if __name__ == "__main__":
+    hosting.run(ConfluentMember)

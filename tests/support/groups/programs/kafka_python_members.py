@@ -1,0 +1,79 @@
+"""kafka-python's consumers in groups, of 2.0.2 and 3; see reporting.py."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+import hosting
+from reporting import POLL_MS, parted, place, value_of
+
+BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
+
+MORE_FIELDS = [-1] * (len(OffsetAndMetadata._fields) - 2)
+"""The leader's epoch, of which 2.0.2 knows nothing."""
+
+
+def settings() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in SETTINGS:
+        name, _, value = one.partition("=")
+        found[name.replace(".", "_")] = value_of(value)
+    if "api_version" in found:
+        found["api_version"] = tuple(map(int, found["api_version"].split(".")))
+    return found
+
+
+class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ignore[misc]
+    def open(self) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=BOOTSTRAP,
+            group_id=self.group,
+            client_id=self.name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            **settings(),
+        )
+        if TOPIC.startswith("^"):
+            self.consumer.subscribe(pattern=TOPIC, listener=self)
+        else:
+            self.consumer.subscribe([TOPIC], listener=self)
+
+    def poll(self) -> dict[str, list[int]]:
+        found = self.consumer.poll(POLL_MS)
+        return {place(*at): [one.offset for one in records] for at, records in found.items()}
+
+    def commit(self, offsets: dict[str, int]) -> None:
+        asked = {
+            TopicPartition(*parted(at)): OffsetAndMetadata(offset, "", *MORE_FIELDS)
+            for at, offset in offsets.items()
+        }
+        try:
+            self.consumer.commit(asked)
+        except KafkaError as error:
+            self.uncommitted.refused(error)
+        else:
+            self.uncommitted.committed(offsets)
+
+    def seek(self, at: str, offset: int) -> None:
+        self.consumer.seek(TopicPartition(*parted(at)), offset)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self.assigned([place(*one) for one in assigned])
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self.revoked([place(*one) for one in revoked])
+
+    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self.revoked([place(*one) for one in lost], "lost")
+
+
+if __name__ == "__main__":
+    hosting.run(KafkaPythonMember)
