@@ -233,6 +233,15 @@ class Offsets:
         topics = self._groups.get(group_id, {})
         return {topic: list(found.values) for topic, found in topics.items()}
 
+    def places(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Topics and partitions that a group has offsets of, those in open transactions too."""
+        for topic, found in self._groups.get(group_id, {}).items():
+            for partition in found.values:
+                yield topic, partition
+        for topic, partition in self.pending.of_group(group_id):
+            if not self.has(group_id, topic, partition):
+                yield topic, partition
+
     def topics(self, group_id: str) -> dict[str, TopicOffsets]:
         """The offsets of a group by topic; not to be changed."""
         return self._groups.get(group_id, {})
@@ -310,6 +319,32 @@ class Offsets:
                     self.pending.supersede(found.group_id, found.topic, partition)
             else:
                 self.pending.put(producer.id, found.group_id, found.topic, partition, value)
+
+    def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None], begin: int) -> int:
+        """Take in what `apply` would without doing anything out of the ordinary, beginning with
+        the record of that number; the number of the first that is left."""
+        if self.pending:
+            return begin
+        by_key, groups = self._by_key, self._state.groups
+        added, number = 0, begin
+        for number in range(begin, len(keys)):
+            key, value = keys[number], values[number]
+            found = by_key.get(key[:-4])
+            if (
+                found is None
+                or value is None
+                or found.group_id not in groups
+                or not offset_records.is_sound(value)
+            ):
+                break
+            partition = int.from_bytes(key[-4:], "big", signed=True)
+            if partition not in found.values:
+                added += 1
+            found.values[partition] = value
+        else:
+            number = len(keys)
+        self.count += added
+        return number
 
     def _topic(self, key: bytes, value: bytes | None) -> TopicOffsets | None:
         """Whose offset it is that comes first with this key; None if that can't be read."""

@@ -1,15 +1,20 @@
 """Offsets committed in transactions that are still open. Pure.
 
-When a transaction is committed, the offsets count, but for those of partitions that something
+When a transaction is committed, its offsets count, but for those of partitions that something
 later in the log has committed: what was written last holds, whichever transaction ends last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-_Place: TypeAlias = tuple[str, str, int]
-"""Group, topic, partition."""
+_Place: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+_Values: TypeAlias = dict[int, bytes | None]
+"""By producer id, in the order of the log; None in place of a value that something later has
+overtaken."""
 
 
 class Ended(NamedTuple):
@@ -22,86 +27,84 @@ class Ended(NamedTuple):
 
 
 class Pending:
-    """By place, the producers that have an offset there, the latest last; None in place of a
-    value that something later has overtaken."""
+    """What is pending in one partition of `__consumer_offsets`."""
 
-    __slots__ = ("_groups", "_places", "_producers")
+    __slots__ = ("_groups", "_producers")
 
     def __init__(self) -> None:
-        self._places: Final[dict[_Place, dict[int, bytes | None]]] = {}
-        self._producers: Final[dict[int, dict[_Place, None]]] = {}
-        self._groups: Final[dict[str, int]] = {}
-        """How many places of a group there are."""
+        self._groups: Final[dict[str, dict[_Place, _Values]]] = {}
+        self._producers: Final[dict[int, dict[tuple[str, _Place], None]]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._groups)
 
     def has_any(self, group_id: str) -> bool:
         """Whether the group takes part in an open transaction."""
         return group_id in self._groups
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        return (group_id, topic, partition) in self._places
+        """Whether an open transaction has committed an offset there."""
+        places = self._groups.get(group_id)
+        return places is not None and (topic, partition) in places
 
-    def of_group(self, group_id: str) -> list[tuple[str, int]]:
+    def of_group(self, group_id: str) -> list[_Place]:
         """Topics and partitions of a group that have such an offset."""
-        if group_id not in self._groups:
-            return []
-        return [(topic, partition) for group, topic, partition in self._places if group == group_id]
+        return list(self._groups.get(group_id, ()))
 
-    def places(self) -> list[tuple[str, str, int]]:
-        """Group, topic and partition of all."""
-        return list(self._places)
+    def places(self) -> Iterator[tuple[str, str, int]]:
+        """Group, topic and partition of all, as they are now."""
+        for group_id in list(self._groups):
+            for topic, partition in self.of_group(group_id):
+                yield group_id, topic, partition
 
     def put(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: bytes
     ) -> None:
-        place = (group_id, topic, partition)
-        values = self._places.get(place)
-        if values is None:
-            values = self._places[place] = {}
-            self._groups[group_id] = self._groups.get(group_id, 0) + 1
+        """An open transaction commits an offset."""
+        place = (topic, partition)
+        values = self._groups.setdefault(group_id, {}).setdefault(place, {})
         values.pop(producer_id, None)  # the order is that of the log
         values[producer_id] = value
-        self._producers.setdefault(producer_id, {})[place] = None
+        self._producers.setdefault(producer_id, {})[group_id, place] = None
 
     def supersede(self, group_id: str, topic: str, partition: int) -> None:
         """An offset has been committed without a transaction."""
-        values = self._places.get((group_id, topic, partition))
-        for producer_id in values or ():
-            values[producer_id] = None  # type: ignore[index]
+        values = self._groups.get(group_id, {}).get((topic, partition), {})
+        for producer_id in values:
+            values[producer_id] = None
 
     def drop(self, group_id: str, topic: str, partition: int) -> None:
         """A tombstone has come: nothing of what was before is left."""
-        place = (group_id, topic, partition)
-        for producer_id in self._places.get(place, {}):
+        place = (topic, partition)
+        values = self._groups.get(group_id, {}).get(place)
+        if values is None:
+            return
+        for producer_id in values:
             places = self._producers[producer_id]
-            del places[place]
+            del places[group_id, place]
             if not places:
                 del self._producers[producer_id]
-        if place in self._places:
-            self._forget(place)
+        self._forget(group_id, place)
 
     def end(self, producer_id: int, committed: bool) -> list[Ended]:
         """A transaction is over: what counts now."""
         ended = []
-        for place in self._producers.pop(producer_id, {}):
-            values = self._places[place]
+        for group_id, place in self._producers.pop(producer_id, {}):
+            values = self._groups[group_id][place]
             value = values[producer_id]
             if committed and value is not None:
-                ended.append(Ended(*place, value))
+                ended.append(Ended(group_id, *place, value))
                 for earlier in values:
                     if earlier == producer_id:
                         break
                     values[earlier] = None
             del values[producer_id]
             if not values:
-                self._forget(place)
+                self._forget(group_id, place)
         return ended
 
-    def _forget(self, place: _Place) -> None:
-        del self._places[place]
-        group_id = place[0]
-        self._groups[group_id] -= 1
-        if not self._groups[group_id]:
+    def _forget(self, group_id: str, place: _Place) -> None:
+        places = self._groups[group_id]
+        del places[place]
+        if not places:
             del self._groups[group_id]

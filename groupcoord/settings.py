@@ -11,6 +11,12 @@ class GroupSettings(Protocol):
     """Settings in force now; they may differ at the next look."""
 
     @property
+    def group_initial_rebalance_delay_ms(self) -> int: ...
+
+    @property
+    def group_max_size(self) -> int: ...
+
+    @property
     def offset_metadata_max_bytes(self) -> int: ...
 
     @property

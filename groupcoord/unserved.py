@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
+from kavka.groupcoord.classic.requests import ClassicRequests
 from kavka.groupcoord.group import PartitionCheck
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record, Ticket
@@ -55,6 +56,7 @@ class SimpleGroup:
 class Unserved:
     def __init__(self, state: GroupsState) -> None:
         self._state = state
+        self.classic: ClassicRequests
 
     def simple_group(self, group_id: str) -> SimpleGroup:
         return SimpleGroup(group_id)

@@ -6,7 +6,7 @@ it. An empty file counts as one without entries, as Kafka leaves such files behi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from kavka.log.errors import CorruptFileError
@@ -16,13 +16,8 @@ TopicPartition: TypeAlias = tuple[str, int]
 VERSION: Final = 0
 
 
-def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """An offset checkpoint: topic, partition, offset."""
-    return encode_lines([offset_line(key, offset) for key, offset in offsets.items()])
-
-
 def offset_line(key: TopicPartition, offset: int) -> str:
-    """One line of it."""
+    """One line of an offset checkpoint: topic, partition, offset."""
     return f"{key[0]} {key[1]} {offset}"
 
 

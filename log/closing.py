@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from kavka.log.directories import LogDirectory
+from kavka.log.errors import StorageError
 from kavka.log.flush import FlushPlan
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import PartitionLog
@@ -47,7 +49,11 @@ class DirectoryClosing:
     def parts(self) -> Iterator[None]:
         """Get a portion of the logs ready for `sync`, and at the end their common directory."""
         for start in range(0, len(self._logs), self._at_once):
-            self._seal(self._logs[start : start + self._at_once])
+            portion = self._logs[start : start + self._at_once]
+            for log in portion:
+                with suppress(OSError, StorageError):  # tried again, and told then
+                    yield from log.before_seal()
+            self._seal(portion)
             yield
         if self._logs:
             self._directories.append(self._directory.path)
@@ -57,7 +63,7 @@ class DirectoryClosing:
         for log in logs:
             try:
                 plan = log.seal()
-            except OSError as failure:
+            except (OSError, StorageError) as failure:
                 self._failed(log, failure)
                 plan = None
             if plan is None:
@@ -90,7 +96,7 @@ class DirectoryClosing:
                 self._directory.is_unclean = True
                 logger.error("%s can't be closed in order: %s", path, failure)
 
-    def _failed(self, log: PartitionLog, failure: OSError) -> None:
+    def _failed(self, log: PartitionLog, failure: Exception) -> None:
         self._directory.is_unclean = True
         logger.error("%s can't be closed in order: %s", log.directory, failure)
 

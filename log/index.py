@@ -66,10 +66,6 @@ class IndexCache:
             self._held_bytes -= old_size
             oldest.unload()
 
-    def touch(self, index: OffsetIndex) -> None:
-        """`index` was used just now."""
-        self._sizes.move_to_end(index)
-
     def forget(self, index: OffsetIndex) -> None:
         """`index` has unloaded by itself."""
         self._held_bytes -= self._sizes.pop(index, 0)
@@ -166,10 +162,6 @@ class OffsetIndex:
             keep = self._first + bisect_left(self._offsets, relative)
         self._cut(keep)
 
-    def reset(self) -> None:
-        """Drop all entries, here and in the file."""
-        self._cut(0)
-
     def _cut(self, keep: int) -> None:
         if keep >= self._count:
             return
@@ -199,11 +191,6 @@ class OffsetIndex:
         drop = len(self._offsets) - TAIL_ENTRIES
         if drop > 0:
             self._drop_oldest(drop)
-
-    def drop_tail(self) -> None:
-        """Hold nothing in memory; for a segment that is written to no more."""
-        self.write()
-        self._drop_oldest(len(self._offsets))
 
     def _drop_oldest(self, count: int) -> None:
         if self._head is not None:
@@ -301,10 +288,6 @@ class TimeIndex:
             return entry[column]
 
         return key
-
-    def reset(self) -> None:
-        """Drop all entries, here and in the file."""
-        self._cut(0)
 
     def _cut(self, keep: int) -> None:
         if keep >= len(self):

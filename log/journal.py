@@ -161,14 +161,14 @@ class Journal:
     ) -> None:
         """`machine` has had all records before the offset `applied_end`."""
         self.machine: Final = machine
-        self.commit_timeout_ms = commit_timeout_ms
+        self.commit_timeout_ms: Final = commit_timeout_ms
         self.applied_end = applied_end
         """The end of the records that the state consists of."""
-        self._port: Final = port
-        self._waiting: deque[_Waiting] = deque()
-        self._resigned = False
-        self.commands: deque[Hashable] = deque()
+        self.commands: Final[deque[Hashable]] = deque()
         """To be carried out by whoever runs this, in order."""
+        self._port: Final = port
+        self._waiting: Final[deque[_Waiting]] = deque()
+        self._resigned: ErrorCode | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -177,6 +177,9 @@ class Journal:
 
     def carry_out(self, decision: Decision, now_ms: int) -> None:
         """Append, apply, and answer when it is committed."""
+        if self._resigned is not None:
+            _fail(decision, self._resigned)
+            return
         if decision.records:
             try:
                 self._append(decision, now_ms)
@@ -184,7 +187,8 @@ class Journal:
                 self._refuse(decision, failure.code, now_ms)
                 return
         if self._port.high_watermark >= self.applied_end:
-            self.committed()
+            if self._waiting:
+                self.committed()
             self._release(decision)
         else:
             deadline_ms = now_ms + self.commit_timeout_ms
@@ -205,13 +209,15 @@ class Journal:
     def committed(self) -> None:
         """The high watermark has moved: give the answers that waited for it."""
         high_watermark = self._port.high_watermark
-        while self._waiting and self._waiting[0].end <= high_watermark:
-            self._release(self._waiting.popleft().decision)
+        waiting = self._waiting
+        while waiting and waiting[0].end <= high_watermark:
+            self._release(waiting.popleft().decision)
 
     def _release(self, decision: Decision) -> None:
         for ticket, answer in decision.replies:
             ticket.settle(answer)
-        self.commands.extend(decision.after)
+        if decision.after:
+            self.commands.extend(decision.after)
 
     def wake_at(self) -> int | None:
         """When to call `tick` next, ms; None if there is no need."""
@@ -223,6 +229,8 @@ class Journal:
 
     def tick(self, now_ms: int) -> bool:
         """Do one thing that is due; whether there was one."""
+        if self._resigned is not None:
+            return False
         if self._waiting and self._waiting[0].deadline_ms <= now_ms:
             late = self._waiting.popleft().decision
             self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
@@ -235,20 +243,22 @@ class Journal:
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> None:
         told = _TOLD.get(code, code)
-        if decision.refused is not None:
+        if decision.refused is None:
+            _fail(decision, told)
+        else:
             self.carry_out(decision.refused(told, now_ms), now_ms)
-            return
-        for ticket, _ in decision.replies:
-            ticket.settle(ApiError(told))
 
     def resign(self, code: ErrorCode) -> None:
         """This broker leads the partition no longer: nobody gets an answer but `code`."""
-        if self._resigned:
+        if self._resigned is not None:
             return
-        self._resigned = True
-        for waiting in self._waiting:
-            for ticket, _ in waiting.decision.replies:
-                ticket.settle(ApiError(code))
-        self._waiting.clear()
+        self._resigned = code
+        while self._waiting:
+            _fail(self._waiting.popleft().decision, code)
         for ticket in self.machine.resign():
             ticket.settle(ApiError(code))
+
+
+def _fail(decision: Decision, code: ErrorCode) -> None:
+    for ticket, _ in decision.replies:
+        ticket.settle(ApiError(code))

@@ -168,31 +168,10 @@ class LogManager:
             except OSError as failure:
                 self.fail(directory.path, failure)
 
-    def load_all(self, settings_of: Callable[[str], LogSettings]) -> None:
-        """Load every log, with the settings of its topic; recover where the broker didn't stop
-        in order.
-
-        StorageError: what can't be served safely, by its path, or every directory failed.
-        """
-        loadings = self.loadings(settings_of)
-        for step in (
-            DirectoryLoading.prepare,
-            DirectoryLoading.load_most,
-            DirectoryLoading.load_rest,
-        ):
-            for loading in loadings:
-                step(loading)
-            self.check_loadings(loadings)
-        for loading in loadings:
-            for _ in self.take_over(loading):
-                pass
-        if (plan := self.correction()) is not None:
-            plan.run()
-            self.corrected(plan)
-
     def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
-        """`load_all` in steps, which may run in threads: each step of all directories before
-        the next, `check_loadings` after each, and in the end `take_over` and `correction`."""
+        """All logs, each to have the settings of its topic, in steps that may run in threads: each
+        step of all directories before the next, `check_loadings` after each, and in the end
+        `take_over` and `correction`."""
         now_ms = self._clock.now_ms()
         return [
             DirectoryLoading(directory, self._disk, settings_of, now_ms)
@@ -302,20 +281,17 @@ class LogManager:
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         """Give a log its topic's id if it has none. StorageError when it has another's."""
         if log.topic_id is None:
-            self._write_topic_id(log, topic_id)
+            path = f"{log.directory}/{names.PARTITION_FILE}"
+            self._fs.write_atomic(path, names.encode_partition(topic_id), sync=False)
+            log.unsynced(path)
+            log.topic_id = topic_id
         elif log.topic_id != topic_id:
             raise StorageError(
                 f"{log.directory} belongs to the topic id {log.topic_id}, not {topic_id}"
             )
 
-    def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
-        path = f"{log.directory}/{names.PARTITION_FILE}"
-        self._fs.write_atomic(path, names.encode_partition(topic_id), sync=False)
-        log.unsynced(path)
-        log.topic_id = topic_id
-
     def delete(self, topic: str, partition: int) -> None:
-        """Take a log out; its files are renamed now and removed by `purge`."""
+        """Take a log out; its files are renamed now, and become `garbage`."""
         key = (topic, partition)
         log = self._logs.pop(key)
         parent = self.directory_of(log)
@@ -348,20 +324,26 @@ class LogManager:
         return list(lost.values())
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
-        """Cut a log; a crash may not take what comes next for flushed, or for compacted."""
+        """`truncation` at once."""
+        for _ in self.truncation(log, offset):
+            pass
+
+    def truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Cut a log with the first step, see `PartitionLog.truncation`; a crash may not take what
+        comes next for flushed, or for compacted."""
         known = log.recovery_point, log.compaction.clean_upto
-        log.truncate_to(offset)
+        steps = log.truncation(offset)
+        more = next(steps, steps) is None
         if known != (log.recovery_point, log.compaction.clean_upto):
             self._checkpoint_now(self.directory_of(log))
+        if more:
+            yield
+            yield from steps
 
     @property
     def garbage(self) -> Garbage:
         """Files and directories that are to go, for `remove_garbage` in a thread."""
         return self._disk.garbage
-
-    def purge(self) -> None:
-        """Remove what was deleted, at once."""
-        remove_garbage(self._fs, self.garbage.take())
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The checkpoint files as of now; high watermarks only when given."""

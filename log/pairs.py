@@ -1,11 +1,17 @@
-"""Keys and values of the records of plain batches, in bulk: what loading a coordinator goes through.
+"""Keys and values of records in bulk: what loading a coordinator goes through.
 
 Like `compaction.records.split`, which tells more of each record and is as much written out.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from kavka.log.compaction.records import BrokenRecords
+
+
+BROKEN: Final = (BrokenRecords, IndexError)
+"""What `add_pairs` raises."""
 
 
 def add_pairs(
@@ -13,21 +19,10 @@ def add_pairs(
 ) -> tuple[int, int]:
     """Add key and value of each of the `count` records from `position` on.
 
-    Where the last one ends, and how many had no key and were left out. BrokenRecords: none of them
-    is added.
+    Where the last one ends, and how many had no key and were left out. BROKEN where they are no
+    records; what was added to the lists by then is for the caller to cut off.
     """
-    held = len(keys)
-    try:
-        return _add(data, position, count, keys, values)
-    except (IndexError, BrokenRecords) as failure:
-        del keys[held:], values[held:]
-        raise BrokenRecords(str(failure)) from failure
-
-
-def _add(
-    data: bytes, position: int, count: int, keys: list[bytes], values: list[bytes | None]
-) -> tuple[int, int]:
-    """Numbers are zigzag: twice what they mean, and odd where that is negative."""
+    # numbers are zigzag: twice what they mean, and odd where that is negative
     add_key, add_value = keys.append, values.append
     keyless = 0
     for _ in range(count):

@@ -8,7 +8,7 @@ thread; the only thing meant for another thread is `FlushPlan.run`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -17,9 +17,9 @@ from kavka.log.disk import Disk
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.place import LogPlace as LogPlace
+from kavka.log.producer_history import ProducerHistory, unknown
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import LogReader
-from kavka.log.replay import replay_producers
 from kavka.log.results import Appended as Appended
 from kavka.log.results import Slice as Slice
 from kavka.log.results import duplicate_of, slice_of
@@ -54,13 +54,13 @@ class PartitionLog:
         "_epochs",
         "_flush_after",
         "_flushed_ms",
+        "_history",
         "_last_offset_max",
         "_reader",
         "_roll_after",
         "_roll_ms",
         "_segment_bytes",
         "_segments",
-        "_snapshots",
         "_torn",
         "_truncations",
         "_unsynced",
@@ -104,13 +104,13 @@ class PartitionLog:
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
+        self._unsynced = Unsynced()
+        self._history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
         self.producers = producers
         """What is known of them; to be looked at."""
         self.transactions = producers.transactions
         """Those that are not decided; to be looked at."""
-        self._snapshots = snapshots
-        self._unsynced = Unsynced()
-        self.compaction = LogCompaction(place, self._segments, producers, snapshots, self._unsynced)
+        self.compaction = LogCompaction(place, self._segments, self._history, self._unsynced)
         self._truncations = 0
         self._created_ms = self._flushed_ms = place.now_ms
         self._torn = False
@@ -135,11 +135,6 @@ class PartitionLog:
         self._roll_ms = roll_ms(settings, self._active.path)
         for segment in self._segments:
             segment.configure(settings)
-
-    @property
-    def first_base_offset(self) -> int:
-        """Where the first segment begins, at or before the start offset."""
-        return self._segments.first_base
 
     @property
     def size_bytes(self) -> int:
@@ -169,7 +164,7 @@ class PartitionLog:
         The first one of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
 
         ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-        RECORD_LIST_TOO_LARGE.
+        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncation`.
         After it, and after an OSError, the log is as it was.
         """
         producer_id = header.producer_id
@@ -212,6 +207,8 @@ class PartitionLog:
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, rolled if it has to be for a batch like this."""
+        if not self._history.is_known:
+            raise unknown()
         if size > self._segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -245,7 +242,7 @@ class PartitionLog:
         self._repair()
         end = self.end_offset
         self._active.seal()
-        self._save_snapshot()
+        self._history.save_soon(self.start_offset, end)
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
@@ -260,12 +257,10 @@ class PartitionLog:
             self._unsynced.add(self._active.path)
             self._torn = False
 
-    def _save_snapshot(self) -> None:
-        newest = self._snapshots.newest
-        # a log that was emptied still knows its producers
-        known = len(self.producers) or self.end_offset > self.start_offset
-        if self.end_offset > newest and known:
-            self.unsynced(self._snapshots.save(self.end_offset, self.producers))
+    def write_snapshot(self) -> bool:
+        """Go on to save the state of very many producers as of the last roll, for a millisecond;
+        False: that is done. OSError."""
+        return self._history.write_on()
 
     # --- read
 
@@ -329,10 +324,6 @@ class PartitionLog:
         """The leader epoch of the record at `offset`; -1 unknown."""
         return self._epochs.epochs.epoch_of(offset)
 
-    def epoch_entries(self) -> list[tuple[int, int]]:
-        """All leader epochs with their start offsets."""
-        return self._epochs.epochs.entries()
-
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it every transaction is decided: its marker is below the high watermark."""
         first = self.transactions.first_unstable(high_watermark)
@@ -347,25 +338,42 @@ class PartitionLog:
     # --- cut
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the records at `offset` and above; the end offset becomes `offset`. Waits for the
-        disk when there are any.
+        """`truncation` at once."""
+        for _ in self.truncation(offset):
+            pass
+
+    def truncation(self, offset: int) -> Iterator[None]:
+        """Drop the records at `offset` and above; the end offset becomes `offset`.
+
+        The first step does it, and waits for the disk when there are any. The others find out
+        what is known of the producers that are left; before the end nothing can be appended.
 
         The recovery point goes back too and has to reach its checkpoint before the next append
-        (`LogManager.truncate` sees to it), else new records would pass for flushed ones.
+        (`LogManager.truncation` sees to it), else new records would pass for flushed ones.
         """
-        if offset >= self.end_offset:
+        if offset < self.end_offset:
+            self._cut(offset)
+        else:
             self._truncate_epochs(self.end_offset)
-            return
+        if not self._history.is_known:
+            self._look_at_producers()
+            yield from self._history.rebuild(self.start_offset, self.end_offset)
+            self.compaction.serial += 1  # what was begun meanwhile knew no producer
+            self._look_at_producers()
+
+    def _look_at_producers(self) -> None:
+        self.producers = self._history.states
+        self.transactions = self.producers.transactions
+
+    def _cut(self, offset: int) -> None:
         self._truncations += 1
         self.compaction.truncated(offset)
-        anew = offset < self._segments.first_base
-        slot = 0 if anew else self._segments.slot(offset) + 1
-        if slot < len(self._segments):
-            removed = self._segments.remove(slot)
+        removed = self._segments.cut(offset)
+        if removed:
             self._bury(removed[::-1])
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
-        if anew:
+        if not len(self._segments):
             self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
         else:
             self._segments.active.truncate(offset)
@@ -376,8 +384,7 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self._snapshots.remove_above(offset)
-        replay_producers(self._segments, self._snapshots, self.producers, self.start_offset, offset)
+        self._history.forget(offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
@@ -386,7 +393,7 @@ class PartitionLog:
     def _bury(self, segments: Sequence[Segment]) -> None:
         """Have the files of segments that are out of the row removed after a while."""
         buried = mark_deleted(self._disk, segments)
-        buried += self._snapshots.mark_deleted(segment.base_offset for segment in segments)
+        buried += self._history.snapshots.mark_deleted(segment.base_offset for segment in segments)
         self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
@@ -406,6 +413,8 @@ class PartitionLog:
         At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log is not
         to be used any more.
         """
+        if not self._history.is_known:
+            return 0
         bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
         count = count_old(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
@@ -479,13 +488,23 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, plan.offset)
             self._flushed_ms = plan.made_ms
 
+    def before_seal(self) -> Iterator[None]:
+        """What of `seal` may take long, in steps. OSError, StorageError."""
+        if not self._history.is_known:
+            yield from self.truncation(self.end_offset)
+        if len(self.producers) or self._history.snapshots.newest >= 0:
+            self._history.save(self.start_offset, self.end_offset)
+        while self.write_snapshot():
+            yield
+
     def seal(self) -> FlushPlan | None:
-        """Complete indexes and producer state, for good; what is to be flushed, then `release`."""
+        """Complete indexes and producer state, for good; what is to be flushed, then `release`.
+        OSError, StorageError."""
         self._repair()
         if self._active.is_opened:
             self._active.seal()
-        if len(self.producers) or self._snapshots.newest >= 0:
-            self._save_snapshot()
+        for _ in self.before_seal():
+            pass
         return self.flush_plan(everything=True)
 
     def move_to(self, disk: Disk) -> None:

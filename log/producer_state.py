@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kavka.log.errors import CorruptFileError
+from kavka.log.fs import File
 from kavka.log.transactions import Transactions
 from kavka.log.txn_index import AbortedTxn
 from kavka.log.verification import Guard, Verifications
@@ -32,8 +35,12 @@ NO_OFFSET: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 """Sequences count from 0 to 2**31-1 and go on with 0."""
 
+ENTRIES_PER_STEP: Final = 1000
+"""Producers written to a snapshot, or read from it, before a pause; each takes a microsecond."""
+
 _HEAD: Final = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
-_CRC_END: Final = 6
+SNAPSHOT_HEAD_BYTES: Final = _HEAD.size
+_COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 
 
@@ -86,24 +93,39 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """All producers of one partition."""
+    """All producers of one partition.
 
-    __slots__ = ("_entries", "transactions", "verifications")
+    Where they are many their snapshot is made in pieces. Those that are not in it yet stand in a
+    dictionary of their own meanwhile; whoever writes is put into the snapshot first, as it was,
+    and then back among the others. So it costs nothing where nobody is looked for in vain.
+    """
+
+    __slots__ = ("_early", "_entries", "_frozen", "transactions", "verifications")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._frozen: dict[int, ProducerEntry] = {}
+        self._early: list[bytes] = []
         self.transactions = Transactions()
         self.verifications = Verifications()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + len(self._frozen)
 
     def __iter__(self) -> Iterator[ProducerEntry]:
-        return iter(self._entries.values())
+        return chain(self._entries.values(), self._frozen.values())
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         """One producer; None when it has not written, or not for long."""
-        return self._entries.get(producer_id)
+        return self._entries.get(producer_id) or self._thawed(producer_id)
+
+    def _thawed(self, producer_id: int) -> ProducerEntry | None:
+        """A producer that is not among the others, as the snapshot does not have it yet."""
+        entry = self._frozen.pop(producer_id, None)
+        if entry is not None:
+            self._early.append(_encode_entry(entry))
+            self._entries[producer_id] = entry
+        return entry
 
     def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
         """Whether a producer's batch may be appended; changes nothing. Markers: `check_marker`.
@@ -119,7 +141,9 @@ class ProducerStates:
         if header.attributes & _SPECIAL:
             return self._check_transactional(header, entry, guard)
         if entry is None:
-            return None
+            entry = self._thawed(header.producer_id)
+            if entry is None:
+                return None
         if header.producer_epoch == entry.epoch:
             if header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MASK:
                 return _copy_of(header, entry)
@@ -138,12 +162,14 @@ class ProducerStates:
     ) -> AppendedBatch | None:
         if header.attributes & CONTROL:
             return None
+        producer_id = header.producer_id
+        if entry is None:
+            entry = self._thawed(producer_id)
         # offsets that a group commits within a transaction come without sequences
         in_sequence = header.base_sequence >= 0
         copy = _find_copy(header, entry) if entry is not None and in_sequence else None
         if copy is not None:
             return copy
-        producer_id = header.producer_id
         if entry is None or entry.txn_first_offset < 0:
             if not self.verifications.holds(producer_id, guard):
                 raise ApiError(
@@ -167,7 +193,7 @@ class ProducerStates:
     def verification(self, header: BatchHeader, now_ms: int) -> Guard | None:
         """What the coordinator has to confirm before a transactional batch is appended; None:
         nothing, the producer's transaction is going on here (KIP-890)."""
-        entry = self._entries.get(header.producer_id)
+        entry = self.get(header.producer_id)
         if entry is not None and entry.txn_first_offset >= 0:
             return None
         return self.verifications.begin(
@@ -179,7 +205,7 @@ class ProducerStates:
 
         ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
-        entry = self._entries.get(header.producer_id)
+        entry = self.get(header.producer_id)
         if entry is None:
             return
         if header.producer_epoch < entry.epoch:
@@ -200,7 +226,7 @@ class ProducerStates:
             return
         entry = self._entries.get(producer_id)
         if entry is None:
-            self._entries[producer_id] = entry = ProducerEntry(producer_id)
+            entry = self._thawed(producer_id) or self._added(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
@@ -217,9 +243,13 @@ class ProducerStates:
                 entry.txn_first_offset = last_offset - delta
                 self.transactions.begin(producer_id, last_offset - delta)
 
+    def _added(self, producer_id: int) -> ProducerEntry:
+        self._entries[producer_id] = entry = ProducerEntry(producer_id)
+        return entry
+
     def aborted_by(self, producer_id: int, marker: Marker, offset: int) -> AbortedTxn | None:
         """What a marker at `offset` adds to the transaction index; changes nothing."""
-        entry = self._entries.get(producer_id)
+        entry = self.get(producer_id)
         if marker.committed or entry is None or entry.txn_first_offset < 0:
             return None
         first = entry.txn_first_offset
@@ -229,9 +259,7 @@ class ProducerStates:
     def end(self, header: BatchHeader, marker: Marker, offset: int) -> None:
         """Note that a marker is in the log at `offset`."""
         producer_id = header.producer_id
-        entry = self._entries.get(producer_id)
-        if entry is None:
-            self._entries[producer_id] = entry = ProducerEntry(producer_id)
+        entry = self.get(producer_id) or self._added(producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
@@ -246,7 +274,7 @@ class ProducerStates:
         expired = 0
         for entry in entries:
             if entry.last_timestamp <= before_ms and entry.txn_first_offset < 0:
-                if self._entries.get(entry.producer_id) is entry:
+                if self.get(entry.producer_id) is entry:
                     del self._entries[entry.producer_id]
                     expired += 1
         return expired
@@ -256,28 +284,78 @@ class ProducerStates:
         """When the producer of the transaction that has been going on for longest wrote last;
         -1 when there is none."""
         producer_id = self.transactions.oldest_producer
-        entry = None if producer_id is None else self._entries.get(producer_id)
+        entry = None if producer_id is None else self.get(producer_id)
         return -1 if entry is None else entry.last_timestamp
 
     def clear(self) -> None:
         """Forget everyone."""
         self._entries.clear()
+        self._frozen.clear()
+        self._early.clear()
         self.transactions.clear()
         self.verifications.clear()
 
+    # --- snapshots
+
     def encode(self) -> bytes:
         """The snapshot file's content."""
-        parts = [_encode_entry(entry) for entry in self._entries.values()]
-        body = struct.pack(">i", len(parts)) + b"".join(parts)
-        return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(body)) + body
+        body = b"".join([_encode_entry(entry) for entry in self])
+        return snapshot_head(len(self), crc32c(body, crc_of_count(len(self)))) + body
 
-    def load(self, data: bytes, path: str) -> None:
-        """Take over a snapshot file's content; CorruptFileError leaves nothing behind."""
+    def freeze(self) -> None:
+        """Begin a snapshot of all producers as they are now; `frozen` gives it, piece by piece.
+        Not before the last one is at its end."""
+        self._frozen, self._entries = self._entries, {}
+
+    def frozen(self) -> bytes:
+        """The next entries of the snapshot, about `ENTRIES_PER_STEP`; none: that was all."""
+        parts, self._early = self._early, []
+        frozen, entries = self._frozen, self._entries
+        for _ in range(min(ENTRIES_PER_STEP, len(frozen))):
+            producer_id, entry = frozen.popitem()
+            parts.append(_encode_entry(entry))
+            entries[producer_id] = entry
+        return b"".join(parts)
+
+    def thaw(self) -> None:
+        """Have no snapshot after all."""
+        self._frozen.update(self._entries)
+        self._entries, self._frozen = self._frozen, {}
+        self._early.clear()
+
+    def load(self, file: File, path: str) -> Generator[None, None, None]:
+        """Take over a snapshot file's content, in steps; CorruptFileError leaves nothing behind."""
         self.clear()
-        self._entries = {entry.producer_id: entry for entry in _decode_entries(data, path)}
-        ongoing = [entry for entry in self._entries.values() if entry.txn_first_offset >= 0]
-        for entry in sorted(ongoing, key=lambda found: found.txn_first_offset):
+        count, crc = _read_head(file, path)
+        entries: dict[int, ProducerEntry] = {}
+        ongoing: list[ProducerEntry] = []
+        found = crc_of_count(count)
+        for first in range(0, count, ENTRIES_PER_STEP):
+            size = min(ENTRIES_PER_STEP, count - first) * _ENTRY.size
+            data = file.pread(size, _HEAD.size + first * _ENTRY.size)
+            found = crc32c(data, found)
+            for fields in _ENTRY.iter_unpack(data):
+                entry = _decode_entry(*fields)
+                entries[entry.producer_id] = entry
+                if entry.txn_first_offset >= 0:
+                    ongoing.append(entry)
+            yield
+        if found != crc:
+            raise CorruptFileError(path, "its checksum is wrong")
+        self._entries = entries
+        for entry in sorted(ongoing, key=attrgetter("txn_first_offset")):
             self.transactions.begin(entry.producer_id, entry.txn_first_offset)
+
+
+def snapshot_head(count: int, crc: int) -> bytes:
+    """What stands before the `count` entries of a snapshot; `crc` is that of all entries, begun
+    with `crc_of_count`."""
+    return _HEAD.pack(SNAPSHOT_VERSION, crc, count)
+
+
+def crc_of_count(count: int) -> int:
+    """The checksum of what it covers before the entries."""
+    return crc32c(_COUNT.pack(count))
 
 
 _SPECIAL: Final = TRANSACTIONAL | CONTROL
@@ -337,18 +415,17 @@ def _encode_entry(entry: ProducerEntry) -> bytes:
     )
 
 
-def _decode_entries(data: bytes, path: str) -> Iterator[ProducerEntry]:
-    if len(data) < _HEAD.size:
+def _read_head(file: File, path: str) -> tuple[int, int]:
+    """The number of entries, and the checksum."""
+    head = file.pread(_HEAD.size, 0)
+    if len(head) < _HEAD.size:
         raise CorruptFileError(path, "it is shorter than its header")
-    version, crc, count = _HEAD.unpack_from(data)
+    version, crc, count = _HEAD.unpack(head)
     if version != SNAPSHOT_VERSION:
         raise CorruptFileError(path, f"its version is {version}, not {SNAPSHOT_VERSION}")
-    if crc32c(memoryview(data)[_CRC_END:]) != crc:
-        raise CorruptFileError(path, "its checksum is wrong")
-    if len(data) != _HEAD.size + count * _ENTRY.size:
+    if file.size() != _HEAD.size + count * _ENTRY.size:
         raise CorruptFileError(path, f"it does not hold the {count} entries that it promises")
-    for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :]):
-        yield _decode_entry(*fields)
+    return count, crc
 
 
 def _decode_entry(

@@ -77,7 +77,8 @@ class LogReader:
         upper = following[0].offsets.ceiling_offset(found.position + found.length)
         if upper < 0:
             upper = following[1].base_offset if len(following) > 1 else end
-        return collect_aborted((segment.txns for segment in following), offset, upper)
+        indexes = (segment.txns for segment in following)
+        return collect_aborted(indexes, offset, upper, found.base_offset)
 
     def _end_of(self, segment: Segment, upto: int) -> int:
         """The position up to which a reader who is let see offsets below `upto` may read."""

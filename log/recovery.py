@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.log.checkpoint import decode_epochs
-from kavka.log.compaction.of_log import COMPACT
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
@@ -36,7 +35,7 @@ from kavka.log.segment import (
     Segment,
     file_name,
 )
-from kavka.log.settings import FSYNC
+from kavka.log.settings import COMPACT, FSYNC
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import BatchHeader
@@ -69,14 +68,6 @@ def create_log(place: LogPlace) -> PartitionLog:
         end_offset=0,
         recovery_point=0,
     )
-
-
-def load_log(place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> PartitionLog:
-    """The log that is in the directory, recovered if it has to be.
-
-    ApiError or StorageError, naming the file, when a part that should be good is not.
-    """
-    return LogLoader(place, checkpointed, scanner).load()
 
 
 class LogLoader:

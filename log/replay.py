@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.fs import File
@@ -17,6 +18,10 @@ from kavka.wire.errors import ApiError
 from kavka.wire.records import CONTROL, BatchHeader
 
 
+BATCHES_PER_STEP: Final = 64
+"""Batches looked at before a pause, at 3 us each, and where they are big a read of 64 KiB."""
+
+
 def replay_producers(
     segments: Iterable[Segment],
     snapshots: Snapshots,
@@ -24,11 +29,23 @@ def replay_producers(
     start: int,
     end: int,
 ) -> None:
+    """`replay_in_steps` at once."""
+    for _ in replay_in_steps(segments, snapshots, producers, start, end):
+        pass
+
+
+def replay_in_steps(
+    segments: Iterable[Segment],
+    snapshots: Snapshots,
+    producers: ProducerStates,
+    start: int,
+    end: int,
+) -> Iterator[None]:
     """Set `producers` to the state just before `end`, for a log that starts at `start`.
 
     CorruptLogError when a segment that is needed for it is damaged.
     """
-    saved = snapshots.load(end, producers)
+    saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # records hidden since then still count
     if begin >= end:
         return
@@ -39,11 +56,14 @@ def replay_producers(
         first = segment.find(begin)
         if first is None:
             continue
-        for position, header in headers(segment.file, segment.path, first.position, segment.size):
+        found = headers(segment.file, segment.path, first.position, segment.size)
+        for number, (position, header) in enumerate(found, 1):
             if header.last_offset >= end:
                 break
             if header.producer_id >= 0:
                 replay_batch(producers, segment.file, segment.path, position, header)
+            if number % BATCHES_PER_STEP == 0:
+                yield
 
 
 def txn_index_damage(segment: Segment, end: int) -> str | None:

@@ -11,14 +11,10 @@ from typing import Final, NamedTuple
 
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
-from kavka.log.settings import LogSettings
+from kavka.log.settings import COMPACT, DELETE, LogSettings
 
 SEGMENTS_AT_ONCE_MAX: Final = 10
 """Segments that leave a log in one go: at up to four renamed files each, 1 ms."""
-
-DELETE: Final = "delete"
-COMPACT: Final = "compact"
-"""The cleanup policies: records go by age and size; of each key the last one is kept."""
 
 
 class Bounds(NamedTuple):

@@ -26,11 +26,6 @@ class SegmentList:
         return iter(self._segments)
 
     @property
-    def first_base(self) -> int:
-        """Base offset of the first segment."""
-        return self._bases[0]
-
-    @property
     def active(self) -> Segment:
         """The last segment."""
         return self._segments[-1]
@@ -99,6 +94,11 @@ class SegmentList:
         del self._segments[slot:]
         del self._bases[slot:]
         return removed
+
+    def cut(self, offset: int) -> Sequence[Segment]:
+        """Take the segments out that hold nothing below `offset`; the first is left, unless it
+        lies above it."""
+        return self.remove(0 if offset < self._bases[0] else self.slot(offset) + 1)
 
     def bases_before(self, time_ms: int | None, limit: int) -> list[int]:
         """Base offsets, newest first and at most `limit`, from the newest segment on of which the

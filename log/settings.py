@@ -14,9 +14,12 @@ FSYNC: Final = "fsync"
 SYSTEM: Final = "system"
 """`kavka.durability`: the operating system writes when it likes, as Apache Kafka's default is."""
 
-CREATE_TIME: Final = "CreateTime"
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+"""The values of `cleanup.policy`: old records go; the last record of each key stays."""
+
 LOG_APPEND_TIME: Final = "LogAppendTime"
-"""The values of `message.timestamp.type`."""
+"""`message.timestamp.type`: when we got a record; else, by "CreateTime", what its producer says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class LogSettings:
     """-131072 (quick) to 22 (small)."""
 
     message_timestamp_type: str
-    """Whose time records carry: `CREATE_TIME`, the producer's, or `LOG_APPEND_TIME`, ours."""
+    """Whose time records carry: "CreateTime", the producer's, or `LOG_APPEND_TIME`, ours."""
 
     message_timestamp_before_max_ms: int
     """A record that is older than the clock by more milliseconds is refused."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem
-from kavka.log.producer_state import ProducerStates
+from kavka.log.producer_state import (
+    SNAPSHOT_HEAD_BYTES,
+    ProducerStates,
+    crc_of_count,
+    snapshot_head,
+)
 from kavka.log.segment import DELETED
+from kavka.wire.crc import crc32c
 
 logger = logging.getLogger(__name__)
 
@@ -20,12 +26,13 @@ SUFFIX: Final = ".snapshot"
 class Snapshots:
     """Snapshots by the offset they were taken at: the state just before it."""
 
-    __slots__ = ("_directory", "_fs", "_offsets")
+    __slots__ = ("_directory", "_fs", "_offsets", "_writing")
 
     def __init__(self, fs: FileSystem, directory: str, offsets: Iterable[int]) -> None:
         self._fs = fs
         self._directory = directory
         self._offsets = sorted(offsets)
+        self._writing: _Writing | None = None
 
     @property
     def newest(self) -> int:
@@ -41,12 +48,47 @@ class Snapshots:
         """Write the state as it was before `offset`, without fsync; the file's path."""
         path = self._path(offset)
         self._fs.write_atomic(path, states.encode(), sync=False)
-        if offset not in self._offsets:
-            insort(self._offsets, offset)
+        self._add(offset)
         return path
 
-    def load(self, upto: int, states: ProducerStates) -> int:
-        """Load the newest good snapshot at `upto` or before; its offset, -1 when there is none.
+    def _add(self, offset: int) -> None:
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether one was begun that is not at its end."""
+        return self._writing is not None
+
+    def begin(self, offset: int, states: ProducerStates) -> None:
+        """Begin to save the state as it is now, before `offset`; `go_on` does the rest. Only when
+        that is done the snapshot counts. OSError: none is begun."""
+        self.abandon()
+        self._writing = _Writing(self._fs, self._path(offset), offset, states)
+
+    def go_on(self) -> str | None:
+        """Write another piece of the one that was begun; at its end the file's path. OSError: it
+        is not worth anything."""
+        writing = self._writing
+        if writing is None or not writing.step():
+            return None
+        self._fs.rename(writing.path_meanwhile, writing.path)
+        self._add(writing.offset)
+        self._writing = None
+        return writing.path
+
+    def abandon(self) -> None:
+        """Make no more of the one that was begun, if one was. OSError."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.states.thaw()
+            self._fs.remove(writing.path_meanwhile)
+
+    def load(
+        self, upto: int, states: ProducerStates
+    ) -> Generator[None, None, int]:
+        """Load the newest good snapshot at `upto` or before, in steps; its offset, -1 when there
+        is none.
 
         Bad ones are removed with a line in the log: an older one and the batches since tell
         the same.
@@ -55,7 +97,7 @@ class Snapshots:
         for offset in reversed(self._offsets[: bisect_right(self._offsets, upto)]):
             path = self._path(offset)
             try:
-                states.load(self._fs.read_bytes(path), path)
+                yield from states.load(self._fs.open(path), path)
                 return offset
             except CorruptFileError as error:
                 logger.warning("%s; it is removed and an older one is used", error)
@@ -73,6 +115,8 @@ class Snapshots:
         takes a file system a millisecond. Their new paths."""
         renamed = []
         for offset in offsets:
+            if self._writing is not None and self._writing.offset == offset:
+                self.abandon()
             if offset in self._offsets:
                 self._offsets.remove(offset)
                 renamed.append(self._path(offset) + DELETED)
@@ -106,3 +150,32 @@ class Snapshots:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
+
+
+class _Writing:
+    """A snapshot on its way into a file."""
+
+    __slots__ = ("_count", "_crc", "_end", "_file", "offset", "path", "path_meanwhile", "states")
+
+    def __init__(self, fs: FileSystem, path: str, offset: int, states: ProducerStates) -> None:
+        self.offset = offset
+        self.path = path
+        self.path_meanwhile = f"{path}.tmp"
+        self.states = states
+        self._count = len(states)
+        self._crc = crc_of_count(self._count)
+        self._end = SNAPSHOT_HEAD_BYTES
+        self._file = fs.create(self.path_meanwhile)
+        states.freeze()
+
+    def step(self) -> bool:
+        """Whether all of it is in the file. OSError."""
+        part = self.states.frozen()
+        if part:
+            self._file.pwrite(part, self._end)
+            self._crc = crc32c(part, self._crc)
+            self._end += len(part)
+            return False
+        self._file.pwrite(snapshot_head(self._count, self._crc), 0)
+        self._file.close()
+        return True

@@ -7,10 +7,13 @@ where it stood in the heap it stays, and is looked at again when that time comes
 from __future__ import annotations
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
-from typing import TypeAlias
+from heapq import heapify, heappop, heappush
+from typing import Final, TypeAlias
 
 Key: TypeAlias = Hashable
+
+SPARE_MAX: Final = 1000
+"""Entries of the heap that may be left of deadlines cancelled, beside one for each that is set."""
 
 
 class Timers:
@@ -45,6 +48,11 @@ class Timers:
         """When `key` is due."""
         return self._at.get(key)
 
+    @property
+    def queued(self) -> int:
+        """How much room is taken: entries of the heap, those of cancelled deadlines included."""
+        return len(self._heap)
+
     def wake_at(self) -> int | None:
         """When to ask `due` next; None if there is nothing to wait for. Perhaps earlier than
         anything is due, never later."""
@@ -61,10 +69,10 @@ class Timers:
             at = self._at.get(key)
             if at is None:
                 continue
-            if at <= now_ms:
+            if at == queued:
                 del self._at[key]
                 return key
-            self._push(key, at)
+            self._push(key, at)  # there are earlier ones perhaps, even if it has passed as well
         return None
 
     def _push(self, key: Key, at_ms: int) -> None:
@@ -72,3 +80,15 @@ class Timers:
         self._number += 1
         self._queued[key] = at_ms
         heappush(self._heap, (at_ms, self._number, key))
+        if len(self._heap) > 2 * len(self._at) + SPARE_MAX:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Let go of what is not waited for: with as many entries as deadlines at most, it takes a
+        moment, and comes seldom."""
+        at, queued = self._at, self._queued
+        self._heap[:] = [
+            entry for entry in self._heap if entry[2] in at and queued.get(entry[2]) == entry[0]
+        ]
+        heapify(self._heap)
+        self._queued = {key: at_ms for at_ms, _, key in self._heap}

@@ -8,7 +8,8 @@ appended is in the file at once, without fsync: a crash has the index made anew 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -17,15 +18,20 @@ from kavka.log.fs import File, FileSystem
 
 TXN_ENTRY_BYTES: Final = 34
 READ_ENTRIES: Final = 128
-"""Entries read at a time."""
+"""Entries read at a time, or passed over."""
 
 ABORTED_MAX: Final = 2000
 """Aborted transactions that a reader is told of at once, at 1 us each. More only where none of
-the records could be given without them."""
+the records could be given without them: so many were going on at once."""
 
 _VERSION: Final = 0
 _ENTRY: Final = struct.Struct(">hqqqq")
+_FIRST_OFFSET: Final = struct.Struct(">10xq16x")
 _LAST_OFFSET: Final = struct.Struct(">18xq8x")
+_STABLE: Final = struct.Struct(">26xq")
+
+
+_NOTHING: Final[array[int]] = array("q")
 
 
 class AbortedTxn(NamedTuple):
@@ -39,9 +45,14 @@ class AbortedTxn(NamedTuple):
 
 
 class TxnIndex:
-    """The index at `path`, of which `count` entries may be relied on."""
+    """The index at `path`, of which `count` entries may be relied on.
 
-    __slots__ = ("_fs", "count", "has_file", "last_offset", "path")
+    Entries stand in the order of the markers, and readers ask for transactions that begin before
+    an offset: where one of them goes on for long, those within it can only be looked through. So
+    the least first offset of each `READ_ENTRIES` entries is kept.
+    """
+
+    __slots__ = ("_fs", "_least", "_looked", "count", "has_file", "last_offset", "path")
 
     def __init__(self, fs: FileSystem, path: str, count: int = 0) -> None:
         """One without entries has no file, as far as is known; see `find`."""
@@ -57,16 +68,21 @@ class TxnIndex:
 
     def _take(self, count: int) -> None:
         self.count = count
+        self._least = _NOTHING
+        self._looked = 0  # so many entries were looked at for it
         self.last_offset = -1
         """The marker of the last entry; -1 when there is none."""
         if count:
-            self.last_offset = self._last_offset_at(self._fs.open(self.path), count - 1)
+            file = self._fs.open(self.path)
+            self.last_offset = self._number_at(file, count - 1, _LAST_OFFSET)
 
     def append(self, aborted: AbortedTxn) -> None:
         """Add an entry; markers rise. OSError: it is not there."""
         file = self._fs.open(self.path) if self.count else self._fs.create(self.path)
         self.has_file = True
         file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
+        if self._looked == self.count:
+            self._look(aborted.first_offset)
         self.count += 1
         self.last_offset = aborted.last_offset
 
@@ -102,29 +118,56 @@ class TxnIndex:
         file = self._fs.open(self.path)
         self.count = self._slot(file, offset)
         file.truncate(self.count * TXN_ENTRY_BYTES)
-        self.last_offset = self._last_offset_at(file, self.count - 1) if self.count else -1
+        self._looked = min(self._looked, self.count)
+        del self._least[-(-self._looked // READ_ENTRIES) :]
+        self.last_offset = self._number_at(file, self.count - 1, _LAST_OFFSET) if self.count else -1
 
-    def collect(self, from_offset: int, upper: int, found: list[AbortedTxn]) -> int | None:
-        """Add the transactions that have records from `from_offset` on and below `upper`.
-
-        Returns the offset below which later segments hold none, because all was decided when an
-        entry was written: `upper` or more, or less where `ABORTED_MAX` were found; None: not yet.
-        """
+    def collect(self, found: Found) -> bool:
+        """Add the transactions that are looked for. True: later segments hold none, because all
+        that begins before `found.upper` was decided when an entry was written."""
+        from_offset = found.from_offset
         if self.last_offset < from_offset:
-            return None
+            return False
         file = self._fs.open(self.path)
-        for aborted in self._entries(file, self._slot(file, from_offset)):
-            if aborted.first_offset < upper:
-                found.append(aborted)
-            stable = aborted.last_stable_offset
-            if stable >= upper or (len(found) >= ABORTED_MAX and stable > from_offset):
-                return stable
-        return None
+        self._look_on(file)
+        start = self._slot(file, from_offset)
+        decided = bisect_left(
+            range(self.count),
+            found.upper,
+            lo=start,
+            key=lambda slot: self._number_at(file, slot, _STABLE),
+        )
+        end = min(decided + 1, self.count)
+        for block in range(start // READ_ENTRIES, -(-end // READ_ENTRIES)):
+            if self._least[block] < found.upper:
+                first = max(start, block * READ_ENTRIES)
+                last = min(end, (block + 1) * READ_ENTRIES)
+                found.add(self._entries(file, first, last))
+        return decided < self.count
+
+    def _look_on(self, file: File) -> None:
+        """Look at the entries of a file that was found."""
+        while self._looked < self.count:
+            size = min(READ_ENTRIES, self.count - self._looked) * TXN_ENTRY_BYTES
+            data = file.pread(size, self._looked * TXN_ENTRY_BYTES)
+            for (first,) in _FIRST_OFFSET.iter_unpack(data):
+                self._look(first)
+
+    def _look(self, first_offset: int) -> None:
+        """Take note of where the transaction of the next entry begins."""
+        block, place = divmod(self._looked, READ_ENTRIES)
+        if not block and not place:
+            self._least = array("q")
+        if not place:
+            self._least.append(first_offset)
+        elif first_offset < self._least[block]:
+            self._least[block] = first_offset
+        self._looked += 1
 
     def entries(self) -> Iterator[AbortedTxn]:
         """All entries."""
         if self.count:
-            yield from self._entries(self._fs.open(self.path), 0)
+            yield from self._entries(self._fs.open(self.path), 0, self.count)
 
     def damage(self, base_offset: int, end_offset: int) -> str | None:
         """Why this can't be the index of a segment with these offsets; None when it can."""
@@ -132,7 +175,9 @@ class TxnIndex:
         if odd:
             return f"{odd} bytes are left behind its last entry"
         before = base_offset - 1
+        self._looked = 0
         for _, first, last, stable in self.entries():
+            self._look(first)
             if not before < last < end_offset or not 0 <= first < last:
                 return f"a transaction from {first} to {last} has no place in it"
             if not 0 <= stable <= last + 1:
@@ -142,11 +187,11 @@ class TxnIndex:
 
     def last(self) -> AbortedTxn:
         """The last entry, if there is one."""
-        return next(self._entries(self._fs.open(self.path), self.count - 1))
+        return next(self._entries(self._fs.open(self.path), self.count - 1, self.count))
 
-    def _entries(self, file: File, slot: int) -> Iterator[AbortedTxn]:
-        while slot < self.count:
-            wanted = min(READ_ENTRIES, self.count - slot)
+    def _entries(self, file: File, slot: int, end: int) -> Iterator[AbortedTxn]:
+        while slot < end:
+            wanted = min(READ_ENTRIES, end - slot)
             data = file.pread(wanted * TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES)
             for version, *fields in _ENTRY.iter_unpack(data):
                 if version != _VERSION:
@@ -157,14 +202,49 @@ class TxnIndex:
     def _slot(self, file: File, offset: int) -> int:
         """The first entry with a marker at `offset` or above."""
         return bisect_left(
-            range(self.count), offset, key=lambda slot: self._last_offset_at(file, slot)
+            range(self.count), offset, key=lambda slot: self._number_at(file, slot, _LAST_OFFSET)
         )
 
     @staticmethod
-    def _last_offset_at(file: File, slot: int) -> int:
-        offset: int
-        (offset,) = _LAST_OFFSET.unpack(file.pread(TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES))
-        return offset
+    def _number_at(file: File, slot: int, field: struct.Struct) -> int:
+        number: int
+        (number,) = field.unpack(file.pread(TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES))
+        return number
+
+
+class Found:
+    """The transactions with records from `from_offset` on and below `upper`.
+
+    Where they are more than `ABORTED_MAX`, `upper` is lowered to where one begins, but not to
+    `base_offset` or below: the first batch that a reader is given begins there, or before.
+    """
+
+    __slots__ = ("_enough", "base_offset", "from_offset", "transactions", "upper")
+
+    def __init__(self, from_offset: int, upper: int, base_offset: int) -> None:
+        self.from_offset = from_offset
+        self.base_offset = base_offset
+        self.upper = upper
+        self.transactions: list[AbortedTxn] = []
+        self._enough = ABORTED_MAX + READ_ENTRIES
+
+    def add(self, transactions: Iterable[AbortedTxn]) -> None:
+        """Add those that begin below `upper`, of some whose markers lie behind `from_offset`."""
+        upper = self.upper
+        self.transactions += [one for one in transactions if one.first_offset < upper]
+        if len(self.transactions) > self._enough:
+            self.lower()
+            # not looked through again and again if so many can't be done without
+            self._enough = max(self._enough, 2 * len(self.transactions))
+
+    def lower(self) -> None:
+        """Lower `upper`, if they are too many and it can be."""
+        if len(self.transactions) > ABORTED_MAX:
+            firsts = sorted([one.first_offset for one in self.transactions])
+            slot = max(ABORTED_MAX, bisect_right(firsts, self.base_offset))
+            if slot < len(firsts):
+                self.upper = upper = firsts[slot]
+                self.transactions = [one for one in self.transactions if one.first_offset < upper]
 
 
 class Aborted(NamedTuple):
@@ -175,15 +255,18 @@ class Aborted(NamedTuple):
     upto: int | None = None
 
 
-def collect_aborted(indexes: Iterable[TxnIndex], from_offset: int, upper: int) -> Aborted:
+def collect_aborted(
+    indexes: Iterable[TxnIndex], from_offset: int, upper: int, base_offset: int
+) -> Aborted:
     """The aborted transactions with records from `from_offset` on and below `upper`, by the
     indexes of the segment that `from_offset` is in and of those behind it.
 
-    Where there are very many only those up to some offset are found.
+    Where there are very many only those up to some offset behind `base_offset` are found, where
+    the first batch is that the reader is given.
     """
-    found: list[AbortedTxn] = []
+    found = Found(from_offset, upper, max(from_offset, base_offset))
     for index in indexes:
-        stable = index.collect(from_offset, upper, found)
-        if stable is not None:
-            return Aborted(found, stable if stable < upper else None)
-    return Aborted(found)
+        if index.collect(found):
+            break
+    found.lower()
+    return Aborted(found.transactions, found.upper if found.upper < upper else None)

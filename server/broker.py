@@ -13,6 +13,7 @@ from kavka.server.controller.runner import Controller
 from kavka.server.delayed import Purgatory
 from kavka.server.dynamic.loggers import Before
 from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.groups import GroupCoordinator
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.producer_ids import ProducerIds
@@ -44,6 +45,7 @@ class Broker:
     purgatory: Purgatory
     sessions: FetchSessions
     producer_ids: ProducerIds
+    groups: GroupCoordinator
     arenas: ArenaPool
     requests: RequestStats
     apis: Sequence[Api] = ()

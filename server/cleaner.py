@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.log.compaction.candidates import Cleanable
-from kavka.log.compaction.of_log import COMPACT
-from kavka.log.compaction.order import Limits, Order, Outcome, Progress, Replacement
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
+from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.live_settings import LiveSettings
 from kavka.server.replica.manager import Replica, ReplicaManager
+
+if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
+    from kavka.log.compaction.candidates import Cleanable
+    from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
 
 logger = logging.getLogger(__name__)
 
@@ -188,6 +190,8 @@ class LogCleaner:
         return None
 
     def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
+        from kavka.log.compaction.order import Limits
+
         settings = self._live.now
         share = max(1, settings.log_cleaner_threads)
         limits = Limits(
@@ -245,6 +249,8 @@ class _Cleaning:
 
     def _take(self, news: Progress | Replacement) -> bool:
         """Whether to go on."""
+        from kavka.log.compaction.order import Progress
+
         if isinstance(news, Progress):
             self._tell_progress(news)
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.wire.frame import Arena
@@ -32,6 +33,17 @@ class Peer:
         """When bytes came last, by the monotonic clock: all frames at hand had arrived by then."""
         self.dialled = dialled
         """Host and port to tell this client as ours, where that is not the advertised address."""
+
+    @property
+    def host(self) -> str:
+        """The client's address as groups keep and tell it: in Java's form, such as "/127.0.0.1",
+        with all eight parts of one of IPv6."""
+        host = self.address.rpartition(":")[0]
+        if ":" in host:
+            address, scoped, scope = host.partition("%")
+            parts = IPv6Address(address).exploded.split(":")
+            host = ":".join(f"{int(part, 16):x}" for part in parts) + scoped + scope
+        return f"/{host}"
 
 
 class RequestContext:

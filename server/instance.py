@@ -39,6 +39,7 @@ from kavka.server.dispatch import HANDLERS, Dispatcher
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.in_force import DynamicSettings
 from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.groups import GroupCoordinator
 from kavka.server.health import BrokerState, Health
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
@@ -103,6 +104,7 @@ class Instance:
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
         self._replicas: ReplicaManager | None = None
+        self._groups: GroupCoordinator | None = None
         self._upkeep: Upkeep | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
@@ -306,6 +308,18 @@ class Instance:
             tasks=self._tasks,
             random=self._random,
         )
+        groups = self._groups = GroupCoordinator(
+            self.live,
+            replicas=replicas,
+            metadata=metadata,
+            controller=controller,
+            purgatory=purgatory,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+            random=self._random,
+        )
+        port.on_metadata = groups.metadata_changed
         broker = Broker(
             live=self.live,
             clock=self._clock,
@@ -326,6 +340,7 @@ class Instance:
                 slots=settings.max_incremental_fetch_session_cache_slots,
             ),
             producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
+            groups=groups,
             arenas=ArenaPool(),
             requests=RequestStats(self._clock.monotonic_s),
             apis=tuple(api for api, _ in HANDLERS.values()),
@@ -404,6 +419,8 @@ class Instance:
         await self._tasks.sleep(0)  # what was answered leaves the transports
         if self._controller is not None:
             self._controller.close()
+        if self._groups is not None:
+            self._groups.close()
         if self._cleaner is not None:
             await self._cleaner.stop()
         if self._upkeep is not None:
@@ -463,6 +480,8 @@ class Instance:
         self.give_up()
         self._stop_listening()
         self._cut_off()
+        if self._groups is not None:
+            self._groups.close()
         if self._monitor is not None:
             self._monitor.close()
 

@@ -11,10 +11,9 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.log.compaction.records import BrokenRecords
 from kavka.log.errors import StorageError
 from kavka.log.journal import Machine, Producer, Record
-from kavka.log.pairs import add_pairs
+from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.replica.manager import Replica
 from kavka.server.slices import go_on_with_jobs
@@ -27,6 +26,7 @@ from kavka.wire.records import (
     CONTROL,
     CRC_START,
     CURRENT_MAGIC,
+    HEADER,
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
     TRANSACTIONAL,
@@ -162,53 +162,48 @@ class _Replay:
             self._begin_slice()
 
     def _apply_batches(self, data: bytes) -> Steps[int]:
-        """Apply the batches in `data`, the last of which may be cut; the offset to go on from."""
-        position, held, keys = 0, len(data), self._keys
-        offset = -1
+        """Apply the batches in `data`, the last of which may be cut; the offset to go on from.
+
+        Written out, as there may be a million of a record each."""
+        keys, values, view = self._keys, self._values, memoryview(data)
+        position, held, offset, unpack = 0, len(data), -1, HEADER.unpack_from
         while position + HEADER_BYTES <= held:
-            header = read_header(data, position)
-            end = position + header.batch_length + LENGTH_PREFIX_BYTES
-            if end > held or end < position + HEADER_BYTES:
+            base, length, _, magic, crc, attributes, delta, _, _, _, _, _, count = unpack(
+                data, position
+            )
+            end = position + length + LENGTH_PREFIX_BYTES
+            if end > held or length < HEADER_BYTES - LENGTH_PREFIX_BYTES:
                 break
-            if header.attributes & _SPECIAL or header.record_count > CHUNK_RECORDS:
-                yield from self._apply_special(header, data[position:end])
-            elif self._is_sound(header, data, position, end):
-                self._add(header, data, position + HEADER_BYTES, header.record_count, end)
-            offset = header.base_offset + header.last_offset_delta + 1
+            if crc32c(view[position + CRC_START : end]) != crc or magic != CURRENT_MAGIC:
+                self._skip(base, "its checksum is wrong")
+            elif attributes & _SPECIAL or count > CHUNK_RECORDS:
+                yield from self._apply_special(data[position:end])
+            else:
+                kept = len(keys)
+                try:
+                    stop, keyless = add_pairs(data, position + HEADER_BYTES, count, keys, values)
+                except BROKEN as failure:
+                    del keys[kept:], values[kept:]
+                    self._skip(base, failure)
+                else:
+                    if keyless or stop != end:
+                        self._skip(base, _odd(keyless))
+            offset = base + delta + 1
             position = end
             if len(keys) >= CHUNK_RECORDS:
                 yield from self._pause()
         return offset
 
-    def _is_sound(self, header: BatchHeader, data: bytes, position: int, end: int) -> bool:
-        if crc32c(data[position + CRC_START : end]) == header.crc and header.magic == CURRENT_MAGIC:
-            return True
-        self._skip(header, "its checksum is wrong")
-        return False
-
-    def _skip(self, header: BatchHeader, why: object) -> None:
+    def _skip(self, base_offset: int, why: object) -> None:
         """Say that a batch, or a part of it, is not replayed."""
         self._skipped += 1
         if self._skipped <= SKIPPED_LINES_MAX:
-            where = f"{self._name}: the batch at offset {header.base_offset}"
+            where = f"{self._name}: the batch at offset {base_offset}"
             logger.error("%s is skipped, or a part of it: %s", where, why)
 
-    def _add(self, header: BatchHeader, data: bytes, position: int, count: int, end: int) -> int:
-        """Take up so many records; where they end, or `end` if they make no sense."""
-        try:
-            position, keyless = add_pairs(data, position, count, self._keys, self._values)
-        except BrokenRecords as failure:
-            self._skip(header, failure)
-            return end
-        if keyless:
-            self._skip(header, f"{keyless} records without a key")
-        self.records += count
-        return position
-
-    def _apply_special(self, header: BatchHeader, batch: bytes) -> Steps[None]:
+    def _apply_special(self, batch: bytes) -> Steps[None]:
         """Apply a batch that is big, compressed, or of a transaction."""
-        if not self._is_sound(header, batch, 0, len(batch)):
-            return
+        header = read_header(batch)
         if header.attributes & CONTROL:
             self._hand_over()
             self._apply_marker(header, batch)
@@ -217,27 +212,35 @@ class _Replay:
             inner = memoryview(batch)[HEADER_BYTES:]
             payload = bytes((yield from inflate(header.compression, inner)))
         except ApiError as failure:
-            self._skip(header, failure)
+            self._skip(header.base_offset, failure)
             return
-        self._begin_slice()
         producer = None
         if header.attributes & TRANSACTIONAL:
             self._hand_over()
             producer = Producer(header.producer_id, header.producer_epoch)
-        position, left = 0, header.record_count
-        while left > 0 and position < len(payload):
-            count = min(left, CHUNK_RECORDS)
-            position = self._add(header, payload, position, count, len(payload))
+        keys, values = self._keys, self._values
+        position, left, odd = 0, header.record_count, 0
+        while left > 0:
+            count, kept = min(left, CHUNK_RECORDS), len(keys)
+            try:
+                position, keyless = add_pairs(payload, position, count, keys, values)
+            except BROKEN as failure:
+                del keys[kept:], values[kept:]
+                self._skip(header.base_offset, failure)
+                break
+            odd += keyless
             left -= count
             if producer is not None:
                 self._apply_each(producer)
             yield from self._pause()
+        if odd or (not left and position != len(payload)):
+            self._skip(header.base_offset, _odd(odd))
 
     def _apply_marker(self, header: BatchHeader, batch: bytes) -> None:
         try:
             marker = read_marker(header, batch) if len(batch) <= MARKER_BYTES_MAX else None
         except ApiError as failure:
-            self._skip(header, failure)
+            self._skip(header.base_offset, failure)
             return
         if marker is not None:
             self._machine.apply_marker(header.producer_id, header.producer_epoch, marker.committed)
@@ -246,6 +249,7 @@ class _Replay:
         """Have the machine apply what is at hand."""
         keys, values = self._keys, self._values
         if keys:
+            self.records += len(keys)
             try:
                 self._machine.replay(keys, values)
             except Exception:  # one record, perhaps: nothing is lost by doing the others again
@@ -254,7 +258,9 @@ class _Replay:
             values.clear()
 
     def _apply_each(self, producer: Producer | None) -> None:
-        """The same one by one."""
+        """The same one by one, in a transaction if `producer` is given."""
+        if producer is not None:
+            self.records += len(self._keys)
         for key, value in zip(self._keys, self._values, strict=True):
             try:
                 self._machine.apply(Record(key, value), producer)
@@ -265,3 +271,7 @@ class _Replay:
                     logger.exception("%s: %s is skipped", self._name, what)
         self._keys.clear()
         self._values.clear()
+
+
+def _odd(keyless: int) -> str:
+    return f"{keyless} records without a key" if keyless else "it is longer than its records"

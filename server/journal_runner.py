@@ -40,8 +40,8 @@ _NO_PRODUCER: Final = Producer(-1, -1)
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def _nothing(command: Hashable) -> None:
-    """The machine has no commands."""
+def _nothing(what: object) -> None:
+    """Nobody wants to know."""
 
 
 class Settings(NamedTuple):
@@ -134,6 +134,7 @@ class JournalRunner(Generic[M]):
         "_armed_ms",
         "_closed",
         "_journal",
+        "_on_loaded",
         "_parts",
         "_perform",
         "_port",
@@ -154,6 +155,7 @@ class JournalRunner(Generic[M]):
         settings: Settings,
         parts: Parts,
         *,
+        on_loaded: Callable[[JournalRunner[M]], object] = _nothing,
         perform: Callable[[Hashable], object] = _nothing,
     ) -> None:
         """`perform` carries out the machine's commands."""
@@ -169,6 +171,7 @@ class JournalRunner(Generic[M]):
         self._settings = settings
         self._parts = parts
         self._perform = perform
+        self._on_loaded = on_loaded
         self._port = ReplicaPort(replica, settings.codec)
         self._timer: Timer | None = None
         self._armed_ms = 0
@@ -187,8 +190,20 @@ class JournalRunner(Generic[M]):
 
     # -- from loading to the end ----------------------------------------------------------
 
-    async def load(self) -> None:
-        """Replay the log; then requests are served. Nothing more happens if it ends earlier."""
+    def begin(self) -> None:
+        """Replay the log, so that requests are served; of an empty one at once."""
+        log = self.replica.log
+        if log.start_offset < log.end_offset:
+            name = "replay of {}-{}".format(*self.replica.key)
+            self._parts.tasks.spawn(self._load(), name=name)
+            return
+        journal = self._journal_from(log.end_offset)
+        now_ms = self._parts.clock.now_ms()
+        for decision in self.machine.loaded(now_ms):
+            journal.carry_out(decision, now_ms)
+        self._activate(journal, Loaded(log.end_offset, 0, 0, now_ms, 0, 0))
+
+    async def _load(self) -> None:
         replica, parts = self.replica, self._parts
         try:
             loaded = await load(
@@ -208,18 +223,27 @@ class JournalRunner(Generic[M]):
             logger.error("%s-%d can't be replayed: %s", *replica.key, failure)
             replica.read_failed(failure)
             return
-        journal = self._journal = Journal(
+        journal = self._journal_from(loaded.end)
+        await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
+        if not self._closed:
+            self._activate(journal, loaded)
+
+    def _journal_from(self, end: int) -> Journal:
+        """The journal of the machine, to which all has been applied that is below `end`."""
+        parts = self._parts
+        self._watch = parts.purgatory.watch(self.replica.key, self._partition_changed)
+        self._journal = Journal(
             self.machine,
             self._port,
-            applied_end=loaded.end,
+            applied_end=end,
             commit_timeout_ms=self._settings.commit_timeout_ms,
         )
-        self._watch = parts.purgatory.watch(replica.key, self._partition_changed)
-        await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
-        if self._closed:
-            return
+        return self._journal
+
+    def _activate(self, journal: Journal, loaded: Loaded) -> None:
         self.is_active, self.loaded = True, loaded
         self._after(journal)
+        self._on_loaded(self)
 
     async def _carry_out_slowly(self, journal: Journal, decisions: Iterable[Decision]) -> None:
         """Carry out what may be much, in slices."""

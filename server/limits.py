@@ -136,10 +136,6 @@ class ConnectionLimits:
         """The listeners with the connections that each has, and those that it has let in so far."""
         return [(name, one.open, one.accepted) for name, one in self._listeners.items()]
 
-    def open_on(self, listener: str) -> int:
-        """Connections of one listener."""
-        return self._listeners[listener].open
-
     def wait_s(self, listener: str, now_s: float) -> float:
         """For how long nobody is to be accepted; `UNTIL_ONE_CLOSES`: see there."""
         mine = self._listeners[listener]

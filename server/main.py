@@ -10,10 +10,10 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from kavka import __version__
 from kavka.log.errors import LoadingStopped
+from kavka.log.fs import OsFs
 from kavka.server.clock import process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.instance import Instance, StartError
@@ -54,7 +54,7 @@ def _load(config: str | None, overrides: Sequence[str]) -> BrokerSettings:
     properties = b""
     if config is not None:
         try:
-            properties = Path(config).read_bytes()
+            properties = OsFs().read_bytes(config)
         except OSError as failure:
             raise ConfigError(f"the settings can't be read: {failure}") from failure
     return BrokerSettings.load(

@@ -36,6 +36,7 @@ _MODULES: Final = (
 
 
 _SCHEMA_LOADER: Final = "kafka.protocol.schemas.load_json"
+_UTIL: Final = "kafka.util"
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
 
@@ -55,6 +56,7 @@ def _load_private_copy() -> dict[str, types.ModuleType]:
     stub = types.ModuleType("kafka")
     stub.__path__ = list(spec.submodule_search_locations)
     sys.modules["kafka"] = stub
+    sys.modules[_UTIL] = _util()
     sys.modules[_SCHEMA_LOADER] = _schema_loader(spec.loader, stub.__path__[0])
     try:
         return {name: importlib.import_module(name) for name in _MODULES}
@@ -62,6 +64,23 @@ def _load_private_copy() -> dict[str, types.ModuleType]:
         for name in [name for name in sys.modules if _is_library(name)]:
             del sys.modules[name]
         sys.modules.update(users)
+
+
+class _OfClass:
+    """A property of a class."""
+
+    def __init__(self, read: Any) -> None:
+        self._read = read
+
+    def __get__(self, _: object, owner: type) -> Any:
+        return self._read(owner)
+
+
+def _util() -> types.ModuleType:
+    """In the place of the library's own module, which imports the errors of its client."""
+    module = types.ModuleType(_UTIL)
+    module.classproperty = _OfClass  # type: ignore[attr-defined]
+    return module
 
 
 def _schema_loader(files: Any, root: str) -> types.ModuleType:

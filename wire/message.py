@@ -38,7 +38,7 @@ def message(cls: type[T]) -> type[T]:
     return answer
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> Any:
     if other.__class__ is not one.__class__:
         return NotImplemented
     return all(getattr(one, name) == getattr(other, name) for name in one.__slots__)

@@ -45,11 +45,6 @@ pack_start: Final = Struct(">qiI").pack
 NULL_LENGTH: Final = pack_length(-1)
 
 
-def head_bytes(magic: int) -> int:
-    """Bytes of a message with magic 0 or 1 up to its key."""
-    return HEADS[magic].size
-
-
 def is_batch(records: Bytes) -> bool:
     """Whether what a client sent is a batch, whole, and neither a message nor nothing at all."""
     if len(records) <= MAGIC_AT or records[MAGIC_AT] < len(HEADS):

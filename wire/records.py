@@ -397,15 +397,6 @@ class FirstAtOrAfter:
         return looked_at < records_max
 
 
-def first_at_or_after(
-    header: BatchHeader, payload: Bytes, timestamp_ms: int, from_offset: int = 0
-) -> tuple[int, int] | None:
-    """The whole of that search at once."""
-    search = FirstAtOrAfter(header, payload, timestamp_ms, from_offset)
-    search.step(header.record_count + 1)
-    return search.found
-
-
 def _iter_deltas(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int]]:
     """(offset delta, timestamp delta) of each record, without a look at the rest of it."""
     position, end = 0, len(payload)

@@ -17,19 +17,3 @@ Job: TypeAlias = tuple[Any, ...]
 """A call for a thread: the function and its arguments, which may not be changed meanwhile."""
 
 Steps: TypeAlias = Generator[Job | None, Any, T]
-
-
-def run_at_once(steps: Steps[T]) -> T:
-    """The result, with everything done on the spot."""
-    try:
-        wanted = next(steps)
-        while True:
-            try:
-                made = None if wanted is None else wanted[0](*wanted[1:])
-            except Exception as failure:
-                wanted = steps.throw(failure)
-            else:
-                wanted = steps.send(made)
-    except StopIteration as end:
-        result: T = end.value
-        return result

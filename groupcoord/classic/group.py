@@ -60,6 +60,29 @@ class Delay(NamedTuple):
 class ClassicGroup:
     """One group; see `kavka.groupcoord.group.Group` for what all kinds have in common."""
 
+    __slots__ = (
+        "_support",
+        "_timers",
+        "current",
+        "delay",
+        "generation",
+        "group_id",
+        "has_grown",
+        "join_timer",
+        "joining",
+        "leader",
+        "members",
+        "pending",
+        "previous",
+        "protocol",
+        "protocol_type",
+        "since_ms",
+        "static",
+        "sync_timer",
+        "topics",
+        "unsynced",
+    )
+
     def __init__(self, group_id: str, timers: Timers, since_ms: int) -> None:
         """An empty group of generation 0."""
         self.group_id = group_id
@@ -149,7 +172,8 @@ class ClassicGroup:
             return 0
         if self.current is GroupState.EMPTY:
             return max(self.since_ms, 0)
-        return None
+        knows_topics = self.topics is not None and self.current is GroupState.STABLE
+        return 0 if knows_topics else None
 
     def tombstones(self) -> Sequence[Record]:
         return [tombstone(self.group_id)]
@@ -212,6 +236,9 @@ class ClassicGroup:
             self.leader = new.member_id
         if new.instance_id is not None:
             self.static[new.instance_id] = new.member_id
+        if old.member_id in self.unsynced:
+            del self.unsynced[old.member_id]
+            self.unsynced[new.member_id] = None
 
     def update(
         self,
@@ -328,9 +355,7 @@ class ClassicGroup:
         self.delay = None
         self.unsynced.clear()
         self.protocol = self.choose_protocol() if self.members else None
-        self.enter(
-            GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms
-        )
+        self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
         self.find_topics()
 
     def find_topics(self) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
 from kavka.groupcoord.classic.members import Member
+from kavka.groupcoord.classic.proposals import Proposals
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
@@ -46,8 +47,9 @@ _TOLD: Final = {
 class Rebalancing:
     """What is done to a group, with what follows from it: added to a decision (`out`)."""
 
-    def __init__(self, state: GroupsState) -> None:
+    def __init__(self, state: GroupsState, proposals: Proposals) -> None:
         self._state: Final = state
+        self._proposals: Final = proposals
         self._timers: Final = state.timers
 
     def prepare_or_complete(
@@ -86,6 +88,7 @@ class Rebalancing:
     def _begin_delay(self, group: ClassicGroup, now_ms: int) -> None:
         """The group is new: more members are to be expected."""
         delay_ms = self._state.settings().group_initial_rebalance_delay_ms
+        group.has_grown = False
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
@@ -131,7 +134,7 @@ class Rebalancing:
             logger.info(
                 "Group %s with generation %d is now empty.", group.group_id, group.generation
             )
-            out.records = [group.record()]
+            self._proposals.propose(out, group.record())
 
     def _drop_absent(self, group: ClassicGroup) -> None:
         absent = [
@@ -179,9 +182,7 @@ class Rebalancing:
         reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
         self.prepare(group, reason, now_ms, out)
 
-    def member_over(
-        self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
-    ) -> None:
+    def member_over(self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision) -> None:
         """A session has ended, or nobody came with the id that was given."""
         if member_id in group.pending:
             logger.info(
@@ -212,15 +213,22 @@ class Rebalancing:
             self.complete(group, now_ms, out)
 
     def dismiss(self, group: ClassicGroup, member: Member, out: Decision) -> None:
-        """A member is out. One that waits to join may have missed its id: it asks for another."""
-        ticket = group.wait_join(member, None)
-        if ticket is not None:
-            out.replies.append(Reply(ticket, not_joined(ErrorCode.UNKNOWN_MEMBER_ID)))
+        """A member is out. One that waits for something is to ask for a new id."""
+        self.answer_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
         group.remove(member.member_id)
 
-    def fail_sync(
-        self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
+    def answer_waiting(
+        self, group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, out: Decision
     ) -> None:
+        """Whatever waits for an answer gets `code`."""
+        join, sync = group.wait_join(member, None), member.sync
+        member.sync = None
+        if join is not None:
+            out.replies.append(Reply(join, not_joined(code, member_id)))
+        if sync is not None:
+            out.replies.append(Reply(sync, SyncGroupResponse(code)))
+
+    def fail_sync(self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision) -> None:
         """Nobody has an assignment; who waits for one is told why."""
         for member in group.members.values():
             member.assignment = b""

@@ -96,6 +96,11 @@ class Reader:
         self._bytes = data
         self._position = position
 
+    @property
+    def left(self) -> int:
+        """How many bytes have not been read."""
+        return len(self._bytes) - self._position
+
     def _fixed(self, form: struct.Struct) -> int:
         try:
             (value,) = form.unpack_from(self._bytes, self._position)
@@ -160,7 +165,7 @@ class Reader:
     def array(self, read: Callable[[], T]) -> list[T]:
         """An array; null counts as empty. Each element has at least a byte."""
         count = self.uvarint() - 1
-        if count > len(self._bytes) - self._position:
+        if count > self.left:
             raise Malformed(f"{count} elements are not there")
         return [read() for _ in range(count)]
 

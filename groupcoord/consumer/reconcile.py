@@ -114,7 +114,9 @@ def _free(member: Member, towards: Towards, topic: UUID, wanted: Sequence[int]) 
     return [one for one in wanted if one in revoking or not towards.has_owner(topic, one)]
 
 
-def _moved(member: Member, state: MemberState, epoch: int, assigned: Owned, revoking: Owned) -> Member:
+def _moved(
+    member: Member, state: MemberState, epoch: int, assigned: Owned, revoking: Owned
+) -> Member:
     return replace(
         member,
         state=state,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
-from kavka.log.compaction.candidates import Cleanable, examine
-from kavka.log.compaction.order import LastRecord, Limits, Order, Replacement
-from kavka.log.compaction.swap import fits, swap
 from kavka.log.flush import Unsynced
 from kavka.log.place import LogPlace
-from kavka.log.producer_state import ProducerStates
+from kavka.log.producer_history import ProducerHistory
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
-from kavka.log.snapshots import Snapshots
 
-COMPACT: Final = "compact"
-"""The cleanup policy that keeps the last record of each key."""
+if TYPE_CHECKING:  # what it takes is imported when there is something to compact
+    from kavka.log.compaction.candidates import Cleanable
+    from kavka.log.compaction.order import Limits, Order, Replacement
 
 
 class LogCompaction:
@@ -25,7 +22,6 @@ class LogCompaction:
         "_directory",
         "_producers",
         "_segments",
-        "_snapshots",
         "_unsynced",
         "clean_upto",
         "disk",
@@ -37,8 +33,7 @@ class LogCompaction:
         self,
         place: LogPlace,
         segments: SegmentList,
-        producers: ProducerStates,
-        snapshots: Snapshots,
+        producers: ProducerHistory,
         unsynced: Unsynced,
     ) -> None:
         self.clean_upto: int | None = None
@@ -51,7 +46,6 @@ class LogCompaction:
         self._directory = place.directory
         self._segments = segments
         self._producers = producers
-        self._snapshots = snapshots
         self._unsynced = unsynced
 
     def truncated(self, offset: int) -> None:
@@ -70,6 +64,8 @@ class LogCompaction:
         self, settings: LogSettings, *, first_dirty: int, last_stable: int, now_ms: int
     ) -> Cleanable:
         """See `candidates.examine`."""
+        from kavka.log.compaction.candidates import examine
+
         return examine(
             self._segments,
             settings,
@@ -82,6 +78,8 @@ class LogCompaction:
         self, settings: LogSettings, cleanable: Cleanable, limits: Limits, now_ms: int
     ) -> Order:
         """What the process is told that is to compact this part of the log."""
+        from kavka.log.compaction.order import LastRecord, Order
+
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
         later = [s for s in self._segments if s.base_offset >= cleanable.end_offset]
         return Order(
@@ -94,7 +92,7 @@ class LogCompaction:
                 entry.producer_id: LastRecord(
                     entry.batches[-1].last_offset if entry.batches else -1, entry.epoch
                 )
-                for entry in self._producers
+                for entry in self._producers.states
             },
             settings,
             limits,
@@ -107,12 +105,16 @@ class LogCompaction:
 
         OSError: the log is not to be used any more.
         """
+        from kavka.log.compaction.swap import fits, swap
+
+        if not self._producers.is_known:  # its segments are read to find out
+            return False
         if serial != self.serial or not fits(self._segments, replacement):
             return False
         old, renamed = swap(self.disk, self._directory, self._segments, settings, replacement)
         kept = {base for base, _ in replacement.new}
         gone = [segment.base_offset for segment in old if segment.base_offset not in kept]
-        renamed += self._snapshots.mark_deleted(gone)
+        renamed += self._producers.snapshots.mark_deleted(gone)
         self.disk.garbage.add(renamed, settings.file_delete_delay_ms)
         self._unsynced.add_name(renamed[0])
         return True

@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items
+from kavka.server.config.classic_group_rows import CLASSIC_GROUP_ROWS
 from kavka.server.config.cleaner_rows import CLEANER_ROWS
 from kavka.server.config.connection_limits import NO_LIMIT
+from kavka.server.config.offset_rows import OFFSET_ROWS
+from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_defaults import TOPIC_DEFAULT_ROWS
 from kavka.server.config.values import LONG_MAX, Type, Value
@@ -427,5 +430,8 @@ BROKER_ROWS: Final = (
     *_BROKER_ROWS,
     *_STORAGE_ROWS,
     *CLEANER_ROWS,
+    *OFFSET_TOPIC_ROWS,
+    *CLASSIC_GROUP_ROWS,
+    *OFFSET_ROWS,
     *TOPIC_DEFAULT_ROWS,
 )

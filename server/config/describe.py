@@ -8,9 +8,9 @@ point where its own name is set. Judged by recorded answers of Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import dropwhile
+from typing import NamedTuple
 
 from kavka.server.config.dynamic import effective_given
 from kavka.server.config.rows import Config, Mode, Scope
@@ -37,8 +37,7 @@ class Source(IntEnum):
     LOGGER = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """A place that sets the value, or would if those before it did not. No value: null."""
 
     name: str
@@ -46,8 +45,7 @@ class Synonym:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One setting of a resource. The value is None for null and where it is sensitive."""
 
     name: str

@@ -322,20 +322,7 @@ group.coordinator.new.enable boolean false - Mio
 group.coordinator.rebalance.protocols list classic,consumer,streams \
 items+:consumer|classic|share|streams M
 group.coordinator.threads int 4 >=1 H
-group.initial.rebalance.delay.ms int 3000 - M
-group.max.session.timeout.ms int 1800000 - M
-group.max.size int 2147483647 >=1 M
-group.min.session.timeout.ms int 6000 - M
-offset.metadata.max.bytes int 4096 - H
 offsets.commit.required.acks short -1 - Ho
-offsets.commit.timeout.ms int 5000 >=1 H
-offsets.load.buffer.size int 5242880 >=1 H
-offsets.retention.check.interval.ms long 600000 >=1 H
-offsets.retention.minutes int 10080 >=1 H
-offsets.topic.compression.codec int 0 - H
-offsets.topic.num.partitions int 50 >=1 H
-offsets.topic.replication.factor short 3 >=1 H
-offsets.topic.segment.bytes int 104857600 >=1 H
 """
 
 TRANSACTIONS: Final = """\

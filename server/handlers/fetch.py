@@ -21,7 +21,6 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.replica import converting
 from kavka.server.replica.reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
@@ -43,6 +42,9 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
 
 _LIMIT_OF_ALL_SINCE: Final = 3
+_STORAGE_ERROR_SINCE: Final = 6
+"""Readers of lower versions know no storage error; told that somebody else leads, they ask who."""
+
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _CURRENT_LEADER_SINCE: Final = 16
@@ -180,6 +182,8 @@ class _Fetch:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
         if self._of_old:
+            from kavka.server.replica import converting
+
             converting.check_readable(replica.log.settings)
         if self._is_follower:
             if wanted.current_leader_epoch < 0:
@@ -244,6 +248,8 @@ class _Fetch:
     async def _answer_converted(self) -> FetchResponse:
         """For a consumer that reads message sets. Where there was nothing for it, it waits again,
         for what comes behind that."""
+        from kavka.server.replica import converting
+
         broker, context, request = self._broker, self._context, self._request
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
@@ -266,7 +272,7 @@ class _Fetch:
             fetching.check_current()
         except ApiError as refusal:
             return FetchResponse((), refusal.code)
-        if self._context.version < converting.STORAGE_ERROR_SINCE:
+        if self._context.version < _STORAGE_ERROR_SINCE:
             for part in self._parts:
                 if part.answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                     part.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -36,7 +36,6 @@ from kavka.wire.records import (
 )
 from kavka.wire.rewriting import rebuild, set_times
 from kavka.wire.steps import Job, Steps
-from kavka.wire.up_conversion import up_convert
 
 if TYPE_CHECKING:
     from kavka.server.replica.manager import Replica
@@ -172,6 +171,8 @@ def _from_message_set(
     if not at_once.message_sets:
         yield None
     at_once.message_sets = 0
+    from kavka.wire.up_conversion import up_convert  # clients of today send none
+
     converted = yield from up_convert(
         sent,
         bytes_max=replica.log.settings.max_message_bytes,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kavka.log.compaction.order import Outcome
-
 if TYPE_CHECKING:
+    from kavka.log.compaction.order import Outcome
     from kavka.server.replica.manager import Replica
 
 

@@ -28,9 +28,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-STORAGE_ERROR_SINCE: Final = 6
-"""Readers of lower versions know no storage error; told that somebody else leads, they ask who."""
-
 _TIMESTAMPS_SINCE: Final = 2
 
 

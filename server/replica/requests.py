@@ -71,9 +71,8 @@ class ControllerRequests:
         self._tasks = tasks
         self._jobs = jobs
         self._controller_epoch = -1
-        self.on_metadata: Callable[[Sequence[str], Sequence[TopicPartition]], object] = _nothing
-        """Called with the topics about which something is known newly, and the partitions that
-        are being deleted."""
+        self.on_metadata: Callable[[UpdateMetadata], object] = _nothing
+        """Called when something is known newly of the cluster."""
         topic_configs.on_change(self._settings_changed)
         live.on_change(self._defaults_changed)
 
@@ -116,8 +115,8 @@ class ControllerRequests:
     async def update_metadata(self, request: UpdateMetadata) -> None:
         """What clients are told from now on."""
         if not self._is_stale(request.controller_epoch):
-            deleted = self._metadata.apply(request)
-            self.on_metadata([state.topic_name for state in request.topic_states], deleted)
+            self._metadata.apply(request)
+            self.on_metadata(request)
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         """Lead or follow, making logs that are missing."""
@@ -293,5 +292,5 @@ class ControllerRequests:
         return ErrorCode.NONE
 
 
-def _nothing(topics: Sequence[str], deleted: Sequence[TopicPartition]) -> None:
+def _nothing(update: UpdateMetadata) -> None:
     """Nobody wants to know."""

@@ -9,6 +9,7 @@ Exit codes: 0 done, 1 the command failed, 2 it was called wrongly (with a line t
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -55,6 +56,7 @@ def _add_settings_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(arguments: argparse.Namespace) -> int:
+    gc.disable()  # what is imported stays; the broker switches it on
     from kavka.server.main import main as start_broker
 
     return start_broker(arguments.config, arguments.override)

@@ -201,7 +201,7 @@ func (m *member) commit() {
 	waiting, stop := context.WithTimeout(context.Background(), commitTime)
 	defer stop()
 	if err := m.client.CommitRecords(waiting, records...); err != nil {
-		tell(m.name, "refused", told{"what": err.Error()})
+		tell(m.name, "refused", told{"why": err.Error()})
 		return
 	}
 	m.pending = map[string]map[int32]kgo.EpochOffset{}

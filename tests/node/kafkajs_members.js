@@ -70,7 +70,7 @@ class Member {
     try {
       await this.consumer.commitOffsets([place]);
     } catch (error) {
-      tell(this.name, "refused", { what: String(error) });
+      tell(this.name, "refused", { why: String(error) });
       throw error; // the client itself rejoins, and begins at what is committed
     }
     tell(this.name, "committed", { o: { [at]: Number(next) } });
@@ -86,7 +86,7 @@ class Member {
 async function main() {
   const members = new Map();
   const guarded = (name, step) =>
-    step.catch((error) => tell(name, "failed", { what: String(error.stack ?? error) }));
+    step.catch((error) => tell(name, "failed", { why: String(error.stack ?? error) }));
   for await (const line of createInterface({ input: process.stdin })) {
     const [command, name, ...more] = line.split(" ");
     if (command === "join") {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,7 +11,8 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from kavka.log.fs import FileSystem
-from kavka.log.manager import LogManager
+from kavka.log.loading import DirectoryLoading
+from kavka.log.manager import LogManager, remove_garbage
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import Appended, PartitionLog, Slice
@@ -160,6 +161,31 @@ def read_from(
     return read
 
 
+def first_base_offset(log: PartitionLog) -> int:
+    """Where a log's first segment begins, at or before its start offset."""
+    return log._segments.at(0).base_offset
+
+
+def epoch_entries(log: PartitionLog) -> list[tuple[int, int]]:
+    """All leader epochs of a log with their start offsets."""
+    return log._epochs.epochs.entries()
+
+
+def load_all(manager: LogManager, settings_of: Callable[[str], LogSettings]) -> None:
+    """Load every log, with the settings of its topic, as a start does it in threads."""
+    loadings = manager.loadings(settings_of)
+    for step in (DirectoryLoading.prepare, DirectoryLoading.load_most, DirectoryLoading.load_rest):
+        for loading in loadings:
+            step(loading)
+        manager.check_loadings(loadings)
+    for loading in loadings:
+        for _ in manager.take_over(loading):
+            pass
+    if (plan := manager.correction()) is not None:
+        plan.run()
+        manager.corrected(plan)
+
+
 class Broker:
     """A log manager on a file system, started and ended like a broker's."""
 
@@ -185,7 +211,7 @@ class Broker:
             index_cache_bytes=1 << 16,
         )
         self.logs.open()
-        self.logs.load_all(lambda topic: self.settings)
+        load_all(self.logs, lambda topic: self.settings)
 
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
         """The log of a partition, made if there is none."""
@@ -193,6 +219,10 @@ class Broker:
         if found is None:
             found = self.logs.create(topic, partition, TOPIC_ID, self.settings)
         return found
+
+    def purge(self) -> None:
+        """Remove what was deleted, at once."""
+        remove_garbage(self.fs, self.logs.garbage.take())
 
     def restart(self) -> None:
         """Stop in order and start again."""

@@ -27,6 +27,7 @@ from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
+from support import logs
 from support.memory_broker import HoldableJobs, LifeTasks
 from support.virtual import VirtualClock
 
@@ -80,7 +81,7 @@ class Hosting:
         self.logs.open()
         settings = BrokerSettings.load(environ={}, overrides=[f"log.dirs={DATA}"])
         self.live = LiveSettings(settings)
-        self.logs.load_all(lambda _: settings.topic_defaults)
+        logs.load_all(self.logs, lambda _: settings.topic_defaults)
         self.metadata = MetadataCache("cluster")
         self.purgatory = Purgatory(self.tasks)
         self.overrides = Overrides()

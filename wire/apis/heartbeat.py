@@ -21,9 +21,7 @@ class HeartbeatResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: HeartbeatRequest, code: ErrorCode, version: int
-) -> HeartbeatResponse:
+def error_response(request: HeartbeatRequest, code: ErrorCode, version: int) -> HeartbeatResponse:
     """`code` at the top."""
     return HeartbeatResponse(code)
 

@@ -52,9 +52,7 @@ class JoinGroupResponse:
         return self
 
 
-def error_response(
-    request: JoinGroupRequest, code: ErrorCode, version: int
-) -> JoinGroupResponse:
+def error_response(request: JoinGroupRequest, code: ErrorCode, version: int) -> JoinGroupResponse:
     """`code` at the top, and no member id."""
     return JoinGroupResponse("", code).for_version(version)
 

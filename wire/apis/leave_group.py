@@ -36,9 +36,7 @@ class LeaveGroupResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: LeaveGroupRequest, code: ErrorCode, version: int
-) -> LeaveGroupResponse:
+def error_response(request: LeaveGroupRequest, code: ErrorCode, version: int) -> LeaveGroupResponse:
     """`code` at the top, and no members."""
     return LeaveGroupResponse(code)
 

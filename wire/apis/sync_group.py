@@ -28,9 +28,7 @@ class SyncGroupResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: SyncGroupRequest, code: ErrorCode, version: int
-) -> SyncGroupResponse:
+def error_response(request: SyncGroupRequest, code: ErrorCode, version: int) -> SyncGroupResponse:
     """`code` at the top, and an empty assignment."""
     return SyncGroupResponse(code)
 

@@ -19,13 +19,13 @@ def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
 def _assign_alike(task: Task) -> dict[str, dict[UUID, list[int]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
-    free = _without_member(task, topics)
+    free = _without_member(task)
     quota, extra = divmod(sum(task.partitions[topic] for topic in topics), len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
     for number, member in enumerate(task.members):
         allowed = quota + (extra > 0)
-        kept, given_up = _keep(member, topics, allowed)
+        kept, given_up = _keep(member, allowed)
         found[member.member_id] = kept
         free += given_up
         missing = allowed - sum(map(len, kept.values()))
@@ -41,7 +41,7 @@ def _assign_alike(task: Task) -> dict[str, dict[UUID, list[int]]]:
     return found
 
 
-def _without_member(task: Task, topics: object) -> list[tuple[UUID, int]]:
+def _without_member(task: Task) -> list[tuple[UUID, int]]:
     taken: dict[UUID, set[int]] = {}
     for member in task.members:
         for topic, partitions in member.target.items():
@@ -54,9 +54,7 @@ def _without_member(task: Task, topics: object) -> list[tuple[UUID, int]]:
     ]
 
 
-def _keep(
-    member: Candidate, topics: object, allowed: int
-) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
+def _keep(member: Candidate, allowed: int) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
     """(what the member keeps, what others may get)."""
     subscribed = dict.fromkeys(member.topics)
     kept: dict[UUID, list[int]] = {}

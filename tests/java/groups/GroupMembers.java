@@ -103,7 +103,7 @@ public final class GroupMembers {
                 consumer.close();
                 tell("left", "");
             } catch (Throwable error) {
-                tell("failed", ",\"what\":" + text(String.valueOf(error)));
+                tell("failed", ",\"why\":" + text(String.valueOf(error)));
                 error.printStackTrace();
             }
         }
@@ -196,7 +196,7 @@ public final class GroupMembers {
             try {
                 consumer.commitSync(new HashMap<>(uncommitted));
             } catch (KafkaException error) {
-                tell("refused", ",\"what\":" + text(String.valueOf(error)));
+                tell("refused", ",\"why\":" + text(String.valueOf(error)));
                 return;
             }
             StringJoiner told = new StringJoiner(",", ",\"o\":{", "}");

@@ -45,5 +45,5 @@ def read(line: bytes | str, groups: Mapping[str, str]) -> Event:
         places=tuple(told.get("p", ())),
         ranges=tuple((at, first, last) for at, first, last in told.get("r", ())),
         offsets=told.get("o", {}),
-        why=told.get("what", ""),
+        why=told.get("why", ""),
     )

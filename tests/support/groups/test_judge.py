@@ -179,5 +179,5 @@ def test_reading_a_line() -> None:
     assert read(line, {"a": "g"}) == Event("g", "read", "a", 7, ranges=((P, 1, 2),))
     line = b'{"t":8,"m":"a","e":"committed","o":{"t/0":3}}'
     assert read(line, {"a": "g"}) == Event("g", "committed", "a", 8, offsets={P: 3})
-    line = b'{"t":9,"m":"a","e":"failed","what":"because"}'
+    line = b'{"t":9,"m":"a","e":"failed","why":"because"}'
     assert read(line, {"a": "g"}) == Event("g", "failed", "a", 9, why="because")

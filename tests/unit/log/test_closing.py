@@ -31,7 +31,7 @@ class Counting(MemFs):
 def start(fs: MemFs) -> LogManager:
     made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0))
     made.open()
-    made.load_all(lambda topic: logs.settings())
+    logs.load_all(made, lambda topic: logs.settings())
     return made
 
 

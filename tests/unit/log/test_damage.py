@@ -129,7 +129,7 @@ def assert_holds(state: State, broker: Broker, count: int) -> None:
     assert log.end_offset == count
     assert logs.read_from(log) == state.records[:count]
     batches = count // PER_BATCH
-    assert log.epoch_entries() == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
+    assert logs.epoch_entries(log) == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
     assert [one.last_sequence for one in log.producers] == ([count - 1] if count else [])
     for number in range(0, batches, 5):
         found = log.batch_for_timestamp(logs.TIMESTAMP + number)

@@ -143,7 +143,7 @@ def test_a_new_partition_needs_the_names_of_its_directories(broker: Broker) -> N
     log = broker.log()
     assert log.end_offset == 3
     assert log.topic_id == logs.TOPIC_ID
-    assert log.epoch_entries()[-1][0] == 0
+    assert logs.epoch_entries(log)[-1][0] == 0
 
 
 def test_what_a_killed_process_wrote_is_flushed_by_the_next(broker: Broker) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.log import index as index_module
 from kavka.log.index import TAIL_ENTRIES, IndexCache, OffsetIndex, TimeIndex
 from kavka.log.memfs import Fault, MemFs
 
@@ -32,6 +33,13 @@ def time_index(fs: MemFs, count: int = 0) -> TimeIndex:
     return TimeIndex(fs, "/t", BASE, count)
 
 
+def drop_tail(index: OffsetIndex) -> None:
+    """Have it hold nothing in memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_module, "TAIL_ENTRIES", 0)
+        index.write()
+
+
 def test_an_empty_index() -> None:
     index = offset_index(MemFs())
     assert index.floor(BASE) == (-1, 0, -1, -1)
@@ -50,7 +58,7 @@ def test_what_lies_at_a_position_or_behind(
     written = data.draw(st.integers(0, len(entries)))
     for number, (offset, position) in enumerate(entries):
         if number == written:
-            index.drop_tail()
+            drop_tail(index)
         index.append(BASE + offset, position)
     last = entries[-1][1] if entries else 0
     for position in {0, last + 1, data.draw(st.integers(0, last + 1)), *(p for _, p in entries)}:
@@ -84,10 +92,10 @@ def test_offsets_are_found_wherever_they_are(
     written = data.draw(st.integers(0, len(entries)))
     for number, (relative, position) in enumerate(entries):
         if number == written:
-            index.drop_tail()
+            drop_tail(index)
         index.append(BASE + relative, position)
     if data.draw(st.booleans()):
-        index.drop_tail()
+        drop_tail(index)
     if data.draw(st.booleans()):
         index.write()
         index = offset_index(fs, cache, len(entries))
@@ -119,7 +127,7 @@ def test_truncation_drops_entries_here_and_in_the_file(
     written = data.draw(st.integers(0, len(entries)))
     for number, (relative, position) in enumerate(entries):
         if number == written:
-            index.drop_tail()
+            drop_tail(index)
             times.write()
         index.append(BASE + relative, position)
         times.append(position, BASE + relative)
@@ -181,7 +189,7 @@ def test_the_cache_keeps_to_its_limit() -> None:
         indexes[0].floor(4)
     fs.faults = []
     assert indexes[0].floor(4) == (4, 5, 6, 7)
-    indexes[0].reset()
+    indexes[0].truncate(0)
     assert len(indexes[0]) == 0 and fs.size("/0") == 0
 
 
@@ -221,5 +229,5 @@ def test_times_are_found(steps: list[int], data: st.DataObject) -> None:
     index.write()
     again = time_index(fs, len(wanted))
     assert again.last_timestamp == index.last_timestamp
-    again.reset()
+    again.truncate(BASE)
     assert fs.size("/t") == 0 and again.last_timestamp == -1

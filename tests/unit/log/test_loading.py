@@ -34,7 +34,7 @@ def manager(fs: MemFs | OsFs, *directories: str) -> LogManager:
 def filled(fs: MemFs | OsFs, *directories: str) -> LogManager:
     """A manager with LOGS logs of `index + 3` records each."""
     made = manager(fs, *directories)
-    made.load_all(lambda topic: logs.settings())
+    logs.load_all(made, lambda topic: logs.settings())
     for index in range(LOGS):
         logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 3)
     return made

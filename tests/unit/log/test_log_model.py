@@ -205,7 +205,7 @@ class LogModel(RuleBasedStateMachine):
         offset = data.draw(st.sampled_from([batch[0].offset for batch in self.batches]))
         self.broker.logs.truncate(self.log, offset)
         self.cut(offset)
-        self.broker.logs.purge()
+        self.broker.purge()
 
     # --- ends and beginnings
 

@@ -37,7 +37,7 @@ def manager(fs: FileSystem, *directories: str) -> LogManager:
 def start(fs: FileSystem, *directories: str) -> LogManager:
     made = manager(fs, *directories)
     made.open()
-    made.load_all(lambda topic: logs.settings())
+    logs.load_all(made, lambda topic: logs.settings())
     return made
 
 
@@ -130,7 +130,9 @@ def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
     made.close()
     again = manager(fs, "/a")
     again.open()
-    again.load_all(lambda topic: logs.settings(segment_bytes=len(topic) * 1000 + topic.count("s")))
+    logs.load_all(
+        again, lambda topic: logs.settings(segment_bytes=len(topic) * 1000 + topic.count("s"))
+    )
     assert {log.topic: log.settings.segment_bytes for log in again} == {
         "small": 5001,
         "large": 5000,
@@ -316,7 +318,7 @@ def test_a_directory_that_fails_at_the_start(fs: MemFs, fault: Fault) -> None:
     again = manager(fs, "/a", "/b")
     assert again.open() == META
     again.claim(META)
-    again.load_all(lambda topic: logs.settings())
+    logs.load_all(again, lambda topic: logs.settings())
     assert list(again.failed_directories) == ["/b"]
     assert sorted(log.directory for log in again) == ["/a/t-0", "/a/t-2"]
     assert again.create("t", 5, TOPIC_ID, logs.settings()).directory == "/a/t-5"
@@ -330,7 +332,7 @@ def test_without_any_directory_there_is_no_broker(fs: MemFs) -> None:
     made.open()
     fs.faults = [Fault("list_dir", "/a", error=errno.EIO)]
     with pytest.raises(StorageError, match="none of the log directories can be used: /a"):
-        made.load_all(lambda topic: logs.settings())
+        logs.load_all(made, lambda topic: logs.settings())
 
 
 def test_a_checkpoint_that_fails_is_told_by_directory(fs: MemFs) -> None:
@@ -473,7 +475,7 @@ def test_a_stop_that_fails_leaves_no_marker(
 def test_many_madeshare_few_open_files(fs: MemFs) -> None:
     made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0), open_files_max=5)
     made.open()
-    made.load_all(lambda topic: logs.settings())
+    logs.load_all(made, lambda topic: logs.settings())
     for partition in range(40):
         logs.fill(made.create("t", partition, TOPIC_ID, logs.settings()), 2)
     for log in made:

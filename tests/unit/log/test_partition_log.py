@@ -406,12 +406,12 @@ def test_the_first_of_the_newest(log: PartitionLog) -> None:
 
 def test_epochs_are_taken_from_the_leader(broker: Broker, fs: MemFs) -> None:
     log = broker.log()
-    assert log.epoch_entries() == []
+    assert logs.epoch_entries(log) == []
     log.assign_epoch(2, 0)
     logs.append(log, logs.batch([b"v"] * 3), leader_epoch=2)
     logs.append(log, logs.batch([b"v"] * 3), leader_epoch=5)
-    assert log.epoch_entries()[-1][0] == 5
-    assert log.epoch_entries() == [(2, 0), (5, 3)]
+    assert logs.epoch_entries(log)[-1][0] == 5
+    assert logs.epoch_entries(log) == [(2, 0), (5, 3)]
     assert fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n2\n2 0\n5 3\n"
     assert log.end_offset_for_epoch(5) == (5, 6)
     assert log.end_offset_for_epoch(3) == (2, 3)
@@ -431,7 +431,7 @@ def test_truncation_takes_everything_back(fs: MemFs) -> None:
         broker.logs.truncate(log, offset)
         assert (log.start_offset, log.end_offset, log.recovery_point) == (0, offset, 0)
         assert [read.offset for read in logs.read_from(log)] == list(range(offset))
-        assert log.epoch_entries()[-1][0] == (offset - 1) // 5
+        assert logs.epoch_entries(log)[-1][0] == (offset - 1) // 5
         assert [state.last_sequence for state in log.producers] == [offset - 1]
         newest = log.batch_of_max_timestamp()
         assert newest is not None and newest.base_offset == offset - 1
@@ -464,7 +464,7 @@ def test_truncating_before_the_first_segment_begins_anew(fs: MemFs) -> None:
     broker.kill()
     log = broker.log()
     first = log.start_offset
-    assert first > 0 and log.first_base_offset == first
+    assert first > 0 and logs.first_base_offset(log) == first
     log.truncate_to(first - 1)
     assert (log.start_offset, log.end_offset) == (first - 1, first - 1)
     assert logs.append(log, logs.batch([b"v"])).base_offset == first - 1

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.log.errors import CorruptFileError
+from kavka.log.memfs import MemFs
 from kavka.log.producer_state import AppendedBatch, ProducerStates
 from kavka.log.txn_index import AbortedTxn
 from kavka.log.verification import NOT_NEEDED
@@ -126,6 +127,14 @@ def snapshot(*entries: tuple[int, ...]) -> bytes:
     return struct.pack(">hI", 1, crc32c(body)) + body
 
 
+def load(states: ProducerStates, data: bytes) -> None:
+    """Have the states load a file with this content."""
+    file = MemFs().create("/f")
+    file.pwrite(data, 0)
+    for _ in states.load(file, "/f"):
+        pass
+
+
 def test_a_snapshot_has_kafkas_form() -> None:
     states = written(header(3, 10, epoch=2, timestamp=77), header(13, 5, epoch=2, timestamp=78))
     assert states.encode() == snapshot((9, 2, 17, 14, 4, 78, -1, -1))
@@ -133,7 +142,7 @@ def test_a_snapshot_has_kafkas_form() -> None:
 
 def test_a_snapshot_brings_the_newest_batch_back() -> None:
     states = ProducerStates()
-    states.load(snapshot((9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1)), "f")
+    load(states, snapshot((9, 2, 17, 14, 4, 78, 6, -1), (10, 0, -1, -1, 0, -1, -1, -1)))
     assert states.check(header(18, epoch=2)) is None
     assert states.check(header(13, 5, epoch=2)) == AppendedBatch(13, 17, 14, 4, 78)
     assert states.check(header(0, producer_id=10)) is None
@@ -151,9 +160,9 @@ def test_a_changed_snapshot_is_refused(data: st.DataObject) -> None:
     bad[at] ^= data.draw(st.integers(1, 255))
     states = ProducerStates()
     with pytest.raises(CorruptFileError):
-        states.load(bytes(bad), "f")
+        load(states, bytes(bad))
     with pytest.raises(CorruptFileError):
-        states.load(good[:at], "f")
+        load(states, good[:at])
     assert len(states) == 0
 
 
@@ -228,7 +237,7 @@ def test_offsets_of_a_group_have_no_sequence() -> None:
     assert states.check(offsets) is None, "another, not a copy"
     assert states.encode() == snapshot((9, 0, -1, 1, 1, 5, -1, 0))
     again = ProducerStates()
-    again.load(states.encode(), "f")
+    load(again, states.encode())
     assert again.check(offsets) is None
     assert refused(again, transactional(-1, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -277,13 +286,13 @@ def test_old_markers_are_refused() -> None:
 def test_a_snapshot_brings_transactions_back() -> None:
     states = ProducerStates()
     entries = [(9, 2, 17, 14, 4, 78, 6, 100), (10, 0, 0, 60, 0, 70, -1, 60), (11, *[-1] * 7)]
-    states.load(snapshot(*entries), "f")
+    load(states, snapshot(*entries))
     assert states.transactions.first_unstable(200) == 60
     assert states.oldest_transaction_ms == 70
     states.end(marker_of(producer_id=10), COMMIT, 120)
     assert states.transactions.first_unstable(200) == 100
     assert states.oldest_transaction_ms == 78
-    states.load(snapshot(), "f")
+    load(states, snapshot())
     assert states.transactions.settled and states.oldest_transaction_ms == -1
 
 
@@ -292,7 +301,7 @@ def test_expiry() -> None:
     for producer, timestamp in ((1, 5), (2, 6), (3, 7)):
         states.update(header(0, producer_id=producer, timestamp=timestamp), 10 + producer)
     entries = list(states)
-    states.load(states.encode(), "f")
+    load(states, states.encode())
     assert states.expire(entries, 100) == 0, "these are not there any more"
     assert states.expire(list(states), 6) == 2
     assert {entry.producer_id for entry in states} == {9, 3}

@@ -51,7 +51,7 @@ def assert_whole(broker: Broker, records: list[Read]) -> None:
     assert log.end_offset == end
     assert logs.read_from(log) == records
     batches = end // 2
-    assert log.epoch_entries() == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
+    assert logs.epoch_entries(log) == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
     states = list(log.producers)
     assert [state.last_sequence for state in states] == ([end - 1] if end else [])
     for number in range(batches):
@@ -222,11 +222,11 @@ def test_a_start_offset_is_kept() -> None:
         broker.logs.checkpoint({}).run()
         again(broker)
         log = broker.log()
-        assert (log.start_offset, log.first_base_offset) == (15, 0)
+        assert (log.start_offset, logs.first_base_offset(log)) == (15, 0)
         with pytest.raises(ApiError):
             log.read(14, 100, upto=80, at_least_one=True)
         assert [read.offset for read in logs.read_from(log, 15)] == list(range(15, 80))
-        assert log.epoch_entries()[0] == (0, 15)
+        assert logs.epoch_entries(log)[0] == (0, 15)
 
 
 def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
@@ -236,7 +236,7 @@ def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureF
     broker.kill()
     log = broker.log()
     assert (log.start_offset, log.end_offset, log.segment_count) == (500, 500, 1)
-    assert log.epoch_entries() == [] and list(log.producers) == []
+    assert logs.epoch_entries(log) == [] and list(log.producers) == []
     assert "before its start offset 500" in caplog.text
     assert {name[:20] for name in fs.list_dir(directory) if name[0].isdigit()} == {f"{500:020d}"}
 

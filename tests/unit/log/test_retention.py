@@ -316,16 +316,16 @@ def test_leader_epochs_begin_with_the_log() -> None:
         for _ in range(5):
             logs.append(log, logs.batch([b"x"]), leader_epoch=epoch)
     log.advance_start(7)
-    assert log.epoch_entries() == [(3, 7), (4, 10)]
+    assert logs.epoch_entries(log) == [(3, 7), (4, 10)]
     assert (log.epoch_of(6), log.epoch_of(7)) == (-1, 3)
     assert log.end_offset_for_epoch(1) == (1, 7)
     broker.logs.checkpoint({}).run()
     for life in (broker.kill, broker.restart):
         life()
-        assert broker.log().epoch_entries() == [(3, 7), (4, 10)]
+        assert logs.epoch_entries(broker.log()) == [(3, 7), (4, 10)]
     log = broker.log()
     log.advance_start(14)
-    assert log.epoch_entries() == [(4, 14)]
+    assert logs.epoch_entries(log) == [(4, 14)]
     logs.append(log, logs.batch([b"x"]), leader_epoch=5)
     path = f"{DIRECTORY}/leader-epoch-checkpoint"
     assert decode_epochs(broker.fs.read_bytes(path), path) == [(4, 14), (5, 15)]
@@ -343,7 +343,7 @@ def test_the_start_offset_lasts(life: str) -> None:
     assert decode_offsets(broker.fs.read_bytes(path), path) == {("t", 0): 25}
     getattr(broker, life)()
     log = broker.log()
-    assert (log.start_offset, log.end_offset, log.first_base_offset) == (25, 50, 20)
+    assert (log.start_offset, log.end_offset, logs.first_base_offset(log)) == (25, 50, 20)
     assert logs.read_from(log, 25)[0].offset == 25
 
 
@@ -408,7 +408,7 @@ def test_segments_that_a_power_cut_brings_back_are_before_the_start() -> None:
     assert delete_old(log) == 3
     broker.logs.checkpoint({}).run()
     broker.crash()
-    assert (broker.log().start_offset, broker.log().first_base_offset) == (30, 0)
+    assert (broker.log().start_offset, logs.first_base_offset(broker.log())) == (30, 0)
 
 
 def test_a_disk_that_fails_is_told() -> None:

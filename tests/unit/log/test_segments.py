@@ -34,7 +34,7 @@ def row(disk: Disk) -> SegmentList:
 
 
 def test_by_base_offset(row: SegmentList) -> None:
-    assert len(row) == 3 and row.first_base == 0 and row.active.base_offset == 20
+    assert len(row) == 3 and row.at(0).base_offset == 0 and row.active.base_offset == 20
     assert [row.floor(offset).base_offset for offset in (0, 9, 10, 19, 20, 99)] == [
         0, 0, 10, 10, 20, 20,
     ]  # fmt: skip

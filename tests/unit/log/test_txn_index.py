@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from kavka.log import txn_index
 from kavka.log.errors import CorruptFileError
-from kavka.log.memfs import Died, MemFs
-from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex, collect_aborted
+from kavka.log.memfs import Died, MemFs, _MemFile
+from kavka.log.txn_index import (
+    ABORTED_MAX,
+    READ_ENTRIES,
+    TXN_ENTRY_BYTES,
+    AbortedTxn,
+    Found,
+    TxnIndex,
+    collect_aborted,
+)
 
 PATH = "/d/00000000000000000000.txnindex"
 
@@ -33,6 +41,15 @@ def made(fs: MemFs, entries: list[AbortedTxn], path: str = PATH) -> TxnIndex:
     for entry in entries:
         index.append(entry)
     return index
+
+
+def split(fs: MemFs, entries: list[AbortedTxn], cuts: list[int]) -> list[TxnIndex]:
+    """The indexes of segments that begin at `cuts`."""
+    bounds = [0, *sorted(cuts), 10**9]
+    parts = [
+        [one for one in entries if low <= one.last_offset < high] for low, high in pairwise(bounds)
+    ]
+    return [made(fs, part, f"/d/{n}") for n, part in enumerate(parts)]
 
 
 def test_an_entry_has_kafkas_form(fs: MemFs) -> None:
@@ -70,14 +87,14 @@ def test_what_a_range_of_offsets_holds(
         index = made(fs, entries)
         assert list(index.entries()) == entries
         upper = start + length
-        found, upto = collect_aborted([index], start, upper)
+        found, upto = collect_aborted([index], start, upper, start)
         assert upto is None
         assert found == [
             one for one in entries if one.last_offset >= start and one.first_offset < upper
         ]
         again = TxnIndex(fs, PATH, len(entries)) if entries else index
         assert again.last_offset == index.last_offset
-        assert collect_aborted([again], start, upper).found == found
+        assert collect_aborted([again], start, upper, start).found == found
 
 
 @given(stories(), st.integers(0, 60), st.integers(0, 60), st.lists(st.integers(0, 60), max_size=4))
@@ -86,37 +103,79 @@ def test_segments_are_searched_on_until_all_is_decided(
 ) -> None:
     fs = disk()
     upper = start + length
-    bounds = [0, *sorted(cuts), 10**9]
-    parts = [
-        [one for one in entries if low <= one.last_offset < high]
-        for low, high in zip(bounds, bounds[1:], strict=False)
-    ]
-    indexes = [made(fs, part, f"/d/{n}") for n, part in enumerate(parts)]
-    assert collect_aborted(indexes, start, upper).found == [
+    indexes = split(fs, entries, cuts)
+    assert collect_aborted(indexes, start, upper, start).found == [
         one for one in entries if one.last_offset >= start and one.first_offset < upper
     ]
 
 
 def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
     index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
-    found: list[AbortedTxn] = []
-    assert index.collect(0, 6, found) == 6
-    assert found == [AbortedTxn(1, 2, 5, 6)]
-    assert index.collect(0, 11, []) is None, "what begins below 11 may end in a later segment"
+    found = Found(0, 6, 0)
+    assert index.collect(found)
+    assert found.transactions == [AbortedTxn(1, 2, 5, 6)]
+    assert not index.collect(Found(0, 11, 0)), "what begins below 11 may end in a later segment"
 
 
-@given(stories(), st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
+@given(
+    stories(),
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(-5, 5),
+    st.lists(st.integers(0, 60), max_size=2),
+)
 def test_of_very_many_only_the_first_are_found(
-    entries: list[AbortedTxn], start: int, length: int, many: int
+    entries: list[AbortedTxn],
+    start: int,
+    length: int,
+    many: int,
+    block: int,
+    gap: int,
+    cuts: list[int],
 ) -> None:
+    base, fs = start + gap, disk()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(txn_index, "ABORTED_MAX", many)
-        index = made(disk(), entries)
-        found, upto = collect_aborted([index], start, start + length)
-        assert upto is None or (start < upto < start + length and len(found) >= many)
+        patch.setattr(txn_index, "READ_ENTRIES", block)
+        indexes = split(fs, entries, cuts)
+        found, upto = collect_aborted(indexes, start, start + length, base)
+        assert upto is None or (max(start, base) < upto < start + length and len(found) >= many)
         upper = start + length if upto is None else upto
         wanted = [one for one in entries if one.last_offset >= start and one.first_offset < upper]
-        assert [one for one in found if one.first_offset < upper] == wanted
+        assert found == wanted
+        begun = [one for one in wanted if one.first_offset <= max(start, base)]
+        assert len(found) <= max(many, len(begun))
+
+
+def test_what_lies_within_a_long_transaction_is_passed_over(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is decided before it ends, and its marker is the last of all."""
+    many = 20_000
+    entries = [AbortedTxn(2, 2 * n + 1, 2 * n + 2, 0) for n in range(many)]
+    entries.append(AbortedTxn(1, 0, 2 * many + 1, 2 * many + 2))
+    index = made(fs, entries)
+    loaded = TxnIndex(fs, PATH)
+    loaded.find()
+    assert loaded.damage(0, 3 * many) is None
+    read = 0
+    pread = _MemFile.pread
+
+    def counted(self: _MemFile, size: int, offset: int) -> bytes:
+        nonlocal read
+        read += size
+        return pread(self, size, offset)
+
+    monkeypatch.setattr(_MemFile, "pread", counted)
+    for one in (index, loaded):
+        for start, length, told in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
+            read = 0
+            found, upto = collect_aborted([one], start, start + length, start)
+            assert len(found) == told and (upto is None) == (told < ABORTED_MAX)
+            assert found[-1].producer_id == 1
+            assert read < (told + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
 
 
 @given(stories(), st.integers(0, 61))

@@ -5,17 +5,51 @@ from __future__ import annotations
 import gc
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from kavka.server.main import main
-from support.broker import Kavka
+from support.broker import Kavka, kavka_environment
 
 READY = re.compile(
     r"Kavka [\w.+]+ ready on 127\.0\.0\.1:(\d+), data in (\S+), (\d+) ms", re.MULTILINE
 )
+
+
+FIRST_WRITE = """
+import sys
+from kafka import KafkaProducer
+from kavka.testing import Broker
+import kavka.server.main
+with Broker() as broker:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    assert producer.send("t", b"v").get(timeout=60).offset == 0
+    print(*sorted(name for name in sys.modules if name.startswith("kavka.")))
+"""
+
+FOR_LATER = (
+    "kavka.log.compaction.candidates",
+    "kavka.log.compaction.order",
+    "kavka.log.compaction.run",
+    "kavka.log.compaction.swap",
+    "kavka.log.memfs",
+    "kavka.server.config.docs",
+    "kavka.server.config.known_rows",
+    "kavka.server.http",
+    "kavka.server.metrics.table",
+    "kavka.server.monitor",
+    "kavka.server.processes",
+    "kavka.server.replica.converting",
+    "kavka.wire.down_conversion",
+    "kavka.wire.old_lz4",
+    "kavka.wire.up_conversion",
+)
+"""What most brokers never need, or only minutes after their start."""
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +60,16 @@ def as_before() -> Iterator[None]:
     gc.enable()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+def test_the_first_write_imports_nothing_that_is_for_later() -> None:
+    command = [sys.executable, "-c", FIRST_WRITE]
+    done = subprocess.run(command, capture_output=True, text=True, env=kavka_environment())
+    imported = frozenset(done.stdout.split())
+    assert "kavka.server.main" in imported, done.stderr
+    assert imported.isdisjoint(FOR_LATER)
+    for name in FOR_LATER:
+        assert find_spec(name) is not None, "there is no such module any more"
 
 
 @pytest.mark.parametrize(

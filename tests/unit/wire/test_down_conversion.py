@@ -20,9 +20,10 @@ from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.down_conversion import Converted, down_convert
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import stamp
-from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
+from support.steps import run_at_once
 
 MIB = 1 << 20
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")

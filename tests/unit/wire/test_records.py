@@ -23,7 +23,6 @@ from kavka.wire.records import (
     attributes_of_first,
     check_batch,
     crc_of,
-    first_at_or_after,
     iter_records,
     payload_of,
     read_header,

@@ -21,11 +21,12 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, check_batch
-from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP, up_convert
 from support import batches, message_sets
 from support.batches import BASE_TIMESTAMP_MS, CODECS
 from support.message_sets import framed, message, several, wrapped
+from support.steps import run_at_once
 
 MIB = 1 << 20
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")

@@ -36,7 +36,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._consume()
             tell(self.name, "left")
         except BaseException as error:
-            tell(self.name, "failed", what=repr(error))
+            tell(self.name, "failed", why=repr(error))
             raise
 
     async def _consume(self) -> None:

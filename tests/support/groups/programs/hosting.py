@@ -33,7 +33,7 @@ class Member(ABC, threading.Thread):
             self.close()
             self.tell("left")
         except BaseException as error:
-            self.tell("failed", what=repr(error))
+            self.tell("failed", why=repr(error))
             raise
 
     def turn(self) -> None:
@@ -77,6 +77,7 @@ class Member(ABC, threading.Thread):
 
 def run(kind: type[Member]) -> None:
     """Obey standard input to its end."""
+    import faulthandler, signal; faulthandler.register(signal.SIGUSR1, all_threads=True)
     members: dict[str, Member] = {}
     for line in sys.stdin:
         command, name, *more = line.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
@@ -16,6 +17,10 @@ BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 
 MORE_FIELDS = [-1] * (len(OffsetAndMetadata._fields) - 2)
 """The leader's epoch, of which 2.0.2 knows nothing."""
+
+COMMIT_TIMEOUT_MS = 5000
+TAKES_TIMEOUT = "timeout_ms" in inspect.signature(KafkaConsumer.commit).parameters
+COMMIT_OPTIONS = {"timeout_ms": COMMIT_TIMEOUT_MS} if TAKES_TIMEOUT else {}
 
 
 def settings() -> dict[str, Any]:
@@ -44,7 +49,11 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
             self.consumer.subscribe([TOPIC], listener=self)
 
     def poll(self) -> dict[str, list[int]]:
-        found = self.consumer.poll(POLL_MS)
+        try:
+            found = self.consumer.poll(POLL_MS)
+        except KafkaError as error:
+            self.uncommitted.refused(error)
+            return {}
         return {place(*at): [one.offset for one in records] for at, records in found.items()}
 
     def commit(self, offsets: dict[str, int]) -> None:
@@ -53,7 +62,7 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
             for at, offset in offsets.items()
         }
         try:
-            self.consumer.commit(asked)
+            self.consumer.commit(asked, **COMMIT_OPTIONS)
         except KafkaError as error:
             self.uncommitted.refused(error)
         else:

@@ -17,9 +17,9 @@ JSON each, as it happens: `t` is the wall clock in ms, `m` the member, `e` what:
     lost        p: [PLACE]  they were taken from it
     read        r: [[PLACE, FIRST, LAST]]   it processed the records from FIRST to LAST
     committed   o: {PLACE: OFFSET}          the broker took this commit
-    refused     what: TEXT                  the broker did not
+    refused     why: TEXT                   the broker did not
     left                                    it has ended politely
-    failed      what: TEXT                  it ended by itself
+    failed      why: TEXT                  it ended by itself
 
 A record is told as read before the offset behind it is committed, and both by a write of its own:
 what is committed was told, wherever the program is killed.
@@ -102,7 +102,7 @@ class Uncommitted:
 
     def refused(self, error: object) -> None:
         """The broker, or the client itself, has not; it's tried again with the next."""
-        tell(self._member, "refused", what=repr(error)[:200])
+        tell(self._member, "refused", why=repr(error)[:200])
 
     def forget(self, places: Iterable[str]) -> None:
         """They belong to another now, who begins at what is committed."""

@@ -71,7 +71,7 @@ def as_kafka_s(entry: Entry) -> Entry:
     if entry.name not in ("listeners", "listener.security.protocol.map"):
         return entry
     assert entry.read_only
-    return dataclasses.replace(entry, read_only=False)
+    return entry._replace(read_only=False)
 
 
 def all_fields(start: BrokerSettings, dynamic: Dynamic) -> list[Fields]:

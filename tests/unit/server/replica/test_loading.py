@@ -59,7 +59,7 @@ def run(story: Callable[[MemFs], Coroutine[None, None, None]]) -> None:
     fs = MemFs()
     made = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
     made.open()
-    made.load_all(lambda topic: logs.settings())
+    logs.load_all(made, lambda topic: logs.settings())
     for index in range(LOGS):
         logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 1)
     fs.kill()

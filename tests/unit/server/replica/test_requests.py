@@ -63,7 +63,7 @@ def test_each_leadership_begins_an_epoch_in_the_log() -> None:
         await hosting.lead(epoch=2)
         await hosting.lead(epoch=6)
         write(hosting)
-        assert hosting.manager.leader("t", 0).log.epoch_entries() == [(2, 0), (6, 3)]
+        assert hosting.manager.leader("t", 0).logs.epoch_entries(log) == [(2, 0), (6, 3)]
 
     run(story)
 

@@ -1,0 +1,316 @@
+"""JoinGroup to a classic group: new members, members that come again, static ones. Pure."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from uuid import UUID
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.classic.members import Member, member_timer
+from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.rebalancing import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    Rebalancing,
+    answer_to_failure,
+    failing_as,
+    joined,
+    not_joined,
+)
+from kavka.groupcoord.classic.requests import JoinRequest
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Reply, Ticket
+from kavka.wire.apis.join_group import JoinGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+_MEMBER_ID_REQUIRED_SINCE: Final = 4
+"""From this version on a new member comes a second time, with its id (KIP-394)."""
+
+_SKIPS_ASSIGNMENT_SINCE: Final = 9
+"""From this version on a static leader can be told to leave the assignment as it is (KIP-814)."""
+
+
+class Joining:
+    """Answers to JoinGroup."""
+
+    def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
+        self._state: Final = state
+        self._rebalancing: Final = rebalancing
+        self._proposals: Final = proposals
+
+    def join(
+        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Let a member in, now or when the rebalance ends; the group may be one of no member,
+        which is not among the groups yet."""
+        out = Decision()
+        if not self._has_room(group, request.member_id):
+            group.remove(request.member_id)
+            _refuse(out, ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            self._rebalancing.complete_if_joined(group, now_ms, out)
+        elif not group.supports(request.protocol_type, request.protocols):
+            _refuse(out, ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        elif not request.member_id:
+            self._join_new(group, request, ticket, now_ms, out)
+        elif request.member_id in group.pending:
+            self._join_pending(group, request, ticket, now_ms, out)
+        else:
+            self._join_known(group, request, ticket, now_ms, out)
+        return failing_as(out, ticket)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """While all join, those that have joined count, so that the last ones of a group that is
+        too big are sent away."""
+        size_max = self._state.settings().group_max_size
+        if group.current is GroupState.EMPTY:
+            return True
+        member = group.members.get(member_id)
+        if group.current is GroupState.PREPARING_REBALANCE:
+            return (member is not None and member.join is not None) or group.joining < size_max
+        return member is not None or len(group.members) < size_max
+
+    def _new_id(self, prefix: str) -> str:
+        return f"{prefix}-{UUID(int=self._state.random.getrandbits(128), version=4)}"
+
+    def _join_new(
+        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+    ) -> None:
+        if request.instance_id is not None:
+            self._join_static(group, request, ticket, now_ms, out)
+            return
+        member_id = self._new_id(request.client_id)
+        if request.version < _MEMBER_ID_REQUIRED_SINCE:
+            logger.info(
+                "Dynamic member with unknown member id joins group %s in state %s. Created a new "
+                "member id %s and added the member to the group.",
+                group.group_id,
+                group.current,
+                member_id,
+            )
+            self._add(group, member_id, request, ticket, now_ms, out)
+            return
+        logger.info(
+            "Dynamic member with unknown member id joins group %s in %s state. Created a new "
+            "member id %s and requesting the member to rejoin with this id.",
+            group.group_id,
+            group.current,
+            member_id,
+        )
+        group.pending[member_id] = None
+        timer = member_timer(group.group_id, member_id)
+        self._state.timers.set(timer, now_ms + request.session_timeout_ms)
+        _refuse(out, ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+
+    def _join_static(
+        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+    ) -> None:
+        instance_id = request.instance_id or ""
+        known = group.static.get(instance_id)
+        member_id = self._new_id(instance_id)
+        if known is None:
+            logger.info(
+                "Static member with groupInstanceId=%s and unknown member id joins group %s in %s "
+                "state. Created a new member id %s for this member and added to the group.",
+                instance_id,
+                group.group_id,
+                group.current,
+                member_id,
+            )
+            self._add(group, member_id, request, ticket, now_ms, out)
+            return
+        logger.info(
+            "Static member with groupInstanceId=%s and unknown member id joins group %s in %s "
+            "state. Replacing previously mapped member %s with this groupInstanceId.",
+            instance_id,
+            group.group_id,
+            group.current,
+            known,
+        )
+        old = group.members[known]
+        new = _moved(group.group_id, old, member_id)
+        code = ErrorCode.FENCED_INSTANCE_ID
+        self._rebalancing.answer_waiting(group, old, code, known, out)
+        was_leader = group.leader
+        group.replace(old, new)
+        self._update(group, new, request)
+        group.touch(new, now_ms)
+        if group.current is GroupState.STABLE:
+            if group.choose_protocol() == group.protocol:
+                self._keep_generation(group, old, new, was_leader, request, ticket, now_ms, out)
+                return
+            reason = (
+                f"Group's selectedProtocol will change because static member {member_id} with "
+                f"instance id {instance_id} joined with change of protocol; "
+                f"client reason: {_reason(request)}"
+            )
+        else:
+            # The leader may have been told of the old id, and assign to that.
+            reason = (
+                f"Updating metadata for static member {member_id} with instance id "
+                f"{instance_id}; client reason: {_reason(request)}"
+            )
+        group.wait_join(new, ticket)
+        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+
+    def _keep_generation(
+        self,
+        group: ClassicGroup,
+        old: Member,
+        new: Member,
+        was_leader: str | None,
+        request: JoinRequest,
+        ticket: Ticket,
+        now_ms: int,
+        out: Decision,
+    ) -> None:
+        """A static member is back and changes nothing: the new id is stored, and that is all."""
+        logger.info(
+            "Static member which joins during Stable stage and doesn't affect the selected "
+            "protocol will not trigger a rebalance."
+        )
+        if request.version >= _SKIPS_ASSIGNMENT_SINCE:
+            answer = joined(group, new, skips=group.leader == new.member_id)
+        else:
+            # One that takes itself for the leader would assign, which nobody would hear of.
+            answer = joined(group, new)
+            answer.leader, answer.members = was_leader or "", ()
+        out.replies.append(Reply(ticket, answer))
+
+        def refused(code: ErrorCode, now_ms: int) -> Decision:
+            logger.warning(
+                "Failed to persist metadata for group %s static member %s with group instance id "
+                "%s due to %s. Reverting to old member id %s.",
+                group.group_id,
+                new.member_id,
+                new.instance_id,
+                code.name,
+                old.member_id,
+            )
+            group.update(new, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+            group.replace(new, old)
+            group.touch(old, now_ms)
+            failed = joined(group, new)
+            failed.member_id, failed.members = "", ()
+            failed.error_code = answer_to_failure(code)
+            return Decision(replies=[Reply(ticket, failed)])
+
+        self._proposals.propose(out, group.record(), refused=refused)
+
+    def _join_pending(
+        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+    ) -> None:
+        if request.instance_id is not None:
+            # A static member is never asked to come again, so nobody can be this one.
+            _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        logger.info(
+            "Pending dynamic member with id %s joins group %s in %s state. Adding to the group "
+            "now.",
+            request.member_id,
+            group.group_id,
+            group.current,
+        )
+        self._add(group, request.member_id, request, ticket, now_ms, out)
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        request: JoinRequest,
+        ticket: Ticket,
+        now_ms: int,
+        out: Decision,
+    ) -> None:
+        member = Member(
+            group.group_id,
+            member_id,
+            request.instance_id,
+            request.client_id,
+            request.client_host,
+            request.rebalance_timeout_ms,
+            request.session_timeout_ms,
+            request.protocols,
+        )
+        member.is_new = True
+        if group.current is GroupState.PREPARING_REBALANCE and group.previous is GroupState.EMPTY:
+            group.has_grown = True
+        group.add(member, request.protocol_type, ticket)
+        group.touch(member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        reason = (
+            f"Adding new member {member_id} with group instance id {request.instance_id}; "
+            f"client reason: {_reason(request)}"
+        )
+        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+
+    def _join_known(
+        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+    ) -> None:
+        member_id = request.member_id
+        try:
+            group.check_member(member_id, request.instance_id, "join-group")
+        except ApiError as failure:
+            _refuse(out, ticket, failure.code, member_id)
+            return
+        member = group.members[member_id]
+        why = self._rejoins_because(group, member, request)
+        if why is None:
+            # Perhaps it has not got the answer to its last one; or it wants to see what is new.
+            out.replies.append(Reply(ticket, _present(group, member)))
+            return
+        self._update(group, member, request)
+        waited = group.wait_join(member, ticket)
+        if waited is not None:
+            answer = not_joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            out.replies.append(Reply(waited, answer))
+        reason = f"{why}; client reason: {_reason(request)}"
+        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+
+    def _rejoins_because(
+        self, group: ClassicGroup, member: Member, request: JoinRequest
+    ) -> str | None:
+        """Why a member's coming again needs a rebalance; None if it does not."""
+        if group.current is GroupState.PREPARING_REBALANCE:
+            return f"Member {member.member_id} is joining group during {group.current}"
+        if group.current is GroupState.STABLE and group.leader == member.member_id:
+            # A leader sees changes of the assignment that are none of a member.
+            return f"Leader {member.member_id} re-joining group during {group.current}"
+        if tuple(member.protocols) != tuple(request.protocols):
+            return f"Updating metadata for member {member.member_id} during {group.current}"
+        return None
+
+    def _update(self, group: ClassicGroup, member: Member, request: JoinRequest) -> None:
+        group.update(
+            member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
+        )
+
+
+def _present(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+    answer = joined(group, member)
+    if group.current is GroupState.STABLE:
+        answer.members = ()
+    return answer
+
+
+def _moved(group_id: str, member: Member, member_id: str) -> Member:
+    """The same member by another id."""
+    return Member(
+        group_id,
+        member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        member.protocols,
+        member.assignment,
+    )
+
+
+def _reason(request: JoinRequest) -> str:
+    return request.reason or "not provided"
+
+
+def _refuse(out: Decision, ticket: Ticket, code: ErrorCode, member_id: str = "") -> None:
+    out.replies.append(Reply(ticket, not_joined(code, member_id)))

@@ -1,0 +1,269 @@
+"""All classic groups of one partition of `__consumer_offsets`. Pure.
+
+Settled by Apache Kafka's GroupMetadataManager; the methods are called by the partition's shard,
+which hands a request to the kind of group that there is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Hashable, Iterator
+from typing import Final
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
+from kavka.groupcoord.classic.joining import Joining
+from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.rebalancing import (
+    Rebalancing,
+    answer_to_failure,
+    failing_as,
+    not_joined,
+)
+from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key
+from kavka.groupcoord.classic.requests import (
+    HeartbeatRequest,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncRequest,
+)
+from kavka.groupcoord.classic.syncing import Syncing
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
+from kavka.wire.apis.sync_group import SyncGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class ClassicProtocol:
+    """What classic groups answer, and what becomes of them."""
+
+    def __init__(self, state: GroupsState) -> None:
+        self._state: Final = state
+        self._proposals: Final = Proposals()
+        self._rebalancing: Final = Rebalancing(state, self._proposals)
+        self._joining: Final = Joining(state, self._rebalancing, self._proposals)
+        self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
+
+    def _group(self, group_id: str) -> ClassicGroup | None:
+        group = self._state.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def simple_group(self, group_id: str) -> ClassicGroup:
+        """A group that only keeps offsets, of consumers which assign partitions themselves. It
+        is not among the groups yet."""
+        return ClassicGroup(group_id, self._state.timers, NO_TIME)
+
+    # Requests.
+
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a JoinGroupResponse, which comes when the rebalance ends.
+
+        A consumer group of that name must be empty; it becomes a classic one.
+        """
+        group = self._group(request.group_id)
+        if group is not None:
+            return self._joining.join(group, request, ticket, now_ms)
+        if request.member_id:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            return Decision(replies=[Reply(ticket, not_joined(code, request.member_id))])
+        return self._join_new_group(request, ticket, now_ms)
+
+    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """The group is stored as an empty one before anybody hears of it."""
+        groups = self._state.groups
+        other = groups.get(request.group_id)
+        group = ClassicGroup(request.group_id, self._state.timers, now_ms)
+        record = empty_record(group)
+        out = self._joining.join(group, request, ticket, now_ms)
+
+        def done() -> None:
+            groups[group.group_id] = group
+
+        def refused(code: ErrorCode, now_ms: int) -> Decision:
+            logger.warning(
+                "Failed to write empty metadata for group %s: %s", group.group_id, code.name
+            )
+            self.dismiss_all(group, code)
+            return Decision(replies=[Reply(ticket, ApiError(answer_to_failure(code)))])
+
+        out.records = other.tombstones() if other is not None else ()
+        self._proposals.propose(out, record, done=done, refused=refused)
+        return out
+
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
+        group = self._group(request.group_id)
+        if group is None:
+            answer = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
+            return Decision(replies=[Reply(ticket, answer)])
+        return self._syncing.sync(group, request, ticket, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with an ErrorCode at once."""
+        return Decision(replies=[Reply(ticket, self._heartbeat(request, now_ms))])
+
+    def _heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        group_id, generation, member_id, instance_id = request
+        group = self._group(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        try:
+            group.check_member(member_id, instance_id, "heartbeat")
+        except ApiError as failure:
+            return failure.code
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        group.touch(group.members[member_id], now_ms)
+        if group.current is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
+        group = self._group(request.group_id)
+        out = Decision()
+        told = [
+            LeftMember(
+                leaver.member_id,
+                leaver.instance_id,
+                ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._leave(group, leaver, out),
+            )
+            for leaver in request.leavers
+        ]
+        out.replies.append(Reply(ticket, LeaveGroupResponse(0, told)))
+        left = [one.member_id for one in told if not one.error_code]
+        if group is None or not left or group.current is GroupState.EMPTY:
+            return out
+        reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
+        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        return failing_as(out, ticket)
+
+    def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
+        member_id, instance_id, reason = leaver
+        reason = reason or "not provided"
+        if not member_id:
+            # An administrator's: whoever has that instance id now.
+            member_id = group.static.get(instance_id, "") if instance_id is not None else ""
+        elif member_id in group.pending:
+            group.remove(member_id)
+            logger.info(
+                "[Group %s] Pending member %s has left group through explicit `LeaveGroup` "
+                "request; client reason: %s",
+                group.group_id,
+                member_id,
+                reason,
+            )
+            return ErrorCode.NONE
+        try:
+            group.check_member(member_id, instance_id, "leave-group")
+        except ApiError as failure:
+            return failure.code
+        logger.info(
+            "[Group %s] Member %s has left group through explicit `LeaveGroup` request; client "
+            "reason: %s",
+            group.group_id,
+            member_id,
+            reason,
+        )
+        self._rebalancing.dismiss(group, group.members[member_id], out)
+        return ErrorCode.NONE
+
+    # What happens without requests.
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """A deadline of a classic group has passed."""
+        assert isinstance(key, tuple)
+        _, what, group_id, member_id = key
+        group = self._group(group_id)
+        out = Decision()
+        if group is None:
+            return out
+        if what == "member":
+            self._rebalancing.member_over(group, member_id, now_ms, out)
+        elif what == "join":
+            self._rebalancing.joining_over(group, now_ms, out)
+        else:
+            self._rebalancing.syncing_over(group, now_ms, out)
+        return out
+
+    def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Decision:
+        """Have all members join again, for a reason from outside."""
+        out = Decision()
+        self._rebalancing.prepare(group, reason, now_ms, out)
+        return out
+
+    # Records.
+
+    def apply(self, version: int, record: Record) -> None:
+        """A record whose key has version 2 is in the log."""
+        if self._proposals.applied(record):
+            return
+        group_id = decode_key(record.key)
+        if group_id is None:
+            return
+        known = self._group(group_id)
+        if known is not None:
+            self.dismiss_all(known, ErrorCode.UNKNOWN_MEMBER_ID)
+            del self._state.groups[group_id]
+        if record.value is None:
+            return
+        stored = decode(record.value)
+        if stored is None:
+            logger.warning("The record of group %s can't be read and is left out.", group_id)
+            return
+        self._state.groups[group_id] = ClassicGroup.restored(group_id, stored, self._state.timers)
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """All groups have come out of the log: their members have a session's time to be heard
+        of, from now on."""
+        groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
+        for group in groups:
+            if group.members:
+                yield self.begin_sessions(group, now_ms)
+
+    def begin_sessions(self, group: ClassicGroup, now_ms: int) -> Decision:
+        """What is to be done with a group that was made from its record."""
+        out = Decision()
+        size, size_max = len(group.members), self._state.settings().group_max_size
+        logger.info("Loaded classic group %s with %d members.", group.group_id, size)
+        for member in group.members.values():
+            group.touch(member, now_ms)
+        if size > size_max:
+            reason = (
+                f"Freshly-loaded group {group.group_id} (size {size}) is over capacity "
+                f"{size_max}. Rebalancing in order to give a chance for consumers to commit "
+                "offsets"
+            )
+            self._rebalancing.prepare(group, reason, now_ms, out)
+        return out
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
+        """It is the members' business to see that."""
+        return iter(())
+
+    def dismiss_all(self, group: ClassicGroup, code: ErrorCode) -> list[Reply]:
+        """No member waits any more, and no deadline runs: the group becomes another's. Answers
+        for those that waited."""
+        out = Decision()
+        for member in group.members.values():
+            self._rebalancing.answer_waiting(group, member, code, member.member_id, out)
+            self._state.timers.cancel(member.timer)
+        for member_id in list(group.pending):
+            group.remove(member_id)
+        self._state.timers.cancel(group.join_timer)
+        self._state.timers.cancel(group.sync_timer)
+        return out.replies
+
+    def tickets(self) -> list[Ticket]:
+        """All requests that wait in classic groups."""
+        return [
+            ticket
+            for group in self._state.groups.values()
+            if isinstance(group, ClassicGroup)
+            for member in group.members.values()
+            for ticket in (member.join, member.sync)
+            if ticket is not None
+        ]

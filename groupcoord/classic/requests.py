@@ -1,0 +1,89 @@
+"""What the requests of the classic protocol ask, of whichever kind of group. Pure.
+
+A group that members of both protocols are in answers them as well (KIP-848), so who asks does not
+know which rules will answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.log.journal import Decision, Ticket
+
+
+class JoinRequest(NamedTuple):
+    """JoinGroup in `version`; `member_id` is "" for one without."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[OfferedProtocol]
+    """Each name once, the most liked in front."""
+
+    reason: str | None
+    version: int
+
+
+class SyncRequest(NamedTuple):
+    """SyncGroup."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol: str | None
+    assignments: Mapping[str, bytes]
+    """By member id; of the leader."""
+
+
+class HeartbeatRequest(NamedTuple):
+    """Heartbeat."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+class Leaver(NamedTuple):
+    """One that is to leave a group: a member by its id, or a static one by its instance id."""
+
+    member_id: str
+    instance_id: str | None = None
+    reason: str | None = None
+
+
+class LeaveRequest(NamedTuple):
+    """LeaveGroup."""
+
+    group_id: str
+    leavers: Sequence[Leaver]
+
+
+class ClassicRequests(Protocol):
+    """Who answers them."""
+
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a JoinGroupResponse, which comes when the rebalance ends; the answer
+        must be the ticket's alone."""
+        ...
+
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
+        ...
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with an ErrorCode."""
+        ...
+
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
+        ...

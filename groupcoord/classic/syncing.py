@@ -1,0 +1,133 @@
+"""SyncGroup to a classic group: what the leader assigned is kept, each gets its part. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.classic.members import Member
+from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.rebalancing import Rebalancing, answer_to_failure
+from kavka.groupcoord.classic.requests import SyncRequest
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Reply, Ticket
+from kavka.wire.apis.sync_group import SyncGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class Syncing:
+    """Answers to SyncGroup."""
+
+    def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
+        self._timers: Final = state.timers
+        self._rebalancing: Final = rebalancing
+        self._proposals: Final = proposals
+
+    def sync(
+        self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Give a member its assignment, as soon as the leader's is stored."""
+        out = Decision()
+        refusal = _refusal(group, request)
+        if refusal is not None:
+            out.replies.append(Reply(ticket, SyncGroupResponse(refusal)))
+            return out
+        member = group.members[request.member_id]
+        group.unsynced.pop(member.member_id, None)
+        if not group.unsynced:
+            self._timers.cancel(group.sync_timer)
+        if group.current is GroupState.STABLE:
+            out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
+            return out
+        if member.sync is not None:
+            answer = SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS)
+            out.replies.append(Reply(member.sync, answer))
+        member.sync = ticket
+        if group.leader == member.member_id:
+            self._store(group, member, request, out, now_ms)
+        return out
+
+    def _store(
+        self, group: ClassicGroup, leader: Member, request: SyncRequest, out: Decision, now_ms: int
+    ) -> None:
+        logger.info(
+            "Assignment received from leader %s for group %s for generation %d. The group has %d "
+            "members, %d of which are static.",
+            leader.member_id,
+            group.group_id,
+            group.generation,
+            len(group.members),
+            len(group.static),
+        )
+        assignments = request.assignments
+        without = [one for one in group.members if one not in assignments]
+        if without:
+            logger.warning(
+                "Setting empty assignments for members %s of %s for generation %d.",
+                without,
+                group.group_id,
+                group.generation,
+            )
+        for member in group.members.values():
+            if member.sync is not None:
+                answer = _assigned(group, assignments.get(member.member_id, b""))
+                out.replies.append(Reply(member.sync, answer))
+
+        def done() -> None:
+            self._settled(group, assignments, now_ms)
+
+        def refused(code: ErrorCode, now_ms: int) -> Decision:
+            return self._not_stored(group, leader, answer_to_failure(code), now_ms)
+
+        self._proposals.propose(out, group.record(assignments), done=done, refused=refused)
+
+    def _settled(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.sync is not None:
+                member.sync = None
+                # Its session may have ended while it waited, which did not count.
+                group.touch(member, now_ms)
+        group.enter(GroupState.STABLE, now_ms)
+
+    def _not_stored(
+        self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
+    ) -> Decision:
+        out = Decision()
+        self._rebalancing.fail_sync(group, code, now_ms, out)
+        reason = (
+            f"Error {code.name} when storing group assignment during SyncGroup "
+            f"(member: {leader.member_id})."
+        )
+        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        return out
+
+
+def _refusal(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
+    if group.current is GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    try:
+        group.check_member(request.member_id, request.instance_id, "sync-group")
+    except ApiError as failure:
+        return failure.code
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type or None) or _differs(
+        request.protocol, group.protocol
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.current is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return None
+
+
+def _differs(named: str | None, actual: str | None) -> bool:
+    return named is not None and actual is not None and named != actual
+
+
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(0, group.protocol_type, group.protocol, assignment)

@@ -1,0 +1,126 @@
+"""The assignor `uniform` where members subscribe to different topics.
+
+Members keep what they were to have and still subscribe to. What nobody has goes to the member
+with the fewest partitions, of those that subscribe to the topic. Then partitions move from
+members with many to members with few, topic by topic, until no move makes it more even.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heapreplace
+from typing import Final
+from uuid import UUID
+
+from kavka.groupcoord.consumer.assignors.task import Task
+
+ROUNDS_MAX: Final = 16
+"""How often all topics are gone through to even the members out."""
+
+
+def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
+    balance = _Balance(task)
+    balance.hand_out()
+    balance.even_out()
+    return balance.result()
+
+
+class _Balance:
+    """Members by number, and who has what so far."""
+
+    def __init__(self, task: Task) -> None:
+        self._members = task.members
+        self._readers: dict[UUID, list[int]] = {}
+        self._sizes = [0] * len(task.members)
+        for number, member in enumerate(task.members):
+            for topic in member.topics:
+                self._readers.setdefault(topic, []).append(number)
+        self._owners: dict[UUID, list[int | None]] = {
+            topic: [None] * task.partitions[topic] for topic in self._readers
+        }
+        for number, member in enumerate(task.members):
+            subscribed = dict.fromkeys(member.topics)
+            for topic, partitions in member.target.items():
+                if topic in subscribed:
+                    self._sizes[number] += len(partitions)
+                    for partition in partitions:
+                        self._owners[topic][partition] = number
+        self._order = sorted(self._readers, key=self._place)
+
+    def _place(self, topic: UUID) -> tuple[float, int, int]:
+        """Topics with the most partitions to a reader come first."""
+        readers = len(self._readers[topic])
+        return -len(self._owners[topic]) / readers, readers, topic.int
+
+    def hand_out(self) -> None:
+        """Give what nobody has to those who have least."""
+        for topic in self._order:
+            owners = self._owners[topic]
+            free = [partition for partition, owner in enumerate(owners) if owner is None]
+            if not free:
+                continue
+            least = [(self._sizes[number], number) for number in self._readers[topic]]
+            heapify(least)
+            for partition in free:
+                size, number = least[0]
+                owners[partition] = number
+                self._sizes[number] = size + 1
+                heapreplace(least, (size + 1, number))
+
+    def even_out(self) -> None:
+        """Go through the topics until none of them changed since it was last looked at."""
+        shared = [topic for topic in self._order if len(self._readers[topic]) > 1]
+        unchanged = 0
+        for _ in range(ROUNDS_MAX):
+            for topic in shared:
+                unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
+                if unchanged >= len(shared):
+                    return
+
+    def _even_out_topic(self, topic: UUID) -> bool:
+        """Whether a partition of the topic has moved."""
+        sizes, readers, owners = self._sizes, self._readers[topic], self._owners[topic]
+        if max(sizes[one] for one in readers) - min(sizes[one] for one in readers) <= 1:
+            return False
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(owners):
+            if owner is not None:
+                owned.setdefault(owner, []).append(partition)
+        least = [(sizes[number], number) for number in readers]
+        most = [(-sizes[number], -number) for number in owned]
+        heapify(least)
+        heapify(most)
+        moved = False
+        while most:
+            giver, taker = -most[0][1], least[0][1]
+            if -most[0][0] != sizes[giver] or not owned[giver]:
+                _drop_or_correct(most, sizes[giver], giver, bool(owned[giver]))
+            elif least[0][0] != sizes[taker]:
+                heapreplace(least, (sizes[taker], taker))
+            elif sizes[giver] - sizes[taker] <= 1:
+                break
+            else:
+                partition = owned[giver].pop()
+                owners[partition] = taker
+                sizes[giver] -= 1
+                sizes[taker] += 1
+                moved = True
+        return moved
+
+    def result(self) -> dict[str, dict[UUID, list[int]]]:
+        found: dict[str, dict[UUID, list[int]]] = {one.member_id: {} for one in self._members}
+        for topic, owners in self._owners.items():
+            for partition, owner in enumerate(owners):
+                if owner is not None:
+                    assignment = found[self._members[owner].member_id]
+                    assignment.setdefault(topic, []).append(partition)
+        return found
+
+
+def _drop_or_correct(most: list[tuple[int, int]], size: int, number: int, gives: bool) -> None:
+    """The first of `most` has another size by now, or nothing of the topic left to give."""
+    if gives:
+        heapreplace(most, (-size, -number))
+    else:
+        last = most.pop()
+        if most:
+            heapreplace(most, last)

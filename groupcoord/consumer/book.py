@@ -1,0 +1,153 @@
+"""What the rules of consumer groups share: the groups, and what is kept beside their records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from kavka.groupcoord.consumer import regexes
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.hashing import TopicHashes
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.regexes import Resolution
+from kavka.groupcoord.settings import GroupSettings
+from kavka.groupcoord.state import GroupsState
+from kavka.wire.errors import ApiError, ErrorCode
+
+SESSION: Final = "session"
+REBALANCE: Final = "rebalance"
+JOIN: Final = "join"
+SYNC: Final = "sync"
+REGEX: Final = "regex"
+DOWNGRADED: Final = "downgraded"
+
+_OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
+
+
+class Book:
+    """The consumer groups of one partition."""
+
+    __slots__ = ("_readers", "_with_regexes", "hashes", "resolutions", "state", "topics_version")
+
+    def __init__(self, state: GroupsState) -> None:
+        self.state: Final = state
+        self.hashes: Final = TopicHashes(state.topics)
+        self.resolutions: Final[dict[str, Resolution]] = {}
+        """{group id: what is being found out about its regular expressions}."""
+        self.topics_version = 0
+        """Grows when topics come: in ms since the epoch, so that it does so beyond this broker."""
+        self._readers: dict[str, dict[str, None]] = {}
+        self._with_regexes: dict[str, None] = {}
+
+    def settings(self) -> GroupSettings:
+        return self.state.settings()
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    def group(self, group_id: str) -> ConsumerGroup:
+        """ApiError GROUP_ID_NOT_FOUND, also for a group of another kind."""
+        found = self.state.groups.get(group_id)
+        if isinstance(found, ConsumerGroup):
+            return found
+        if found is None:
+            raise not_found(f"Group {group_id} not found.")
+        raise not_found(f"Group {group_id} is not a consumer group.")
+
+    def find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, Member] | None:
+        group = self.state.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return None
+        member = group.members.get(member_id)
+        return None if member is None else (group, member)
+
+    # -- which groups read a topic ---------------------------------------------------------------
+
+    def subscribed(self, group: ConsumerGroup, before: Collection[str]) -> None:
+        """What a group subscribes to has changed."""
+        now, group_id = group.subscriptions, group.group_id
+        for topic in before:
+            if topic not in now:
+                self._unsubscribe(group_id, topic)
+        for topic in now:
+            self._readers.setdefault(topic, {})[group_id] = None
+        if group.regexes:
+            self._with_regexes[group_id] = None
+        else:
+            self._with_regexes.pop(group_id, None)
+
+    def forget(self, group: ConsumerGroup) -> None:
+        """The group is gone."""
+        for topic in group.subscriptions:
+            self._unsubscribe(group.group_id, topic)
+        self._with_regexes.pop(group.group_id, None)
+        self.resolutions.pop(group.group_id, None)
+
+    def _unsubscribe(self, group_id: str, topic: str) -> None:
+        readers = self._readers.get(topic)
+        if readers is None:
+            return
+        readers.pop(group_id, None)
+        if not readers:
+            del self._readers[topic]
+            self.hashes.forget(topic)
+
+    def topics_changed(self, topics: Iterable[str], now_ms: int) -> None:
+        """Topics have come, gone, or changed: their readers look at them at the next heartbeat."""
+        for topic in topics:
+            self.hashes.forget(topic)
+            for group_id in self._readers.get(topic, ()):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, ConsumerGroup):
+                    group.refresh_topics = True
+            if self.state.topics.partition_count(topic) is not None and self._is_new(topic):
+                self.topics_version = max(now_ms, self.topics_version + 1)
+
+    def _is_new(self, topic: str) -> bool:
+        """Whether an expression stands for the topic that was resolved without it."""
+        for group_id in self._with_regexes:
+            group = self.state.groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                for expression, resolved in group.resolved.items():
+                    if topic not in resolved.topics and regexes.stands_for(expression, topic):
+                        return True
+        return False
+
+    # -- deadlines -------------------------------------------------------------------------------
+
+    def set_timer(self, what: str, group_id: str, member_id: str, at_ms: int) -> None:
+        self.state.timers.set(("consumer", what, group_id, member_id), at_ms)
+
+    def set_timer_once(self, what: str, group_id: str, member_id: str, at_ms: int) -> None:
+        """If there is none yet."""
+        if ("consumer", what, group_id, member_id) not in self.state.timers:
+            self.set_timer(what, group_id, member_id, at_ms)
+
+    def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
+        self.state.timers.cancel(("consumer", what, group_id, member_id))
+
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
+        for what in _OF_A_MEMBER:
+            self.cancel_timer(what, group_id, member_id)
+
+    def keep_alive(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+        """A member has been heard of: its session lasts on."""
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        else:
+            timeout_ms = self.session_timeout_ms(group.group_id)
+        self.set_timer(SESSION, group.group_id, member.member_id, now_ms + timeout_ms)
+
+    # -- settings of one group -------------------------------------------------------------------
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        return self.settings().group_consumer_session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        return self.settings().group_consumer_heartbeat_interval_ms
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        return self.settings().group_consumer_assignment_interval_ms
+
+
+def not_found(message: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)

@@ -1,0 +1,358 @@
+"""Members of a consumer group that use the classic protocol: the group's rules hold for them, in
+the form that they know (KIP-848).
+
+There is no leader among them: each is given its part by SyncGroup, and told by Heartbeat to join
+again when it has to give partitions up, or can have more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kavka.groupcoord.classic.joining import JoinRequest
+from kavka.groupcoord.classic.protocol import Leaver
+from kavka.groupcoord.classic.syncing import SyncRequest
+from kavka.groupcoord.consumer import embedded
+from kavka.groupcoord.consumer.book import JOIN, SYNC, Book
+from kavka.groupcoord.consumer.fencing import Fencing
+from kavka.groupcoord.consumer.fields import Malformed
+from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
+from kavka.groupcoord.consumer.heartbeats import (
+    check_instance,
+    check_size,
+    known_static_member,
+    random_id,
+    static_member,
+)
+from kavka.groupcoord.consumer.member import (
+    ClassicProtocols,
+    Member,
+    MemberState,
+    in_order,
+    partitions_of,
+)
+from kavka.groupcoord.consumer.migration import DISABLED, Migration
+from kavka.groupcoord.consumer.reconcile import Reported
+from kavka.groupcoord.consumer.updates import Change, RegexChange
+from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.wire.apis.join_group import JoinGroupResponse
+from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
+from kavka.wire.apis.sync_group import SyncGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger: Final = logging.getLogger(__name__)
+
+_ID_FIRST_SINCE: Final = 4
+"""From this version of JoinGroup on a new member is given its id, and asks again with it."""
+
+
+class ClassicMembers:
+    """The requests of the classic protocol to a consumer group that has members."""
+
+    __slots__ = ("_book", "_fencing", "_migration")
+
+    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
+        self._book = book
+        self._fencing = fencing
+        self._migration = migration
+
+    # -- JoinGroup -------------------------------------------------------------------------------
+
+    def join(
+        self, group: ConsumerGroup, request: JoinRequest, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Answered with a JoinGroupResponse at once."""
+        book = self._book
+        self._check_policy(group)
+        is_new = not request.member_id
+        member_id = request.member_id or random_id(book.state.random)
+        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        _check_protocols(group, request, member_id)
+        if is_new and request.instance_id is None and request.version >= _ID_FIRST_SINCE:
+            logger.info(
+                "[GroupId %s] Dynamic member with unknown member id joins the consumer group. "
+                "Created a new member id %s and requesting the member to rejoin with this id.",
+                group.group_id,
+                member_id,
+            )
+            answer = JoinGroupResponse(member_id, ErrorCode.MEMBER_ID_REQUIRED)
+            return Decision(replies=[Reply(ticket, answer)])
+        subscription = _subscription(request)
+        out = Decision()
+        collected: list[Record] = []
+        old = self._member(group, request, member_id, collected)
+        new = _told(old, request, subscription)
+        change = Change(book, group, old, collected, now_ms)
+        other_names = change.update_member(new)
+        regex = change.update_regex(new, lambda topic: True)
+        changed = other_names or regex is not RegexChange.NONE
+        epoch, alike = change.update_epoch(new, bump=changed)
+        reported = self._migration.by_id(subscription.owned)
+        out.records = collected
+        before = group.static_member(request.instance_id)
+        if self._migration.may_downgrade_replaced(group, before):
+            new = self._downgraded(change, new, epoch, reported, out, changed=changed)
+        else:
+            target = change.update_target(new, epoch, alike=alike)
+            new = change.reconcile(new, target, reported, subscription_changed=changed)
+            book.keep_alive(group, new, now_ms)
+            sync_by_ms = now_ms + request.rebalance_timeout_ms
+            book.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
+        book.cancel_timer(JOIN, group.group_id, new.member_id)
+        out.replies.append(Reply(ticket, _joined(new)))
+        return out
+
+    def _downgraded(
+        self,
+        change: Change,
+        new: Member,
+        epoch: int,
+        reported: Reported,
+        out: Decision,
+        *,
+        changed: bool,
+    ) -> Member:
+        """The group becomes a classic one by this member's joining."""
+        group = change.group
+        reason = None
+        if group.assignment_epoch < epoch:
+            reason = (
+                f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
+            )
+        else:
+            target = (group.assignment_epoch, group.target_of(new))
+            new = change.reconcile(new, target, reported, subscription_changed=changed)
+        out.records = change.records
+        self._migration.downgrade(group, out, change.now_ms, joining=new, reason=reason)
+        return new
+
+    def _check_policy(self, group: ConsumerGroup) -> None:
+        if self._migration.policy == DISABLED:
+            message = (
+                f"Cannot join the consumer group {group.group_id} with the classic protocol "
+                "because the group migration is disabled."
+            )
+            logger.info("%s", message)
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+
+    def _member(
+        self,
+        group: ConsumerGroup,
+        request: JoinRequest,
+        member_id: str,
+        collected: list[Record],
+    ) -> Member:
+        if request.instance_id is not None:
+            return static_member(
+                group, member_id, request.instance_id, collected, joins=not request.member_id
+            )
+        logger.info(
+            "[GroupId %s] Member %s joins the consumer group using the classic protocol.",
+            group.group_id,
+            member_id,
+        )
+        return group.members.get(member_id) or Member(member_id)
+
+    # -- SyncGroup -------------------------------------------------------------------------------
+
+    def sync(
+        self, group: ConsumerGroup, request: SyncRequest, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Answered with a SyncGroupResponse at once."""
+        member = _known(group, request.member_id, request.instance_id)
+        protocols = _check_generation(member, request.generation)
+        _check_named(member, protocols, request)
+        if (
+            group.assignment_epoch > member.member_epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
+            self._must_join(group, member, now_ms)
+            raise ApiError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"A new rebalance is triggered in group {group.group_id} and member "
+                f"{member.member_id} should rejoin to catch up.",
+            )
+        self._book.cancel_timer(SYNC, group.group_id, member.member_id)
+        self._book.keep_alive(group, member, now_ms)
+        names = self._migration.by_name(partitions_of(member.assigned))
+        assignment = embedded.assignment(names, embedded.version_of(protocols.protocols[0][1]))
+        answer = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
+        return Decision(replies=[Reply(ticket, answer)])
+
+    def _must_join(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+        """The member is told to join again, and has its rebalance timeout for it."""
+        at_ms = now_ms + member.rebalance_timeout_ms
+        self._book.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
+
+    # -- Heartbeat -------------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        now_ms: int,
+    ) -> ErrorCode:
+        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again. ApiError."""
+        member = _known(group, member_id, instance_id)
+        _check_generation(member, generation)
+        self._book.keep_alive(group, member, now_ms)
+        if (
+            member.member_epoch < group.assignment_epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or (
+                member.state is MemberState.UNRELEASED_PARTITIONS
+                and not _waits_for_others(group, member)
+            )
+        ):
+            self._must_join(group, member, now_ms)
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # -- LeaveGroup ------------------------------------------------------------------------------
+
+    def leave(
+        self, group: ConsumerGroup, leavers: Sequence[Leaver], ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Answered with a LeaveGroupResponse, which has a code for each."""
+        gone: dict[str, Member] = {}
+        told = []
+        for leaver in leavers:
+            code = ErrorCode.NONE
+            try:
+                member = _leaving(group, leaver)
+                gone[member.member_id] = member
+            except ApiError as refusal:
+                code = refusal.code
+            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+        reply = Reply(ticket, LeaveGroupResponse(0, told))
+        return self._fencing.fence(group, list(gone.values()), [reply], now_ms)
+
+
+def _told(old: Member, request: JoinRequest, subscription: embedded.Subscription) -> Member:
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        old,
+        instance_id=old.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=subscription.rack_id or old.rack_id,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        topic_names=in_order(subscription.topics),
+        topic_regex="",
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=ClassicProtocols(
+            request.session_timeout_ms, tuple((name, data) for name, data in request.protocols)
+        ),
+    )
+
+
+def _joined(member: Member) -> JoinGroupResponse:
+    assert member.classic is not None
+    return JoinGroupResponse(
+        member.member_id,
+        generation_id=member.member_epoch,
+        protocol_type=CONSUMER,
+        protocol_name=member.classic.protocols[0][0],
+    )
+
+
+def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str) -> None:
+    """One of the member's protocols must be known to all members of its kind."""
+    if request.protocol_type == CONSUMER and any(
+        group.classic_protocols.get(name, 0) == group.classic_members
+        for name, _ in request.protocols
+    ):
+        return
+    raise ApiError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
+    )
+
+
+def _subscription(request: JoinRequest) -> embedded.Subscription:
+    """All protocols of a member name the same topics."""
+    try:
+        return embedded.read_subscription(request.protocols[0].metadata)
+    except Malformed as failure:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Malformed embedded consumer protocol in subscription deserialization.",
+        ) from failure
+
+
+def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    if instance_id is None:
+        return group.member(member_id)
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member with instance id {instance_id} is not a member of group {group.group_id}.",
+        )
+    check_instance(group, member, member_id, instance_id)
+    return member
+
+
+def _check_generation(member: Member, generation: int) -> ClassicProtocols:
+    """What the member told when it joined. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
+    if member.classic is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member.member_id} does not use the classic protocol.",
+        )
+    if generation != member.member_epoch:
+        raise ApiError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The request generation id {generation} is not equal to the member epoch "
+            f"{member.member_epoch} of member {member.member_id}.",
+        )
+    return member.classic
+
+
+def _check_named(member: Member, protocols: ClassicProtocols, request: SyncRequest) -> None:
+    name = protocols.protocols[0][0]
+    if request.protocol_type is not None and request.protocol_type != CONSUMER:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"The protocol type {request.protocol_type} from member {member.member_id} request is "
+            f"not equal to the group protocol type {CONSUMER}.",
+        )
+    if request.protocol is not None and request.protocol != name:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"The protocol name {request.protocol} from member {member.member_id} request is not "
+            f"equal to the protocol name {name} returned in the join response.",
+        )
+
+
+def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+    """Whether partitions that the member shall have still belong to others."""
+    return any(
+        partition not in member.assigned.get(topic, ()) and group.has_owner(topic, partition)
+        for topic, partitions in group.targets.get(member.member_id, {}).items()
+        for partition in partitions
+    )
+
+
+def _leaving(group: ConsumerGroup, leaver: Leaver) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    if leaver.instance_id is None:
+        member, kind = group.member(leaver.member_id), "Dynamic"
+    else:
+        # an administrator names the instance alone
+        owner = group.static_members.get(leaver.instance_id, "")
+        member_id = leaver.member_id or owner
+        member, kind = known_static_member(group, member_id, leaver.instance_id), "Static"
+    logger.info(
+        "[GroupId %s] %s member %s has left group through explicit `LeaveGroup` request; client "
+        "reason: %s",
+        group.group_id,
+        kind,
+        member.member_id,
+        leaver.reason or "not provided",
+    )
+    return member

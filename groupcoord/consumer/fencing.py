@@ -1,0 +1,56 @@
+"""Members that leave a group, or are put out of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.book import Book
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.migration import Migration
+from kavka.groupcoord.consumer.updates import new_epoch
+from kavka.log.journal import Decision, Record, Reply
+
+logger: Final = logging.getLogger(__name__)
+
+
+class Fencing:
+    """The one way out of a group."""
+
+    __slots__ = ("_book", "_migration")
+
+    def __init__(self, book: Book, migration: Migration) -> None:
+        self._book = book
+        self._migration = migration
+
+    def fence(
+        self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
+    ) -> Decision:
+        """Without `members` the group has a new epoch; if those that stay use the classic
+        protocol, it becomes a classic group."""
+        if not members:
+            return Decision(replies=replies)
+        if self._migration.may_downgrade(group, members):
+            out = Decision(replies=replies)
+            reason = (
+                f"Downgrade group {group.group_id} from consumer to classic for member leaving."
+            )
+            self._migration.downgrade(group, out, now_ms, leaving=members, reason=reason)
+            return out
+        collected: list[Record] = []
+        for member in members:
+            collected += records.without_member(group.group_id, member.member_id)
+        regexes: dict[str, int] = {}
+        for member in members:
+            if member.regex is not None:
+                regexes[member.regex] = regexes.get(member.regex, 0) + 1
+        for regex in group.last_of(regexes):
+            collected.append(records.tombstone(records.REGEX, group.group_id, regex))
+        metadata_hash = self._book.hashes.of_group(group.subscriptions_without(members))
+        collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))
+        for member in members:
+            self._book.cancel_timers(group.group_id, member.member_id)
+        return Decision(collected, replies)

@@ -1,0 +1,436 @@
+"""A consumer group: what its records say, and what follows from that at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.member import LEAVE_EPOCH, NOTHING, Member, Owned, Target
+from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.group import PartitionCheck
+from kavka.log.journal import Record
+from kavka.wire.errors import ApiError, ErrorCode
+
+CONSUMER: Final = "consumer"
+
+FIRST_EPOCH: Final = 1
+"""Of a group that has no record yet, and of its assignment."""
+
+NO_ASSIGNMENT: Final[Target] = {}
+COMMIT_VERSION_MIN: Final = 9
+"""Of OffsetCommit: earlier ones have no member epoch."""
+
+
+class SubscriptionCount(NamedTuple):
+    """How many members subscribe to a topic by name, and how many expressions stand for it."""
+
+    by_name: int
+    by_regex: int
+
+
+class ConsumerGroup:
+    """One group. What changes it is `apply` of the machine's records, nothing else; but for
+    `refresh_topics` and `refreshed_epoch`, which say when to look at the topics again."""
+
+    __slots__ = (
+        "_reconciled_to",
+        "_unreconciled",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "assignors",
+        "classic_members",
+        "classic_protocols",
+        "group_epoch",
+        "group_id",
+        "has_topics_record",
+        "members",
+        "metadata_hash",
+        "owners",
+        "refresh_topics",
+        "refreshed_epoch",
+        "regexes",
+        "resolved",
+        "static_members",
+        "subscriptions",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id: Final = group_id
+        self.group_epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.has_topics_record = False
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        """When the assignment was made; 0: there was none, or it is not known."""
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Target] = {}
+        """{member id: what it shall have}."""
+        self.static_members: dict[str, str] = {}
+        """{instance id: member id}."""
+        self.resolved: dict[str, Resolved] = {}
+        """{regular expression: what it stands for}."""
+        self.owners: dict[UUID, dict[int, str]] = {}
+        """{topic id: {partition: the member that has it, or has not given it up yet}}."""
+        self.subscriptions: dict[str, SubscriptionCount] = {}
+        self.regexes: dict[str, int] = {}
+        """{regular expression: how many members subscribe to it}."""
+        self.assignors: dict[str, int] = {}
+        """{server-side assignor: how many members ask for it}."""
+        self.classic_members = 0
+        self.classic_protocols: dict[str, int] = {}
+        """{protocol: how many of the classic members know it}."""
+        self.refresh_topics = True
+        """Whether a topic may have changed since `metadata_hash` was made."""
+        self.refreshed_epoch = 0
+        """The group's epoch when `refresh_topics` was set to False: if the group is at an earlier
+        one, the record that it went with has not come into the log."""
+        self._unreconciled = 0
+        self._reconciled_to: int | None = None
+
+    # -- what a group is, to whoever asks for any kind of group ----------------------------------
+
+    @property
+    def kind(self) -> str:
+        return CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return CONSUMER
+
+    def state(self, now_ms: int) -> str:
+        """As Apache Kafka names it."""
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        return "Reconciling" if self._count_unreconciled() else "Stable"
+
+    def _count_unreconciled(self) -> int:
+        """Counted anew only when members or the assignment have changed."""
+        epoch = self.assignment_epoch
+        if self._reconciled_to != epoch:
+            members = self.members.values()
+            self._unreconciled = sum(not one.is_reconciled_to(epoch) for one in members)
+            self._reconciled_to = epoch
+        return self._unreconciled
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        is_transactional: bool,
+        version: int,
+    ) -> PartitionCheck | None:
+        """KIP-848; with an earlier epoch, those that the member has had since then (KIP-1251)."""
+        if generation < 0 and not self.members:
+            return None
+        if is_transactional and generation == -1 and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        if not is_transactional and member.classic is None and version < COMMIT_VERSION_MIN:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the consumer group "
+                "protocol",
+            )
+        if generation == member.member_epoch:
+            return None
+        if generation > member.member_epoch:
+            raise _stale(
+                member,
+                f"Received generation id {generation} is newer than current member epoch "
+                f"{member.member_epoch}.",
+                f"Received member epoch {generation} is newer than current member epoch "
+                f"{member.member_epoch}.",
+            )
+        return _commit_check(member, generation)
+
+    def committed_by(self, member_id: str, now_ms: int) -> None:
+        """A commit is not a heartbeat here."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(
+                member,
+                f"The received generation id {member_epoch} does not match the expected member "
+                f"epoch {member.member_epoch}.",
+                f"The received member epoch {member_epoch} does not match the expected member "
+                f"epoch {member.member_epoch}.",
+            )
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+    def check_offset_delete(self) -> None:
+        """Which offsets, depends on their topics alone."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscriptions
+
+    def expires_since(self) -> int | None:
+        return 0
+
+    def tombstones(self) -> Sequence[Record]:
+        return records.without_group(self.group_id, self.members, self.resolved)
+
+    # -- members ---------------------------------------------------------------------------------
+
+    def member(self, member_id: str) -> Member:
+        """ApiError UNKNOWN_MEMBER_ID."""
+        found = self.members.get(member_id)
+        if found is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return found
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member: Member) -> Target:
+        """What a member shall have; a static one takes it over from the member before it."""
+        member_id = member.member_id
+        if member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id, "")
+        return self.targets.get(member_id, NO_ASSIGNMENT)
+
+    def has_owner(self, topic: UUID, partition: int) -> bool:
+        return partition in self.owners.get(topic, ())
+
+    def put_member(self, member: Member) -> None:
+        """A member is there, or has changed."""
+        old = self.members.get(member.member_id)
+        self._forget(old)
+        self.members[member.member_id] = member
+        for topic in member.topic_names:
+            self._count_subscription(topic, 1, 0)
+        if member.regex is not None:
+            _count(self.regexes, member.regex, 1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, 1)
+        if member.classic is not None:
+            self.classic_members += 1
+            for name, _ in member.classic.protocols:
+                _count(self.classic_protocols, name, 1)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        for part in (member.assigned, member.revoking):
+            for topic_id, partitions in part.items():
+                of_topic = self.owners.setdefault(topic_id, {})
+                for partition in partitions:
+                    of_topic[partition] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        self._forget(member)
+        if member is None:
+            return
+        del self.members[member_id]
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+
+    def _forget(self, member: Member | None) -> None:
+        """What was counted for a member is no more."""
+        self._reconciled_to = None
+        if member is None:
+            return
+        for topic in member.topic_names:
+            self._count_subscription(topic, -1, 0)
+        if member.regex is not None:
+            _count(self.regexes, member.regex, -1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, -1)
+        if member.classic is not None:
+            self.classic_members -= 1
+            for name, _ in member.classic.protocols:
+                _count(self.classic_protocols, name, -1)
+        self._let_go(member.member_id, member.assigned)
+        self._let_go(member.member_id, member.revoking)
+
+    def _let_go(self, member_id: str, owned: Owned) -> None:
+        for topic_id, partitions in owned.items():
+            of_topic = self.owners.get(topic_id)
+            if of_topic is None:
+                continue
+            for partition in partitions:
+                # after compaction the record of who has it now may stand in front of this one
+                if of_topic.get(partition) == member_id:
+                    del of_topic[partition]
+            if not of_topic:
+                del self.owners[topic_id]
+
+    def release_member(self, member_id: str) -> None:
+        """All that a member has is taken from it; it is going to be removed."""
+        member = self.members.get(member_id)
+        if member is not None:
+            gone = replace(
+                member,
+                member_epoch=LEAVE_EPOCH,
+                previous_member_epoch=LEAVE_EPOCH,
+                assigned=NOTHING,
+                revoking=NOTHING,
+            )
+            self.put_member(gone)
+
+    # -- subscriptions ---------------------------------------------------------------------------
+
+    def _count_subscription(self, topic: str, names: int, regexes: int) -> None:
+        add_subscription(self.subscriptions, topic, names, regexes)
+
+    def put_resolved(self, regex: str, resolved: Resolved) -> None:
+        self.remove_resolved(regex)
+        self.resolved[regex] = resolved
+        for topic in resolved.topics:
+            self._count_subscription(topic, 0, 1)
+
+    def remove_resolved(self, regex: str) -> None:
+        old = self.resolved.pop(regex, None)
+        for topic in old.topics if old is not None else ():
+            self._count_subscription(topic, 0, -1)
+
+    def subscribed_topics(self, member: Member) -> Sequence[str]:
+        """Of one member: by name, and by what its expression stands for so far."""
+        resolved = self.resolved.get(member.regex) if member.regex is not None else None
+        if resolved is None or not resolved.topics:
+            return member.topic_names
+        return list(dict.fromkeys((*member.topic_names, *resolved.topics)))
+
+    def last_resolved(self) -> Resolved | None:
+        """All expressions are resolved together, so any of them tells when that was."""
+        return next(iter(self.resolved.values()), None)
+
+    # -- what would be so if --------------------------------------------------------------------
+
+    def subscriptions_with(
+        self, old: Member | None, new: Member | None
+    ) -> dict[str, SubscriptionCount]:
+        """The subscriptions if `new` was in the place of `old`."""
+        found = dict(self.subscriptions)
+        for topic in old.topic_names if old is not None else ():
+            add_subscription(found, topic, -1, 0)
+        for topic in new.topic_names if new is not None else ():
+            add_subscription(found, topic, 1, 0)
+        regex = old.regex if old is not None else None
+        if (
+            regex is not None
+            and (new is None or new.regex != regex)
+            and self.regexes.get(regex, 0) == 1
+        ):
+            self._without_regexes(found, (regex,))
+        return found
+
+    def subscriptions_without(self, members: Iterable[Member]) -> dict[str, SubscriptionCount]:
+        """The subscriptions if `members` were gone."""
+        found = dict(self.subscriptions)
+        gone: dict[str, int] = {}
+        for member in members:
+            for topic in member.topic_names:
+                add_subscription(found, topic, -1, 0)
+            if member.regex is not None:
+                _count(gone, member.regex, 1)
+        self._without_regexes(found, self.last_of(gone))
+        return found
+
+    def last_of(self, regexes: Mapping[str, int]) -> list[str]:
+        """Expressions to which nobody subscribes if so many of their members go."""
+        return [regex for regex, count in regexes.items() if self.regexes.get(regex, 0) == count]
+
+    def _without_regexes(
+        self, subscriptions: dict[str, SubscriptionCount], regexes: Iterable[str]
+    ) -> None:
+        for regex in regexes:
+            resolved = self.resolved.get(regex)
+            for topic in resolved.topics if resolved is not None else ():
+                add_subscription(subscriptions, topic, 0, -1)
+
+    def regexes_with(self, old: Member | None, new: Member | None) -> dict[str, int]:
+        """The expressions if `new` was in the place of `old`."""
+        found = dict(self.regexes)
+        if old is not None and old.regex is not None:
+            _count(found, old.regex, -1)
+        if new is not None and new.regex is not None:
+            _count(found, new.regex, 1)
+        return found
+
+    def preferred_assignor(
+        self, old: Member | None = None, new: Member | None = None
+    ) -> str | None:
+        """What most members ask for, if `new` was in the place of `old`."""
+        counts = dict(self.assignors)
+        if old is not None and old.server_assignor is not None:
+            _count(counts, old.server_assignor, -1)
+        if new is not None and new.server_assignor is not None:
+            _count(counts, new.server_assignor, 1)
+        return max(counts, key=counts.__getitem__, default=None)
+
+
+def is_homogeneous(
+    regexes: Mapping[str, int], subscriptions: Mapping[str, SubscriptionCount], members: int
+) -> bool:
+    """Whether all members subscribe to the same topics: by names alone, or by one expression."""
+    if not regexes:
+        return all(count.by_name == members for count in subscriptions.values())
+    if next(iter(regexes.values())) != members:
+        return False
+    return all(count.by_regex == 1 and not count.by_name for count in subscriptions.values())
+
+
+def add_subscription(
+    subscriptions: dict[str, SubscriptionCount], topic: str, names: int, regexes: int
+) -> None:
+    """Count so many more."""
+    old = subscriptions.get(topic)
+    by_name, by_regex = (old.by_name + names, old.by_regex + regexes) if old else (names, regexes)
+    if by_name > 0 or by_regex > 0:
+        subscriptions[topic] = SubscriptionCount(by_name, by_regex)
+    else:
+        subscriptions.pop(topic, None)
+
+
+def _count(counts: dict[str, int], what: str, more: int) -> None:
+    count = counts.get(what, 0) + more
+    if count > 0:
+        counts[what] = count
+    else:
+        counts.pop(what, None)
+
+
+def _stale(member: Member, of_classic: str, of_consumer: str) -> ApiError:
+    if member.classic is not None:
+        return ApiError(ErrorCode.ILLEGAL_GENERATION, of_classic)
+    return ApiError(ErrorCode.STALE_MEMBER_EPOCH, of_consumer)
+
+
+def _commit_check(member: Member, epoch: int) -> Callable[[str, UUID, int], None]:
+    def check(topic: str, topic_id: UUID, partition: int) -> None:
+        since = member.assigned.get(topic_id, {}).get(partition)
+        if since is None:
+            since = member.revoking.get(topic_id, {}).get(partition)
+        if since is None:
+            message = (
+                f"Partition {topic}-{partition} is not assigned or pending revocation for member."
+            )
+            raise _stale(member, message, message)
+        if epoch < since:
+            raise _stale(
+                member,
+                f"Received generation id {epoch} is older than assignment epoch {since} for "
+                f"partition {topic}-{partition}.",
+                f"Received member epoch {epoch} is older than assignment epoch {since} for "
+                f"partition {topic}-{partition}.",
+            )
+
+    return check

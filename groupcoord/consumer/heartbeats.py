@@ -1,0 +1,360 @@
+"""ConsumerGroupHeartbeat: members join, say what they have, and are told what to have (KIP-848)."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.book import Book
+from kavka.groupcoord.consumer.fencing import Fencing
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    NOTHING,
+    UNSET,
+    Member,
+    in_order,
+    partitions_of,
+)
+from kavka.groupcoord.consumer.migration import Migration
+from kavka.groupcoord.consumer.reconcile import Reported
+from kavka.groupcoord.consumer.updates import Change, RegexChange
+from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.seams import Random
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger: Final = logging.getLogger(__name__)
+
+
+class Heartbeat(NamedTuple):
+    """One request. None, and -1 for the timeout: as it was."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = UNSET
+    topic_names: Sequence[str] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    reported: Reported | None = None
+    """Partitions that the member says it has."""
+    may_see: Callable[[str], bool] = lambda topic: True
+    """Whether the member may describe a topic that its expression stands for."""
+
+
+class Answer(NamedTuple):
+    """`assignment` is told when it is new to the member."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[UUID, Sequence[int]] | None = None
+
+
+class Heartbeats:
+    """Each request leads to a decision, or is refused with an ApiError."""
+
+    __slots__ = ("_book", "_fencing", "_migration")
+
+    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
+        self._book = book
+        self._fencing = fencing
+        self._migration = migration
+
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        answer = self._unchanged(request, now_ms)
+        if answer is not None:
+            return Decision(replies=[Reply(ticket, answer)])
+        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            return self._leave(request, ticket, now_ms)
+        return self._update(request, ticket, now_ms)
+
+    def _unchanged(self, request: Heartbeat, now_ms: int) -> Answer | None:
+        """The answer if nothing is to be done, as it mostly is: a short way."""
+        book = self._book
+        group = book.state.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or group.refresh_topics or group.regexes:
+            return None
+        member = group.members.get(request.member_id)
+        if (
+            member is None
+            or member.member_epoch != request.member_epoch
+            or not member.is_reconciled_to(group.assignment_epoch)
+            or group.group_epoch > group.assignment_epoch
+            or group.group_epoch < group.refreshed_epoch
+            or request.rebalance_timeout_ms != UNSET
+            or request.topic_names is not None
+            or request.topic_regex is not None
+            or request.server_assignor is not None
+            or request.rack_id is not None
+            or request.instance_id != member.instance_id
+            or request.client_id != member.client_id
+            or request.client_host != member.client_host
+            or member.classic is not None
+        ):
+            return None
+        book.keep_alive(group, member, now_ms)
+        interval_ms = book.heartbeat_interval_ms(request.group_id)
+        return Answer(member.member_id, member.member_epoch, interval_ms)
+
+    # -- to join, and to stay --------------------------------------------------------------------
+
+    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        book, joins = self._book, request.member_epoch == JOIN_EPOCH
+        collected: list[Record] = []
+        group = self._migration.consumer_group(request.group_id, collected, now_ms, creates=joins)
+        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        old = self._member(group, request, collected)
+        new = _told(old, request)
+        change = Change(book, group, old, collected, now_ms)
+        other_names = change.update_member(new)
+        regex = change.update_regex(new, request.may_see)
+        bump = other_names or regex is RegexChange.RESOLVED
+        epoch, alike = change.update_epoch(new, bump=bump)
+        target = change.update_target(new, epoch, alike=alike)
+        new = change.reconcile(
+            new,
+            target,
+            request.reported,
+            subscription_changed=other_names or regex is not RegexChange.NONE,
+        )
+        book.keep_alive(group, new, now_ms)
+        is_full = (
+            request.rebalance_timeout_ms != UNSET
+            and (request.topic_names is not None or request.topic_regex is not None)
+            and request.reported is not None
+        )
+        tells = joins or is_full or new.assigned != old.assigned
+        answer = Answer(
+            new.member_id,
+            new.member_epoch,
+            book.heartbeat_interval_ms(request.group_id),
+            partitions_of(new.assigned) if tells else None,
+        )
+        return Decision(
+            collected, [*self._migration.let_go(request.group_id), Reply(ticket, answer)]
+        )
+
+    def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:
+        """The member as it is, or as it begins."""
+        joins = request.member_epoch == JOIN_EPOCH
+        member_id = request.member_id or random_id(self._book.state.random)
+        if request.instance_id is not None:
+            return static_member(
+                group, member_id, request.instance_id, collected, request=request, joins=joins
+            )
+        if joins:
+            logger.info(
+                "[GroupId %s] Member %s joins the consumer group using the consumer protocol.",
+                group.group_id,
+                member_id,
+            )
+            return group.members.get(member_id) or Member(member_id)
+        member = group.member(member_id)
+        _check_epoch(member, request)
+        return member
+
+    # -- to leave --------------------------------------------------------------------------------
+
+    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        group = self._book.group(request.group_id)
+        answer = Answer(request.member_id, request.member_epoch)
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+            logger.info(
+                "[GroupId %s] Member %s left the consumer group.",
+                group.group_id,
+                member.member_id,
+            )
+            return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
+        member = known_static_member(group, request.member_id, request.instance_id)
+        for_good = request.member_epoch == LEAVE_EPOCH
+        logger.info(
+            "[GroupId %s] Static member %s with instance id %s %sleft the consumer group.",
+            group.group_id,
+            member.member_id,
+            request.instance_id,
+            "" if for_good else "temporarily ",
+        )
+        if for_good:
+            return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
+        away = replace(
+            member,
+            member_epoch=LEAVE_STATIC_EPOCH,
+            assigned={topic: dict.fromkeys(own, 0) for topic, own in member.assigned.items()},
+            revoking=NOTHING,
+        )
+        return Decision([records.current_member(group.group_id, away)], [Reply(ticket, answer)])
+
+
+def _told(old: Member, request: Heartbeat) -> Member:
+    """The member with what its request says about it."""
+    timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
+    return replace(
+        old,
+        instance_id=old.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=old.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == UNSET else timeout_ms,
+        server_assignor=request.server_assignor or old.server_assignor,
+        topic_names=old.topic_names if names is None else in_order(names),
+        topic_regex=old.topic_regex if request.topic_regex is None else request.topic_regex,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=None,
+    )
+
+
+def random_id(random: Random) -> str:
+    """A member's id, of the form that Apache Kafka gives it."""
+    while True:
+        drawn = random.getrandbits(128).to_bytes(16, "big")
+        text = base64.urlsafe_b64encode(drawn).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def check_size(group: ConsumerGroup, member_id: str, size_max: int) -> None:
+    """ApiError GROUP_MAX_SIZE_REACHED."""
+    if len(group.members) >= size_max and member_id not in group.members:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
+        )
+
+
+# -- epochs ------------------------------------------------------------------------------------
+
+
+def _check_epoch(member: Member, request: Heartbeat) -> None:
+    """ApiError FENCED_MEMBER_EPOCH. The epoch before is good if the answer that told the member
+    of the present one may have been lost."""
+    epoch = request.member_epoch
+    if epoch in (JOIN_EPOCH, member.member_epoch):
+        return
+    if epoch > member.member_epoch:
+        than = "greater"
+    elif epoch != member.previous_member_epoch or not _is_part(request.reported, member):
+        than = "smaller"
+    else:
+        return
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {than} member epoch ({epoch}) than the one known by "
+        f"the group coordinator ({member.member_epoch}). The member must abandon all its "
+        "partitions and rejoin.",
+    )
+
+
+def _is_part(reported: Reported | None, member: Member) -> bool:
+    """Whether the member says that it has nothing but what is assigned to it."""
+    if reported is None:
+        return False
+    return all(
+        topic in member.assigned and all(one in member.assigned[topic] for one in partitions)
+        for topic, partitions in reported.items()
+    )
+
+
+# -- static members ----------------------------------------------------------------------------
+
+
+def static_member(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str,
+    collected: list[Record],
+    *,
+    joins: bool,
+    request: Heartbeat | None = None,
+) -> Member:
+    """The static member as it is, or as it begins: then it takes the place of the one before it.
+    Without a `request` it uses the classic protocol. ApiError."""
+    protocol = "classic" if request is None else "consumer"
+    if not joins:
+        member = known_static_member(group, member_id, instance_id)
+        if request is not None:
+            _check_epoch(member, request)
+        return member
+    before = group.static_member(instance_id)
+    if before is None:
+        logger.info(
+            "[GroupId %s] Static member %s with instance id %s joins the consumer group using the "
+            "%s protocol.",
+            group.group_id,
+            member_id,
+            instance_id,
+            protocol,
+        )
+        return group.members.get(member_id) or Member(member_id)
+    if request is not None and before.classic is None:
+        _check_released(group, before, member_id, instance_id)
+    member = replace(before, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    collected += records.without_member(group.group_id, before.member_id)
+    collected.append(records.member(group.group_id, member))
+    target = group.targets.get(before.member_id, {})
+    collected.append(records.target_member(group.group_id, member_id, target))
+    collected.append(records.current_member(group.group_id, member))
+    logger.info(
+        "[GroupId %s] Static member with instance id %s re-joins the consumer group using the %s "
+        "protocol. Created a new member %s to replace the existing member %s.",
+        group.group_id,
+        instance_id,
+        protocol,
+        member_id,
+        before.member_id,
+    )
+    return member
+
+
+def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    check_instance(group, member, member_id, instance_id)
+    return member
+
+
+def check_instance(group: ConsumerGroup, member: Member, member_id: str, instance_id: str) -> None:
+    """Whether the instance id is this member's. ApiError FENCED_INSTANCE_ID."""
+    if member.member_id != member_id:
+        logger.info(
+            "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",
+            group.group_id,
+            member_id,
+            instance_id,
+            member.member_id,
+        )
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}.",
+        )
+
+
+def _check_released(group: ConsumerGroup, before: Member, member_id: str, instance_id: str) -> None:
+    if before.member_epoch != LEAVE_STATIC_EPOCH:
+        logger.info(
+            "[GroupId %s] Static member %s with instance id %s cannot join the group because the "
+            "instance id is owned by member %s.",
+            group.group_id,
+            member_id,
+            instance_id,
+            before.member_id,
+        )
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group "
+            f"because the instance id is owned by {before.member_id} member.",
+        )

@@ -1,0 +1,251 @@
+"""A group goes over from the classic protocol to the consumer protocol, and back (KIP-848).
+
+A classic group becomes a consumer group when the first member comes that uses the consumer
+protocol, and a consumer group a classic one when the last such member goes. Members of the classic
+protocol stay in it as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.classic.members import Member as ClassicMember
+from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.classic.protocol import ClassicProtocol
+from kavka.groupcoord.consumer import embedded, records
+from kavka.groupcoord.consumer.book import Book, not_found
+from kavka.groupcoord.consumer.fields import Malformed
+from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
+from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
+from kavka.log.journal import Decision, Record, Reply
+from kavka.wire.errors import ErrorCode
+
+logger: Final = logging.getLogger(__name__)
+
+_UPGRADE: Final = ("bidirectional", "upgrade")
+_DOWNGRADE: Final = ("bidirectional", "downgrade")
+DISABLED: Final = "disabled"
+
+
+class Migration:
+    """The way between both kinds of groups."""
+
+    __slots__ = ("_book", "_classic")
+
+    def __init__(self, book: Book, classic: ClassicProtocol) -> None:
+        self._book = book
+        self._classic = classic
+
+    @property
+    def policy(self) -> str:
+        return self._book.settings().group_consumer_migration_policy.lower()
+
+    # -- to the consumer protocol ----------------------------------------------------------------
+
+    def consumer_group(
+        self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
+    ) -> ConsumerGroup:
+        """The group for a member that uses the consumer protocol; where `creates` it is made, or
+        made of a classic one. ApiError GROUP_ID_NOT_FOUND."""
+        found = self._book.state.groups.get(group_id)
+        if isinstance(found, ConsumerGroup):
+            return found
+        if found is None:
+            if not creates:
+                raise not_found(f"Consumer group {group_id} not found.")
+            return ConsumerGroup(group_id)
+        if not creates or not isinstance(found, ClassicGroup):
+            raise not_found(f"Group {group_id} is not a consumer group.")
+        if found.current is GroupState.EMPTY:
+            collected += found.tombstones()
+            logger.info(
+                "[GroupId %s] Converted the empty classic group to a consumer group.", group_id
+            )
+            return ConsumerGroup(group_id)
+        self._check_upgrade(found)
+        return self._upgraded(found, collected, now_ms)
+
+    def let_go(self, group_id: str) -> list[Reply]:
+        """What those are told that wait for a classic group which becomes a consumer group: to
+        join again."""
+        found = self._book.state.groups.get(group_id)
+        if not isinstance(found, ClassicGroup):
+            return []
+        return self._classic.dismiss_all(found, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        if self.policy not in _UPGRADE:
+            why = "online upgrade is disabled"
+        elif group.protocol_type != CONSUMER:
+            why = "the group does not use the consumer embedded protocol"
+        elif len(group.members) > self._book.settings().group_consumer_max_size:
+            why = "the group size exceeds the consumer group maximum size"
+        else:
+            return
+        message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
+        logger.info("%s", message)
+        raise not_found(message)
+
+    def _upgraded(
+        self, classic: ClassicGroup, collected: list[Record], now_ms: int
+    ) -> ConsumerGroup:
+        group_id = classic.group_id
+        group = ConsumerGroup(group_id)
+        group.group_epoch = group.assignment_epoch = classic.generation
+        try:
+            for one in classic.members.values():
+                target = self._target(group_id, one)
+                group.targets[one.member_id] = target
+                group.put_member(_consumer_member(classic, one, target))
+        except Malformed as failure:
+            raise not_found(
+                f"Cannot upgrade classic group {group_id} to consumer group because the embedded "
+                "consumer protocol is malformed."
+            ) from failure
+        group.metadata_hash = self._book.hashes.of_group(group.subscriptions)
+        collected += classic.tombstones()
+        members = group.members.values()
+        collected += [records.member(group_id, one) for one in members]
+        collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
+        collected += [
+            records.target_member(group_id, member_id, target)
+            for member_id, target in group.targets.items()
+        ]
+        collected.append(records.target(group_id, group.assignment_epoch, 0))
+        for member in members:
+            collected.append(records.current_member(group_id, member))
+            self._book.keep_alive(group, member, now_ms)
+        logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
+        return group
+
+    def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
+        assignment = embedded.read_assignment(member.assignment)
+        if assignment.user_data:
+            raise not_found(
+                f"Cannot upgrade classic group {group_id} to consumer group because an unsupported "
+                "custom assignor is in use. Please refer to the documentation or switch to a "
+                "default assignor before re-attempting the upgrade."
+            )
+        return self.by_id(assignment.partitions)
+
+    def by_id(self, partitions: Mapping[str, Sequence[int]]) -> dict[UUID, tuple[int, ...]]:
+        """Partitions by the ids of their topics; those of topics that are gone are left out."""
+        found = {}
+        for topic, indexes in partitions.items():
+            topic_id = self._book.state.topics.topic_id(topic)
+            if topic_id is not None and indexes:
+                found[topic_id] = tuple(sorted(indexes))
+        return found
+
+    def by_name(self, target: Target) -> dict[str, Sequence[int]]:
+        """Partitions by the names of their topics; those of topics that are gone are left out."""
+        topics = self._book.state.topics
+        found = ((topics.topic_name(topic_id), own) for topic_id, own in target.items())
+        return {name: partitions for name, partitions in found if name is not None}
+
+    # -- to the classic protocol -----------------------------------------------------------------
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[Member]) -> bool:
+        """Whether the group becomes a classic one when these members leave."""
+        stay = len(group.members) - len(leaving)
+        classic_stay = group.classic_members - sum(one.classic is not None for one in leaving)
+        return classic_stay == stay and stay > 0 and self._is_allowed(group, stay)
+
+    def may_downgrade_replaced(self, group: ConsumerGroup, replaced: Member | None) -> bool:
+        """Whether the group becomes a classic one when a member that uses the classic protocol
+        takes the place of this static one."""
+        return (
+            replaced is not None
+            and replaced.classic is None
+            and group.classic_members == len(group.members) - 1
+            and self._is_allowed(group, len(group.members))
+        )
+
+    def _is_allowed(self, group: ConsumerGroup, size: int) -> bool:
+        if self.policy not in _DOWNGRADE:
+            why = "the online downgrade is disabled"
+        elif size > self._book.settings().group_max_size:
+            why = "its group size is greater than classic group max size"
+        else:
+            return True
+        logger.info(
+            "Cannot downgrade consumer group %s to classic group because %s.", group.group_id, why
+        )
+        return False
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        out: Decision,
+        now_ms: int,
+        *,
+        leaving: Sequence[Member] = (),
+        joining: Member | None = None,
+        reason: str | None,
+    ) -> None:
+        """Make a classic group of it, without the members that leave, and with the one that joins
+        in the place of a static one; its members join again if there is a `reason` to."""
+        members = {one.member_id: one for one in group.members.values() if one not in leaving}
+        targets = dict(group.targets)
+        gone = list(group.members)
+        if joining is not None and joining.instance_id is not None:
+            replaced = group.static_members[joining.instance_id]
+            members.pop(replaced, None)
+            members[joining.member_id] = joining
+            targets[joining.member_id] = targets.get(replaced, {})
+            gone = [joining.member_id if one == replaced else one for one in gone]
+        tombstones = records.without_group(group.group_id, gone, group.resolved)
+        out.records = [*out.records, *tombstones]
+        classic = ClassicGroup(group.group_id, self._book.state.timers, now_ms)
+        classic.current, classic.generation = GroupState.STABLE, group.group_epoch
+        for member in members.values():
+            classic.add(_classic_member(group.group_id, member), CONSUMER, None)
+        classic.protocol = classic.choose_protocol()
+        classic.find_topics()
+        for member_id, one in classic.members.items():
+            version = embedded.version_of(one.metadata(classic.protocol))
+            names = self.by_name(targets.get(member_id, {}))
+            one.assignment = embedded.assignment(names, version)
+        for member_id in group.members:
+            self._book.cancel_timers(group.group_id, member_id)
+        self._classic.adopt(classic, out, reason, now_ms)
+        logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
+
+
+def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:
+    """Malformed. Where no protocol has been chosen yet, all of them say the same of the topics."""
+    metadata = member.metadata(group.protocol) or member.protocols[0].metadata
+    subscription = embedded.read_subscription(metadata)
+    return Member(
+        member.member_id,
+        member_epoch=group.generation,
+        previous_member_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=in_order(subscription.topics),
+        assigned=with_epoch(target, group.generation),
+        classic=ClassicProtocols(
+            member.session_timeout_ms, tuple((name, data) for name, data in member.protocols)
+        ),
+    )
+
+
+def _classic_member(group_id: str, member: Member) -> ClassicMember:
+    assert member.classic is not None
+    return ClassicMember(
+        group_id,
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.classic.session_timeout_ms,
+        tuple(OfferedProtocol(name, data) for name, data in member.classic.protocols),
+    )

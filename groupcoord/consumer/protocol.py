@@ -1,0 +1,198 @@
+"""All consumer groups of one partition of `__consumer_offsets`. Pure.
+
+What decides is Apache Kafka 4.3's GroupMetadataManager; the partition's shard calls the methods.
+Each gives a decision, or raises an ApiError at once: nothing has changed then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kavka.groupcoord.classic.joining import JoinRequest
+from kavka.groupcoord.classic.protocol import ClassicProtocol, Leaver
+from kavka.groupcoord.classic.syncing import SyncRequest
+from kavka.groupcoord.consumer import replay
+from kavka.groupcoord.consumer.book import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
+from kavka.groupcoord.consumer.classic_members import ClassicMembers
+from kavka.groupcoord.consumer.fencing import Fencing
+from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
+from kavka.groupcoord.consumer.heartbeats import Heartbeat, Heartbeats
+from kavka.groupcoord.consumer.member import Member, MemberState, Target
+from kavka.groupcoord.consumer.migration import Migration
+from kavka.groupcoord.consumer.updates import resolved
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Record, Ticket
+from kavka.wire.errors import ErrorCode
+
+logger: Final = logging.getLogger(__name__)
+
+TOPICS_A_SLICE: Final = 500
+"""Changed topics that are looked at in one go."""
+
+_FENCED_BECAUSE: Final = {
+    SESSION: "the member session expired",
+    JOIN: "the classic member failed to join within the rebalance timeout",
+    SYNC: "the member failed to sync within timeout",
+}
+
+
+class DescribedGroup(NamedTuple):
+    """A group as it is now; each member with what it shall have."""
+
+    group_id: str
+    state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: Sequence[tuple[Member, Target]]
+
+
+class ConsumerProtocol:
+    """What consumer groups answer, and what becomes of them."""
+
+    def __init__(self, state: GroupsState, classic: ClassicProtocol) -> None:
+        self._book: Final = Book(state)
+        migration = Migration(self._book, classic)
+        self._fencing: Final = Fencing(self._book, migration)
+        self._heartbeats: Final = Heartbeats(self._book, self._fencing, migration)
+        self._classic_members: Final = ClassicMembers(self._book, self._fencing, migration)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        """ConsumerGroupHeartbeat, answered with a `heartbeats.Answer`."""
+        return self._heartbeats.heartbeat(request, ticket, now_ms)
+
+    def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
+        """ConsumerGroupDescribe. ApiError GROUP_ID_NOT_FOUND."""
+        group = self._book.group(group_id)
+        return DescribedGroup(
+            group_id,
+            group.state(now_ms),
+            group.group_epoch,
+            group.assignment_epoch,
+            group.preferred_assignor() or self._book.settings().group_consumer_assignors[0],
+            [
+                (member, group.targets.get(member_id, NO_ASSIGNMENT))
+                for member_id, member in group.members.items()
+            ],
+        )
+
+    def has_members(self, group_id: str) -> bool:
+        """Whether requests of the classic protocol to the group are for here."""
+        group = self._book.state.groups.get(group_id)
+        return isinstance(group, ConsumerGroup) and bool(group.members)
+
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """JoinGroup to a group that `has_members`, answered with a JoinGroupResponse."""
+        group = self._book.group(request.group_id)
+        return self._classic_members.join(group, request, ticket, now_ms)
+
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """SyncGroup to a group that `has_members`, answered with a SyncGroupResponse."""
+        group = self._book.group(request.group_id)
+        return self._classic_members.sync(group, request, ticket, now_ms)
+
+    def classic_heartbeat(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        now_ms: int,
+    ) -> ErrorCode:
+        """Heartbeat to a group that `has_members`; the code is the answer."""
+        group = self._book.group(group_id)
+        return self._classic_members.heartbeat(group, member_id, instance_id, generation, now_ms)
+
+    def leave(
+        self, group_id: str, leavers: Sequence[Leaver], ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """LeaveGroup to a group that `has_members`, answered with a LeaveGroupResponse."""
+        group = self._book.group(group_id)
+        return self._classic_members.leave(group, leavers, ticket, now_ms)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def apply(self, version: int, record: Record) -> None:
+        """A record whose key has the version 3 to 8 or 16 is in the log."""
+        replay.apply(self._book, record)
+
+    # -- what happens without requests -----------------------------------------------------------
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """All groups have come out of the log: their members have a session's time to be heard
+        of, from now on."""
+        book = self._book
+        book.topics_version = now_ms
+        for group in list(book.state.groups.values()):
+            if not isinstance(group, ConsumerGroup):
+                continue
+            timeout_ms = book.session_timeout_ms(group.group_id)
+            for member in group.members.values():
+                at_ms = now_ms + timeout_ms
+                book.set_timer(SESSION, group.group_id, member.member_id, at_ms)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    at_ms = now_ms + member.rebalance_timeout_ms
+                    book.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
+            logger.info(
+                "Loaded consumer group %s with %d members.", group.group_id, len(group.members)
+            )
+            yield Decision()
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
+        """Topics have come, gone, or changed; there are decisions in between that lead to nothing,
+        so that it can be done in slices."""
+        rest = iter(topics)
+        while some := list(islice(rest, TOPICS_A_SLICE)):
+            self._book.topics_changed(some, now_ms)
+            yield Decision()
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """A deadline of a consumer group has passed."""
+        assert isinstance(key, tuple)
+        _, what, group_id, member_id = key
+        if what == REGEX:
+            return self._resolve(group_id, now_ms)
+        found = self._book.find(group_id, member_id)
+        if found is None:
+            return Decision()
+        group, member = found
+        if what == REBALANCE:
+            if member.state is not MemberState.UNREVOKED_PARTITIONS:
+                return Decision()
+            because = (
+                f"it failed to transition from epoch {member.member_epoch} within "
+                f"{member.rebalance_timeout_ms}ms"
+            )
+        else:
+            because = _FENCED_BECAUSE[what]
+        logger.info(
+            "[GroupId %s] Member %s fenced from the group because %s.",
+            group_id,
+            member_id,
+            because,
+        )
+        return self._fencing.fence(group, [member], [], now_ms)
+
+    def _resolve(self, group_id: str, now_ms: int) -> Decision:
+        """Go on finding out what the expressions of a group stand for."""
+        book = self._book
+        resolution = book.resolutions.get(group_id)
+        if resolution is None:
+            return Decision()
+        if not resolution.advance():
+            book.set_timer(REGEX, group_id, "", now_ms)
+            return Decision()
+        del book.resolutions[group_id]
+        group = book.state.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return Decision()
+        return Decision(resolved(book, group, resolution.result()))
+
+    def tickets(self) -> list[Ticket]:
+        """Nothing waits in a consumer group."""
+        return []

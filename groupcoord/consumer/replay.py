@@ -1,0 +1,119 @@
+"""What the records of consumer groups do to them, live and when a log is loaded."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.book import Book
+from kavka.groupcoord.consumer.fields import Malformed
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.records import Key
+from kavka.log.journal import Record
+
+logger: Final = logging.getLogger(__name__)
+
+_NO_EPOCH: Final = -1
+
+
+def apply(book: Book, record: Record) -> None:
+    """Take a record in; one that makes no sense is told of and skipped."""
+    try:
+        key = records.read_key(record.key)
+        group = _group(book, key, creates=record.value is not None)
+        if group is None:
+            return
+        before = dict(group.subscriptions) if key.kind in _ABOUT_SUBSCRIPTIONS else {}
+        if record.value is None:
+            _remove(book, group, key)
+        else:
+            _put(group, key, record.value)
+    except Malformed as failure:
+        logger.warning("A record of a consumer group is skipped: %s", failure)
+        return
+    if key.kind in _ABOUT_SUBSCRIPTIONS:
+        book.subscribed(group, before)
+
+
+_ABOUT_SUBSCRIPTIONS: Final = frozenset({records.MEMBER, records.REGEX})
+
+
+def _group(book: Book, key: Key, *, creates: bool) -> ConsumerGroup | None:
+    groups = book.state.groups
+    found = groups.get(key.group_id)
+    if isinstance(found, ConsumerGroup):
+        return found
+    if found is None or (found.kind == "classic" and not found.protocol_type):
+        # a classic group without a type only keeps offsets; it has no record, and makes room
+        if creates:
+            groups[key.group_id] = made = ConsumerGroup(key.group_id)
+            return made
+        return None
+    if creates:
+        raise Malformed(f"group {key.group_id} is a {found.kind} group")
+    return None
+
+
+def _put(group: ConsumerGroup, key: Key, value: bytes) -> None:
+    if key.kind == records.GROUP:
+        group.group_epoch, group.metadata_hash = records.read_group(value)
+    elif key.kind == records.TOPICS:
+        group.has_topics_record = True
+    elif key.kind == records.MEMBER:
+        member = records.read_member(key.second, value)
+        old = group.members.get(key.second)
+        if old is not None:
+            member = replace(
+                member,
+                member_epoch=old.member_epoch,
+                previous_member_epoch=old.previous_member_epoch,
+                state=old.state,
+                assigned=old.assigned,
+                revoking=old.revoking,
+            )
+        group.put_member(member)
+    elif key.kind == records.TARGET:
+        target = records.read_target(value)
+        group.assignment_epoch, group.assignment_timestamp_ms = target
+    elif key.kind == records.TARGET_MEMBER:
+        group.targets[key.second] = records.read_target_member(value)
+    elif key.kind == records.CURRENT_MEMBER:
+        _put_current(group, key.second, value)
+    else:
+        group.put_resolved(key.second, records.read_regex(value))
+
+
+def _put_current(group: ConsumerGroup, member_id: str, value: bytes) -> None:
+    current = records.read_current_member(value)
+    old = group.members.get(member_id) or Member(member_id)
+    group.put_member(
+        replace(
+            old,
+            member_epoch=current.member_epoch,
+            previous_member_epoch=current.previous_member_epoch,
+            state=current.state,
+            assigned=current.assigned,
+            revoking=current.revoking,
+        )
+    )
+
+
+def _remove(book: Book, group: ConsumerGroup, key: Key) -> None:
+    if key.kind == records.GROUP:
+        book.forget(group)
+        del book.state.groups[key.group_id]
+    elif key.kind == records.TOPICS:
+        group.has_topics_record = False
+    elif key.kind == records.MEMBER:
+        group.remove_member(key.second)
+    elif key.kind == records.TARGET:
+        group.assignment_epoch, group.assignment_timestamp_ms = _NO_EPOCH, 0
+    elif key.kind == records.TARGET_MEMBER:
+        group.targets.pop(key.second, None)
+    elif key.kind == records.CURRENT_MEMBER:
+        group.release_member(key.second)
+    else:
+        group.remove_resolved(key.second)

@@ -1,0 +1,233 @@
+"""What a member's request does to its group, whichever protocol the member uses: the topics that
+the group reads, its epoch, who shall have which partitions, and how far the member is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from kavka.groupcoord.consumer import records, regexes
+from kavka.groupcoord.consumer.book import REBALANCE, REGEX, Book
+from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
+from kavka.groupcoord.consumer.member import Member, MemberState, Target
+from kavka.groupcoord.consumer.reconcile import Reported, Towards, next_member
+from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.regexes import Resolution
+from kavka.groupcoord.consumer.target import compute, subscribed_ids
+from kavka.log.journal import Record
+
+logger: Final = logging.getLogger(__name__)
+
+RESOLVING_INTERVAL_MS: Final = 10_000
+"""The least time from one resolution of a group's regular expressions to the next."""
+
+
+class RegexChange(Enum):
+    """What a request says about the regular expression that its member subscribes to."""
+
+    NONE = auto()
+    CHANGED = auto()
+    RESOLVED = auto()
+    """It is another one, and known which topics it stands for (or it is none)."""
+
+
+class Change:
+    """One request on its way through a group. `old` is the member before it; `records` are those
+    that have come together so far."""
+
+    __slots__ = ("book", "group", "now_ms", "old", "records")
+
+    def __init__(
+        self, book: Book, group: ConsumerGroup, old: Member, records: list[Record], now_ms: int
+    ) -> None:
+        self.book: Final = book
+        self.group: Final = group
+        self.old: Final = old
+        self.records: Final = records
+        self.now_ms: Final = now_ms
+
+    def update_member(self, new: Member) -> bool:
+        """Record how the member is now, if it has changed; whether it reads topics by other
+        names."""
+        if new == self.old:
+            return False
+        self.records.append(records.member(self.group.group_id, new))
+        return new.topic_names != self.old.topic_names
+
+    # -- regular expressions -------------------------------------------------------------------
+
+    def update_regex(self, new: Member, may_see: Callable[[str], bool]) -> RegexChange:
+        """Check an expression that is new, and have the group's expressions resolved if it is
+        time to. ApiError INVALID_REGULAR_EXPRESSION."""
+        group, change, must = self.group, RegexChange.NONE, False
+        if new.topic_regex != self.old.topic_regex:
+            change = RegexChange.CHANGED
+            if self.old.regex is not None and group.regexes.get(self.old.regex) == 1:
+                self.records.append(
+                    records.tombstone(records.REGEX, group.group_id, self.old.regex)
+                )
+            if new.regex is not None and not group.regexes.get(new.regex):
+                regexes.check(new.regex)
+                must = True
+            elif new.regex in group.resolved or (new.regex is None and self.old.regex is not None):
+                change = RegexChange.RESOLVED
+        if must or group.regexes:
+            self._resolve(new, may_see, must=must)
+        return change
+
+    def _resolve(self, new: Member, may_see: Callable[[str], bool], *, must: bool) -> None:
+        book, group = self.book, self.group
+        if group.group_id in book.resolutions:
+            return
+        last = group.last_resolved()
+        if last is not None and self.now_ms <= last.timestamp_ms + RESOLVING_INTERVAL_MS:
+            return
+        expressions = group.regexes_with(self.old, new)
+        interval_ms = book.settings().group_consumer_regex_refresh_interval_ms
+        due = (
+            must
+            or len(expressions) != len(group.resolved)
+            or last is None
+            or last.version < book.topics_version
+            or self.now_ms > last.timestamp_ms + interval_ms
+        )
+        if due and expressions:
+            book.resolutions[group.group_id] = Resolution(
+                expressions,
+                book.state.topics,
+                may_see,
+                version=book.topics_version,
+                now_ms=self.now_ms,
+            )
+            book.set_timer(REGEX, group.group_id, "", self.now_ms)
+
+    # -- the group's epoch -----------------------------------------------------------------------
+
+    def update_epoch(self, new: Member, *, bump: bool) -> tuple[int, bool]:
+        """(the group's epoch, whether all its members read the same topics): there is a new epoch
+        if `bump`, or if topics have changed since the last one."""
+        group = self.group
+        expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
+        if not bump and not expired:
+            members = len(group.members)
+            alike = is_homogeneous(group.regexes, group.subscriptions, members)
+            return group.group_epoch, alike
+        subscriptions = group.subscriptions_with(self.old, new)
+        metadata_hash = self.book.hashes.of_group(subscriptions)
+        members = len(group.members)
+        if new.member_id not in group.members and new.instance_id not in group.static_members:
+            members += 1
+        epoch = group.group_epoch
+        if bump or metadata_hash != group.metadata_hash:
+            epoch += 1
+            self.records.append(new_epoch(group, epoch, metadata_hash))
+        group.refresh_topics, group.refreshed_epoch = False, epoch
+        if group.has_topics_record:
+            self.records.append(records.tombstone(records.TOPICS, group.group_id))
+        alike = is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
+        return epoch, alike
+
+    # -- who shall have what ---------------------------------------------------------------------
+
+    def update_target(self, new: Member, epoch: int, *, alike: bool) -> tuple[int, Target]:
+        """(the assignment's epoch, what the member shall have): a new assignment if the group has
+        another epoch, and the last one was long enough ago."""
+        group = self.group
+        if group.assignment_epoch >= epoch or not self._may_assign():
+            return group.assignment_epoch, group.target_of(new)
+        name = group.preferred_assignor(self.old, new)
+        name = name or self.book.settings().group_consumer_assignors[0]
+        topics = self.book.state.topics
+        found = compute(group, topics, new, name, is_homogeneous=alike)
+        for member_id, target in found.items():
+            if group.targets.get(member_id) != target:
+                self.records.append(records.target_member(group.group_id, member_id, target))
+        self.records.append(records.target(group.group_id, epoch, self.now_ms))
+        logger.info(
+            "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
+            group.group_id,
+            epoch,
+            name,
+        )
+        return epoch, found[new.member_id]
+
+    def _may_assign(self) -> bool:
+        """KIP-1263: assignments are made in batches."""
+        last_ms = self.group.assignment_timestamp_ms
+        interval_ms = self.book.assignment_interval_ms(self.group.group_id)
+        return not last_ms or self.now_ms >= last_ms + interval_ms
+
+    # -- the member ------------------------------------------------------------------------------
+
+    def reconcile(
+        self,
+        member: Member,
+        target: tuple[int, Target],
+        reported: Reported | None,
+        *,
+        subscription_changed: bool,
+    ) -> Member:
+        """Bring the member nearer to what it shall have. ApiError FENCED_MEMBER_EPOCH."""
+        epoch, partitions = target
+        if not subscription_changed and member.is_reconciled_to(epoch):
+            return member
+        group, book = self.group, self.book
+        moved = next_member(
+            member,
+            Towards(
+                epoch,
+                partitions,
+                subscribed_ids(group, book.state.topics, member),
+                group.has_owner,
+                reported,
+                subscription_changed,
+            ),
+        )
+        if moved == member:
+            return member
+        self.records.append(records.current_member(group.group_id, moved))
+        if moved.classic is None:
+            if moved.state is MemberState.UNREVOKED_PARTITIONS:
+                at_ms = self.now_ms + moved.rebalance_timeout_ms
+                book.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
+            else:
+                book.cancel_timer(REBALANCE, group.group_id, moved.member_id)
+        return moved
+
+
+def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
+    """The record of a group's new epoch."""
+    logger.info(
+        "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
+        group.group_id,
+        epoch,
+        metadata_hash,
+    )
+    return records.group(group.group_id, epoch, metadata_hash)
+
+
+def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> list[Record]:
+    """The group's expressions stand for these topics now: if others than before, it gets a new
+    epoch."""
+    subscriptions, bump, out = dict(group.subscriptions), False, []
+    for expression, new in found.items():
+        if not group.regexes.get(expression):
+            continue
+        old = group.resolved.get(expression)
+        before = old.topics if old is not None else ()
+        if before != new.topics:
+            bump = True
+            for topic in before:
+                add_subscription(subscriptions, topic, 0, -1)
+            for topic in new.topics:
+                add_subscription(subscriptions, topic, 0, 1)
+        out.append(records.regex(group.group_id, expression, new))
+    metadata_hash = book.hashes.of_group(subscriptions)
+    if bump or metadata_hash != group.metadata_hash:
+        epoch = group.group_epoch + 1
+        out.append(new_epoch(group, epoch, metadata_hash))
+        group.refresh_topics, group.refreshed_epoch = False, epoch
+    return out

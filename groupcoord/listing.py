@@ -1,0 +1,107 @@
+"""What tools ask of groups: lists, descriptions of classic groups, and that a group be gone. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.offset_records import tombstone
+from kavka.groupcoord.offsets import Offsets
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_A_STEP: Final = 1_000
+"""Offsets of a group that go with one decision."""
+
+
+class ListedGroup(NamedTuple):
+    """One line of ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: str
+
+
+class DescribedMember(NamedTuple):
+    """A member of a classic group; metadata and assignment while the group is stable."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    """A classic group."""
+
+    state: str
+    protocol_type: str
+    protocol: str
+    members: Sequence[DescribedMember]
+
+
+def listed(
+    state: GroupsState,
+    group_ids: Iterable[str],
+    states: Collection[str],
+    kinds: Collection[str],
+    now_ms: int,
+) -> list[ListedGroup]:
+    """Those of some groups that are there, in one of some states, and of some kinds; both in lower
+    case, and none for all."""
+    found = []
+    for group_id in group_ids:
+        group = state.groups.get(group_id)
+        if group is None or (kinds and group.kind not in kinds):
+            continue
+        name = group.state(now_ms)
+        if not states or name.lower() in states:
+            found.append(ListedGroup(group_id, group.protocol_type, name, group.kind))
+    return found
+
+
+def described(state: GroupsState, group_id: str) -> DescribedGroup:
+    """A classic group. ApiError GROUP_ID_NOT_FOUND."""
+    group = state.groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if not isinstance(group, ClassicGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+    is_stable = group.current is GroupState.STABLE
+    members = [
+        DescribedMember(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            one.metadata(group.protocol) if is_stable else b"",
+            one.assignment if is_stable else b"",
+        )
+        for one in group.members.values()
+    ]
+    protocol = group.protocol or "" if is_stable else ""
+    return DescribedGroup(group.current.value, group.protocol_type, protocol, members)
+
+
+def delete_group(state: GroupsState, offsets: Offsets, group_id: str, ticket: Ticket) -> Decision:
+    """DeleteGroups of one group. The answer is whether it is gone; if not, so are some of its
+    offsets, and there is to be asked again. ApiError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    group = state.groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    group.check_delete()
+    records: list[Record] = []
+    for topic, partition in offsets.places(group_id):
+        if len(records) == OFFSETS_A_STEP:
+            return Decision(records, [Reply(ticket, False)])
+        records.append(tombstone(group_id, topic, partition))
+    logger.info("Group %s is deleted, with its last %d offsets", group_id, len(records))
+    return Decision([*records, *group.tombstones()], [Reply(ticket, True)])

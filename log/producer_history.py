@@ -1,0 +1,114 @@
+"""What a log knows of its producers, and what of that is on disk: snapshots, and the batches since.
+
+Where producers are many, a snapshot is written in steps, and so is all that is known made anew
+after the log was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kavka.log.flush import Unsynced
+from kavka.log.producer_state import ENTRIES_PER_STEP, AppendedBatch, ProducerStates
+from kavka.log.replay import replay_in_steps
+from kavka.log.segments import SegmentList
+from kavka.log.snapshots import Snapshots
+from kavka.log.transactions import Transactions
+from kavka.log.verification import Guard
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import BatchHeader
+
+
+class ProducerHistory:
+    """The producers of one log, whose `segments` it shares."""
+
+    __slots__ = ("_segments", "_unsynced", "is_known", "snapshots", "states")
+
+    def __init__(
+        self,
+        segments: SegmentList,
+        snapshots: Snapshots,
+        states: ProducerStates,
+        unsynced: Unsynced,
+    ) -> None:
+        self._segments = segments
+        self._unsynced = unsynced
+        self.snapshots = snapshots
+        self.states = states
+        self.is_known = True
+        """False while `rebuild` is not at its end: nothing may be appended, and no segment go."""
+
+    def save(self, start: int, end: int) -> None:
+        """Save the state of a log with these offsets, unless it is on disk or not known; where
+        producers are many, `write_on` does it. OSError."""
+        # a log that was emptied still knows its producers
+        is_of_use = len(self.states) or end > start
+        if end <= self.snapshots.newest or not is_of_use or not self.is_known:
+            return
+        if len(self.states) > ENTRIES_PER_STEP:
+            self.snapshots.begin(end, self.states)
+        else:
+            self._unsynced.add(self.snapshots.save(end, self.states))
+
+    def save_soon(self, start: int, end: int) -> None:
+        """The same, unless an earlier state is being saved: without this one a start after a
+        crash has more to read, and that is all. OSError."""
+        if not self.snapshots.is_writing:
+            self.save(start, end)
+
+    def write_on(self) -> bool:
+        """Write another piece of the snapshot that was begun; False: there is no more. OSError."""
+        path = self.snapshots.go_on()
+        if path is not None:
+            self._unsynced.add(path)
+        return self.snapshots.is_writing
+
+    def forget(self, offset: int) -> None:
+        """The log ends at `offset` now; what is known counts no more. Waits for the disk if there
+        are snapshots of a later state. OSError."""
+        self.snapshots.abandon()
+        self.snapshots.remove_above(offset)
+        self.states = UnknownProducers()
+        self.is_known = False
+
+    def rebuild(self, start: int, end: int) -> Iterator[None]:
+        """After `forget`, find out what is known of a log with these offsets, in steps.
+
+        OSError, CorruptLogError: and it stays unknown.
+        """
+        states = ProducerStates()
+        yield from replay_in_steps(self._segments, self.snapshots, states, start, end)
+        self.states = states
+        self.is_known = True
+
+
+class UnknownProducers(ProducerStates):
+    """What stands in the place of a state that is not known yet."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transactions = _Undecided()
+
+    def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
+        """It can't be told whether a batch may be appended."""
+        raise unknown()
+
+
+class _Undecided(Transactions):
+    """Anything may belong to a transaction that goes on."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settled = False
+
+    def first_unstable(self, high_watermark: int) -> int | None:
+        return 0
+
+
+def unknown() -> ApiError:
+    """Why nothing is appended: who was told to lead before its log was cut to its end."""
+    return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is being cut")

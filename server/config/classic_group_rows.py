@@ -1,0 +1,44 @@
+"""Settings of groups of the classic protocol: who may be in one, and how long it takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Check
+from kavka.server.config.rows import Config, Importance
+from kavka.server.config.values import Type
+
+
+def _row(name: str, default: int, check: Check | None, doc: str) -> Config:
+    field = name.replace(".", "_")
+    return Config(name, Type.INT, default, doc, check, Importance.MEDIUM, field=field)
+
+
+CLASSIC_GROUP_ROWS: Final = (
+    _row(
+        "group.initial.rebalance.delay.ms",
+        3000,
+        None,
+        "How long the first rebalance of a group waits for more members; it waits as long again "
+        "when some came, but not longer than a rebalance may take.",
+    ),
+    _row(
+        "group.max.session.timeout.ms",
+        1_800_000,
+        None,
+        "The longest time that a member may be without a heartbeat, of those that clients ask for.",
+    ),
+    _row(
+        "group.max.size",
+        2_147_483_647,
+        AtLeast(1),
+        "How many members one group may have.",
+    ),
+    _row(
+        "group.min.session.timeout.ms",
+        6000,
+        None,
+        "The shortest time that a member may be without a heartbeat, of those that clients ask "
+        "for.",
+    ),
+)

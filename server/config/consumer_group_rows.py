@@ -1,0 +1,123 @@
+"""Settings of groups of the consumer protocol (KIP-848): what members may ask for, how often they
+are heard of, and how their partitions are assigned.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Check, Items, OneOf
+from kavka.server.config.rows import Config, Importance, Mode
+from kavka.server.config.values import INT_MAX, Type, Value
+
+_ASSIGNORS: Final = ("uniform", "range")
+_POLICIES: Final = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
+
+
+def _row(
+    name: str,
+    default: Value,
+    check: Check,
+    doc: str,
+    type_: Type = Type.INT,
+    *,
+    dynamic: Mode = Mode.READ_ONLY,
+    internal: bool = False,
+) -> Config:
+    name = f"group.consumer.{name}"
+    return Config(
+        name,
+        type_,
+        default,
+        doc,
+        check,
+        Importance.MEDIUM,
+        dynamic,
+        field=name.replace(".", "_"),
+        internal=internal,
+    )
+
+
+CONSUMER_GROUP_ROWS: Final = (
+    _row(
+        "assignment.interval.ms",
+        1000,
+        AtLeast(0),
+        "The least time between two assignments of a group: what changes in between is assigned "
+        "together (KIP-1263).",
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "assignors",
+        _ASSIGNORS,
+        Items(_ASSIGNORS),
+        "The assignors that members may ask for; the first is for groups that ask for none.",
+        Type.LIST,
+    ),
+    _row(
+        "heartbeat.interval.ms",
+        5000,
+        AtLeast(1),
+        "How often members are told to send heartbeats.",
+    ),
+    _row(
+        "max.assignment.interval.ms",
+        15_000,
+        AtLeast(0),
+        "The most that a group's consumer.assignment.interval.ms counts for.",
+    ),
+    _row(
+        "max.heartbeat.interval.ms",
+        15_000,
+        AtLeast(1),
+        "The most that a group's consumer.heartbeat.interval.ms counts for.",
+    ),
+    _row(
+        "max.session.timeout.ms",
+        60_000,
+        AtLeast(1),
+        "The most that a group's consumer.session.timeout.ms counts for.",
+    ),
+    _row("max.size", INT_MAX, AtLeast(1), "How many members one group may have."),
+    _row(
+        "migration.policy",
+        "bidirectional",
+        OneOf(_POLICIES),
+        "Which groups go over to the other protocol while they have members: classic ones when "
+        "the first member of the consumer protocol comes (upgrade), those when the last one goes "
+        "(downgrade), both, or none.",
+        Type.STRING,
+    ),
+    _row(
+        "min.assignment.interval.ms",
+        0,
+        AtLeast(0),
+        "The least that a group's consumer.assignment.interval.ms counts for.",
+    ),
+    _row(
+        "min.heartbeat.interval.ms",
+        5000,
+        AtLeast(1),
+        "The least that a group's consumer.heartbeat.interval.ms counts for.",
+    ),
+    _row(
+        "min.session.timeout.ms",
+        45_000,
+        AtLeast(1),
+        "The least that a group's consumer.session.timeout.ms counts for.",
+    ),
+    _row(
+        "regex.refresh.interval.ms",
+        600_000,
+        AtLeast(10_000),
+        "How often it is seen anew which topics the members' regular expressions stand for, "
+        "where no topic has come.",
+        internal=True,
+    ),
+    _row(
+        "session.timeout.ms",
+        45_000,
+        AtLeast(1),
+        "How long a member may be without a heartbeat.",
+    ),
+)

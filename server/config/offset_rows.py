@@ -1,0 +1,41 @@
+"""Settings of committed offsets: how long they are kept, and how much may come with one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Check
+from kavka.server.config.rows import Config, Importance
+from kavka.server.config.values import Type
+
+
+def _row(name: str, type_: Type, default: int, check: Check | None, doc: str) -> Config:
+    field = name.replace(".", "_")
+    return Config(name, type_, default, doc, check, Importance.HIGH, field=field)
+
+
+OFFSET_ROWS: Final = (
+    _row(
+        "offset.metadata.max.bytes",
+        Type.INT,
+        4096,
+        None,
+        "How long the text may be that comes with a committed offset.",
+    ),
+    _row(
+        "offsets.retention.check.interval.ms",
+        Type.LONG,
+        600_000,
+        AtLeast(1),
+        "Time between two looks for committed offsets that are not used any more.",
+    ),
+    _row(
+        "offsets.retention.minutes",
+        Type.INT,
+        10_080,
+        AtLeast(1),
+        "How long offsets of a group are kept after its last member has gone, and those of topics "
+        "that it reads no longer, or of a group that never had members, after their last commit "
+        "(KIP-211). A group whose offsets are gone goes with them.",
+    ),
+)

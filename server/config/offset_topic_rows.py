@@ -1,0 +1,68 @@
+"""Settings of `__consumer_offsets`: how it is made, written and loaded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Between, Check
+from kavka.server.config.rows import Config, Importance
+from kavka.server.config.values import Type
+
+REPLICATION_FACTOR: Final = "offsets.topic.replication.factor"
+
+
+def _row(name: str, type_: Type, default: int, check: Check | None, doc: str) -> Config:
+    field = name.replace(".", "_")
+    return Config(name, type_, default, doc, check, Importance.HIGH, field=field)
+
+
+OFFSET_TOPIC_ROWS: Final = (
+    _row(
+        "offsets.commit.timeout.ms",
+        Type.INT,
+        5000,
+        AtLeast(1),
+        "How long what groups write may take until it is on all replicas in sync; then those who "
+        "wait for it are told to try again.",
+    ),
+    _row(
+        "offsets.load.buffer.size",
+        Type.INT,
+        5_242_880,
+        AtLeast(1),
+        "Bytes that are read at a time when the groups of a partition are loaded; a batch that is "
+        "larger is read whole.",
+    ),
+    _row(
+        "offsets.topic.compression.codec",
+        Type.INT,
+        0,
+        Between(0, 4),
+        "What the records of groups are compressed with: 0 nothing, 1 gzip, 2 snappy, 3 lz4, "
+        "4 zstd. More than 64 KiB at a time are compressed only where they would be too large "
+        "for a batch otherwise.",
+    ),
+    _row(
+        "offsets.topic.num.partitions",
+        Type.INT,
+        50,
+        AtLeast(1),
+        "Partitions of __consumer_offsets, when it is made.",
+    ),
+    _row(
+        REPLICATION_FACTOR,
+        Type.SHORT,
+        3,
+        AtLeast(1),
+        "Replicas of __consumer_offsets, when it is made; there are no groups before so many "
+        "brokers run. Left alone on a broker that keeps the cluster's metadata itself, and so is "
+        "the only one, it is 1.",
+    ),
+    _row(
+        "offsets.topic.segment.bytes",
+        Type.INT,
+        104_857_600,
+        AtLeast(1),
+        "The segment.bytes of __consumer_offsets, when it is made.",
+    ),
+)

@@ -1,0 +1,89 @@
+"""Questions to several groups, or to one in several steps, for one answer to a client.
+
+Each question is asked at once, so that requests of a connection do what they do in their order;
+what a group answers later is waited for at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server import slices
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.slices import Slices
+from kavka.wire.errors import ApiError, ErrorCode
+
+T = TypeVar("T")
+
+
+class GroupCalls:
+    """The questions of one request."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker: Final = broker
+        self._waiting: Final[list[_Waiting]] = []
+
+    def call(
+        self,
+        group_id: str,
+        ask: Callable[[GroupShard, Ticket, int], Decision],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> None:
+        """As `GroupCoordinator.call`; then one of the functions gets the answer."""
+        self._take(lambda: self._broker.groups.call(group_id, ask), then, failed)
+
+    def read(
+        self,
+        group_id: str,
+        look: Callable[[GroupShard, int], Any],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> None:
+        """As `GroupCoordinator.read`; then one of the functions gets what was found."""
+        self._take(lambda: self._broker.groups.read(group_id, look), then, failed)
+
+    def _take(
+        self,
+        question: Callable[[], Any],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> None:
+        try:
+            answer = question()
+        except ApiError as refusal:
+            failed(refusal.code)
+        else:
+            if asyncio.isfuture(answer):
+                self._waiting.append((answer, then, failed))
+            else:
+                then(answer)
+
+    def run(
+        self, context: RequestContext, steps: Slices[None], answer: Callable[[], T]
+    ) -> T | Awaitable[T]:
+        """Ask all, in slices of the loop, and give `answer` when everything is answered."""
+        asked = slices.run(self._broker.tasks, steps, context)
+        if asked is None and not self._waiting:
+            return answer()
+        return self._finish(asked, answer)
+
+    async def _finish(self, asked: Awaitable[None] | None, answer: Callable[[], T]) -> T:
+        if asked is not None:
+            await asked
+        for future, then, failed in self._waiting:
+            try:
+                found = await future
+            except ApiError as refusal:
+                failed(refusal.code)
+            else:
+                then(found)
+        return answer()
+
+
+_Waiting = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]

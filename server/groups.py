@@ -1,0 +1,216 @@
+"""The group coordinator: which of this broker's machines a group is in, and how it is asked.
+
+A group lives in one partition of `__consumer_offsets`, by the hash of its id. Whoever leads the
+partition is the group's coordinator, once it has replayed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, TypeVar
+
+from kavka.groupcoord.shard import GroupShard
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Ticket
+from kavka.seams import Clock, Jobs, Random, Tasks
+from kavka.server.controller.messages import LEADER_DURING_DELETE, UpdateMetadata
+from kavka.server.controller.runner import Controller
+from kavka.server.delayed import Purgatory
+from kavka.server.group_topics import KnownTopics, create_group_topic
+from kavka.server.journal_loader import LOADS_AT_ONCE_MAX
+from kavka.server.journal_runner import JournalRunner, Parts, Settings
+from kavka.server.live_settings import LiveSettings
+from kavka.server.metadata_cache import BrokerImage, MetadataCache
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.topics import GROUP_TOPIC
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Runner: TypeAlias = JournalRunner[GroupShard]
+
+HASHES_KEPT_MAX: Final = 10_000
+"""Group ids whose hash is remembered."""
+
+
+@lru_cache(maxsize=HASHES_KEPT_MAX)
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode` without its sign, as clients and tools count partitions with it;
+    0 for the least integer, which has no counterpart."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF
+
+
+class GroupCoordinator:
+    """All groups of which this broker is the coordinator."""
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        *,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        controller: Controller,
+        purgatory: Purgatory,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+        random: Random,
+    ) -> None:
+        self._live = live
+        self._metadata = metadata
+        self._random = random
+        self._topics = KnownTopics(metadata)
+        turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
+        self._parts = Parts(clock, tasks, jobs, purgatory, turns)
+        self._runners: dict[int, Runner] = {}
+        self._closed = False
+        self._controller = controller
+        self._making: asyncio.Task[None] | None = None
+        replicas.on_role[GROUP_TOPIC] = self._role_changed
+
+    # -- asking ---------------------------------------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of `__consumer_offsets`, also before it is made."""
+        topic = self._metadata.image.topics.get(GROUP_TOPIC)
+        return len(topic.partitions) if topic else self._live.now.offsets_topic_num_partitions
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition that a group is kept in."""
+        return java_hash(group_id) % self.partition_count
+
+    def call(self, group_id: str, ask: Callable[[GroupShard, Ticket, int], Decision]) -> Any:
+        """Have the group's machine asked, with the time in ms. The answer, or, if that comes
+        later, something to await. ApiError from here or from there: NOT_COORDINATOR,
+        COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and what the machine refuses."""
+        return self._runner_of(group_id).call(ask)
+
+    def read(self, group_id: str, look: Callable[[GroupShard, int], T]) -> T | Awaitable[T]:
+        """What `look` finds in the group's machine, once all that it rests on is committed."""
+        return self._runner_of(group_id).read(look)
+
+    def _runner_of(self, group_id: str) -> Runner:
+        runner = self._runners.get(java_hash(group_id) % self.partition_count)
+        if runner is None:
+            code = _CLOSED if self._closed else ErrorCode.NOT_COORDINATOR
+            raise ApiError(code)
+        return runner
+
+    @property
+    def runners(self) -> Sequence[Runner]:
+        """Of the partitions that this broker leads, loaded or not."""
+        return list(self._runners.values())
+
+    def shards(self) -> Sequence[GroupShard]:
+        """The machines of all groups of this broker; ApiError while some are being loaded."""
+        for runner in self._runners.values():
+            if not runner.is_active and not runner.failed:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [runner.machine for runner in self._runners.values() if runner.is_active]
+
+    # -- the topic ------------------------------------------------------------------------
+
+    def coordinator_of(self, group_id: str) -> BrokerImage | None:
+        """Who leads the group's partition; None while that is not known."""
+        image = self._metadata.image
+        topic = image.topics.get(GROUP_TOPIC)
+        partition = None if topic is None else topic.partition(self.partition_of(group_id))
+        return None if partition is None else image.brokers.get(partition.leader)
+
+    async def make_topic(self) -> None:
+        """Have `__consumer_offsets` made. That it can't be now is for the log: whoever needs it
+        asks again."""
+        if self._making is None:
+            self._making = self._parts.tasks.spawn(self._make_topic(), name="topic of the groups")
+        await asyncio.shield(self._making)
+
+    async def _make_topic(self) -> None:
+        try:
+            await create_group_topic(self._controller, self._live.now)
+        finally:
+            self._making = None
+
+    # -- leading --------------------------------------------------------------------------
+
+    def _role_changed(self, replica: Replica) -> None:
+        """A partition of the topic is led by this broker now, or not any more."""
+        index = replica.log.partition
+        runner = self._runners.get(index)
+        if runner is not None:
+            if runner.leads and runner.replica is replica:
+                return
+            del self._runners[index]
+            runner.close(ErrorCode.NOT_COORDINATOR)
+            logger.info("%s-%d: its groups have another coordinator now", *replica.key)
+        if not self._closed and replica.partition.is_leader and not replica.offline:
+            self._lead(replica)
+
+    def _lead(self, replica: Replica) -> None:
+        now = self._live.now
+        state = GroupsState(lambda: self._live.now, self._topics, self._random)
+        settings = Settings(
+            commit_timeout_ms=now.offsets_commit_timeout_ms,
+            codec=Codec(now.offsets_topic_compression_codec),
+            load_bytes=now.offsets_load_buffer_size,
+        )
+        self._runners[replica.log.partition] = runner = JournalRunner(
+            replica, GroupShard(state), settings, self._parts, on_loaded=self._loaded
+        )
+        runner.begin()
+
+    def _loaded(self, runner: Runner) -> None:
+        loaded = runner.loaded
+        if loaded is not None and loaded.records:
+            logger.info(
+                "%s-%d: %d records of groups, %d bytes, are loaded; it took %d ms, %d of them "
+                "waiting for its turn",
+                *runner.replica.key,
+                loaded.records,
+                loaded.size_bytes,
+                loaded.took_ms,
+                loaded.waited_ms,
+            )
+
+    def close(self) -> None:
+        """The broker stops: nobody is answered any more."""
+        self._closed = True
+        runners, self._runners = self._runners, {}
+        for runner in runners.values():
+            runner.close(_CLOSED)
+
+    # -- changes elsewhere ----------------------------------------------------------------
+
+    def metadata_changed(self, update: UpdateMetadata) -> None:
+        """The cluster's topics have changed: groups learn of those that they read, in slices."""
+        runners = [runner for runner in self._runners.values() if runner.is_active]
+        if runners and update.topic_states:
+            self._parts.tasks.spawn(self._tell(runners, update), name="groups learn of topics")
+
+    async def _tell(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
+        topics = [topic.topic_name for topic in update.topic_states]
+        deleted = [
+            (topic.topic_name, topic.topic_id)
+            for topic in update.topic_states
+            if all(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
+        ]
+        for runner in runners:
+            if not runner.is_active:
+                continue
+            now_ms = self._parts.clock.now_ms()
+            if deleted:
+                runner.machine.topics_deleted(deleted, now_ms)
+            await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))
+            await self._parts.tasks.sleep(0)
+
+
+_CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE

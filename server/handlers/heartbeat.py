@@ -1,0 +1,52 @@
+"""Heartbeat: a member says that it is alive, and hears whether it must join again.
+
+Promises: while groups are loaded members are not told so, as they could do nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+from kavka.groupcoord.classic.rebalancing import answer_to_failure
+from kavka.groupcoord.classic.requests import HeartbeatRequest
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.heartbeat import HeartbeatResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    group_id = request.group_id
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    instance_id = request.group_instance_id if context.version >= 3 else None
+    asked = HeartbeatRequest(group_id, request.generation_id, request.member_id, instance_id)
+    try:
+        code = broker.groups.call(group_id, partial(_ask, asked))
+    except ApiError as failure:
+        return _failed(failure)
+    return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _later(code)
+
+
+def _ask(asked: HeartbeatRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.classic_of(asked.group_id, now_ms).heartbeat(asked, ticket, now_ms)
+
+
+async def _later(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
+    try:
+        return HeartbeatResponse(await code)
+    except ApiError as failure:
+        return _failed(failure)
+
+
+def _failed(failure: ApiError) -> HeartbeatResponse:
+    if failure.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return HeartbeatResponse()
+    return HeartbeatResponse(answer_to_failure(failure.code))

@@ -1,0 +1,77 @@
+"""JoinGroup: become a member of a group, and of its next generation.
+
+Promises: the answer comes when the rebalance that it is part of ends, or says at once why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.classic.rebalancing import answer_to_failure
+from kavka.groupcoord.classic.requests import JoinRequest
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.join_group import JoinGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    group_id = request.group_id
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refusal = _refusal(broker, request)
+    if refusal is not None:
+        return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
+    try:
+        answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
+    except ApiError as failure:
+        raise ApiError(answer_to_failure(failure.code)) from failure
+    if isinstance(answer, JoinGroupResponse):
+        return answer.for_version(context.version)
+    return _later(answer, context.version)
+
+
+def _refusal(broker: Broker, request: Any) -> ErrorCode | None:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    settings = broker.settings
+    least_ms, most_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not least_ms <= request.session_timeout_ms <= most_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return None
+
+
+def _asked(context: RequestContext, request: Any) -> JoinRequest:
+    version = context.version
+    session_timeout_ms = request.session_timeout_ms
+    protocols = {one.name: OfferedProtocol(one.name, one.metadata) for one in request.protocols}
+    return JoinRequest(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id if version >= 5 else None,
+        context.client_id or "",
+        context.peer.host,
+        session_timeout_ms,
+        request.rebalance_timeout_ms if version else session_timeout_ms,
+        request.protocol_type,
+        tuple(protocols.values()),
+        request.reason if version >= 8 else None,
+        version,
+    )
+
+
+def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.classic_of(asked.group_id, now_ms).join(asked, ticket, now_ms)
+
+
+async def _later(answer: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
+    try:
+        return (await answer).for_version(version)
+    except ApiError as failure:
+        raise ApiError(answer_to_failure(failure.code)) from failure

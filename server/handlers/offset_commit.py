@@ -1,0 +1,180 @@
+"""OffsetCommit: keep how far a group has come.
+
+Promises: members commit in their generation or epoch, anyone else while nobody is in the group; a
+commit of up to `OFFSETS_A_STEP` partitions is kept whole or not at all, a bigger one in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord.offsets import Commit, OffsetToCommit
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.metadata_cache import TopicImage
+from kavka.wire.apis.offset_commit import (
+    TOPIC_IDS_VERSION,
+    OffsetCommitResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+OFFSETS_A_STEP: Final = 1_000
+"""Offsets that are committed in one batch, at 3 us each."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    group_id = request.group_id
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    sorted_out = _SortedOut(broker, context, request)
+    offsets = sorted_out.offsets
+    if not offsets:
+        return sorted_out.answer()
+    if len(offsets) > OFFSETS_A_STEP:
+        return _in_steps(broker, context, request, sorted_out)
+    codes = _commit(broker, context, request, offsets)
+    if isinstance(codes, list):
+        return sorted_out.answer_with(codes)
+    return _later(codes, sorted_out)
+
+
+async def _later(codes: Awaitable[list[int]], sorted_out: _SortedOut) -> OffsetCommitResponse:
+    try:
+        return sorted_out.answer_with(await codes)
+    except ApiError as refusal:
+        return sorted_out.answer_with([int(refusal.code)] * len(sorted_out.offsets))
+
+
+def _commit(
+    broker: Broker, context: RequestContext, request: Any, offsets: list[OffsetToCommit]
+) -> Any:
+    """Codes of the offsets, or something to await that gives them or raises ApiError."""
+    commit = Commit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        context.version,
+        offsets,
+        request.retention_time_ms,
+    )
+    try:
+        return broker.groups.call(request.group_id, partial(_ask, commit))
+    except ApiError as refusal:
+        return [int(refusal.code)] * len(offsets)
+
+
+def _ask(commit: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.offsets.commit(commit, ticket, now_ms)
+
+
+async def _in_steps(
+    broker: Broker, context: RequestContext, request: Any, sorted_out: _SortedOut
+) -> OffsetCommitResponse:
+    """Commit many offsets, some at a time, and let others have a turn between."""
+    waiting: list[Any] = []
+    applied = context.applied = broker.tasks.future()
+    try:
+        for begin in range(0, len(sorted_out.offsets), OFFSETS_A_STEP):
+            step = sorted_out.offsets[begin : begin + OFFSETS_A_STEP]
+            waiting.append((step, _commit(broker, context, request, step)))
+            await broker.tasks.sleep(0)
+    finally:
+        applied.set_result(None)
+    codes: list[int] = []
+    for step, found in waiting:
+        try:
+            codes += found if isinstance(found, list) else await found
+        except ApiError as refusal:
+            codes += [int(refusal.code)] * len(step)
+    return sorted_out.answer_with(codes)
+
+
+class _Topic(NamedTuple):
+    """What of a topic is committed."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[int]
+
+
+class _SortedOut:
+    """What of a request may be committed, and what is refused before a group is asked."""
+
+    def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
+        self._by_id: Final = context.version >= TOPIC_IDS_VERSION
+        self._refused: Final[dict[object, TopicResponse]] = {}
+        self._accepted: Final[list[_Topic]] = []
+        self.offsets: Final[list[OffsetToCommit]] = []
+        """In the order of the request."""
+
+        image, authorizer = broker.metadata.image, broker.authorizer
+        for topic in request.topics:
+            name = image.names_by_id.get(topic.topic_id) if self._by_id else topic.name
+            if name is None:
+                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
+                self._refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif (known := image.topics.get(name)) is None:
+                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._take(topic, known)
+
+    def _refuse(self, topic: Any, code: ErrorCode) -> None:
+        for one in topic.partitions:
+            self._refuse_partition(topic, one.partition_index, code)
+
+    def _refuse_partition(self, topic: Any, index: int, code: ErrorCode) -> None:
+        answer = self._answer_of(topic.name, topic.topic_id)
+        answer.partitions.append(PartitionResponse(index, code))
+
+    def _answer_of(self, name: str, topic_id: UUID) -> TopicResponse:
+        key = topic_id if self._by_id else name
+        found = self._refused.get(key)
+        if found is None:
+            found = self._refused[key] = TopicResponse(name, topic_id, [])
+        return found
+
+    def _take(self, topic: Any, known: TopicImage) -> None:
+        partitions: list[int] = []
+        for one in topic.partitions:
+            index = one.partition_index
+            if known.partition(index) is None:
+                self._refuse_partition(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            partitions.append(index)
+            self.offsets.append(
+                OffsetToCommit(
+                    known.name,
+                    index,
+                    one.committed_offset,
+                    one.committed_leader_epoch,
+                    one.committed_metadata,
+                    known.topic_id,
+                    one.commit_timestamp,
+                )
+            )
+        if partitions:
+            self._accepted.append(_Topic(topic.name, topic.topic_id, partitions))
+
+    def answer(self) -> OffsetCommitResponse:
+        """Where nothing was accepted."""
+        return OffsetCommitResponse(list(self._refused.values()))
+
+    def answer_with(self, codes: Sequence[int]) -> OffsetCommitResponse:
+        """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
+        position = 0
+        for name, topic_id, partitions in self._accepted:
+            answer = self._answer_of(name, topic_id)
+            for index in partitions:
+                answer.partitions.append(PartitionResponse(index, codes[position]))
+                position += 1
+        return self.answer()

@@ -1,0 +1,60 @@
+"""SyncGroup: the leader's assignment comes in, and each member gets its own.
+
+Promises: an assignment that a member has been told of is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+from kavka.groupcoord.classic.rebalancing import answer_to_failure
+from kavka.groupcoord.classic.requests import SyncRequest
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.sync_group import PROTOCOL_SINCE, SyncGroupResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if context.version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    group_id = request.group_id
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    asked = _asked(context.version, request)
+    try:
+        answer = broker.groups.call(group_id, partial(_ask, asked))
+    except ApiError as failure:
+        raise ApiError(answer_to_failure(failure.code)) from failure
+    return answer if isinstance(answer, SyncGroupResponse) else _later(answer)
+
+
+def _asked(version: int, request: Any) -> SyncRequest:
+    is_named = version >= PROTOCOL_SINCE
+    return SyncRequest(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id if version >= 3 else None,
+        request.protocol_type if is_named else None,
+        request.protocol_name if is_named else None,
+        {one.member_id: one.assignment for one in request.assignments},
+    )
+
+
+def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.classic_of(asked.group_id, now_ms).sync(asked, ticket, now_ms)
+
+
+async def _later(answer: Awaitable[SyncGroupResponse]) -> SyncGroupResponse:
+    try:
+        return await answer
+    except ApiError as failure:
+        raise ApiError(answer_to_failure(failure.code)) from failure

@@ -1,0 +1,129 @@
+"""The stock clients whose consumers can be put into groups, and how their programs are started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from support import golang, java, java_compiler, node
+from support.clients.of_old import kafka_python_2
+from support.paths import JAVA
+
+PROGRAMS = Path(__file__).parent / "programs"
+JAVA_PROGRAM = JAVA / "groups" / "GroupMembers.java"
+
+SESSION = MappingProxyType({"session.timeout.ms": "5000", "heartbeat.interval.ms": "500"})
+"""Far below what they are by default, as a killed member is waited for."""
+
+BROKER_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.min.session.timeout.ms": "5000",
+        "group.consumer.session.timeout.ms": "5000",
+        "group.initial.rebalance.delay.ms": "100",
+        "group.min.session.timeout.ms": "5000",
+        "offsets.topic.num.partitions": "4",
+        "offsets.topic.replication.factor": "1",
+    }
+)
+"""What a broker needs for such clients."""
+
+
+class Started(NamedTuple):
+    """How to start a program."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class GroupClient:
+    """One of them."""
+
+    name: str
+    start: Callable[[], Started]
+    """Installs what is needed; skips the test where the machine lacks something."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    refresh: Mapping[str, str] = field(default_factory=lambda: {"metadata.max.age.ms": "500"})
+    """What makes it look for new topics often."""
+
+
+def python(program: str) -> Started:
+    """A program of this directory."""
+    return Started([sys.executable, str(PROGRAMS / program)], os.environ)
+
+
+def old_python() -> Started:
+    """kafka-python's, with the old one."""
+    found = python("kafka_python_members.py")
+    return found._replace(environment={**os.environ, "PYTHONPATH": str(kafka_python_2())})
+
+
+def of_java(project: str) -> Started:
+    """The program in Java, compiled with the newest of the clients, run with those of a project."""
+    classes = java_compiler.classes(JAVA_PROGRAM, java.kafka_libs())
+    path = f"{classes}:{java.libs(project)}/*"
+    command = [java.program("java"), *java.SHORT_RUN, "-cp", path, JAVA_PROGRAM.stem]
+    return Started(command, java.environment())
+
+
+def javascript() -> Started:
+    """KafkaJS's."""
+    script = node.NODE / "kafkajs_members.js"
+    return Started(node.command_line(script), node.environment())
+
+
+def of_go() -> Started:
+    """franz-go's."""
+    return Started([str(golang.program())], os.environ)
+
+
+CONSUMER_PROTOCOL = MappingProxyType({"group.protocol": "consumer"})
+COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+CONFLUENT_REFRESH = MappingProxyType({"topic.metadata.refresh.interval.ms": "500"})
+
+KAFKA_PYTHON = GroupClient("kafka-python", lambda: python("kafka_python_members.py"), SESSION)
+AIOKAFKA = GroupClient("aiokafka", lambda: python("aiokafka_members.py"), SESSION)
+CONFLUENT = GroupClient(
+    "confluent-classic",
+    lambda: python("confluent_members.py"),
+    {**SESSION, "partition.assignment.strategy": "cooperative-sticky"},
+    CONFLUENT_REFRESH,
+)
+CONFLUENT_CONSUMER = GroupClient(
+    "confluent-consumer",
+    lambda: python("confluent_members.py"),
+    CONSUMER_PROTOCOL,
+    CONFLUENT_REFRESH,
+)
+JAVA_CLASSIC = GroupClient(
+    "java-classic",
+    lambda: of_java("kafka4"),
+    {**SESSION, "partition.assignment.strategy": COOPERATIVE},
+)
+JAVA_CONSUMER = GroupClient("java-consumer", lambda: of_java("kafka4"), CONSUMER_PROTOCOL)
+KAFKAJS = GroupClient("kafkajs", javascript, SESSION)
+FRANZ_GO = GroupClient("franz-go", of_go, SESSION)
+OLD_KAFKA_PYTHON = GroupClient(
+    "kafka-python-2.0.2-as-0.9", old_python, {**SESSION, "api.version": "0.9"}
+)
+JAVA_0_9 = GroupClient("java-0.9.0.1", lambda: of_java("kafka09"), SESSION)
+
+CLIENTS = (
+    KAFKA_PYTHON,
+    AIOKAFKA,
+    CONFLUENT,
+    CONFLUENT_CONSUMER,
+    JAVA_CLASSIC,
+    JAVA_CONSUMER,
+    KAFKAJS,
+    FRANZ_GO,
+    OLD_KAFKA_PYTHON,
+    JAVA_0_9,
+)

@@ -1,0 +1,119 @@
+"""The simplest machine that a journal can drive: numbers by name, and requests that wait.
+
+Beside it a partition that does what a test tells it to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
+from kavka.log.timers import Timers
+from kavka.wire.errors import ApiError, ErrorCode
+
+BROKEN = b"broken"
+"""The key of a record that the machine can't take."""
+
+
+class Toy:
+    """A `kavka.log.journal.Machine`."""
+
+    def __init__(self) -> None:
+        self.timers = Timers()
+        self.numbers: dict[bytes, bytes] = {}
+        self.pending: dict[int, list[Record]] = {}
+        self.parked: dict[Hashable, Ticket] = {}
+        self.first: list[Decision] = []
+        """What there is to do after loading."""
+        self.replays = 0
+        self.refusals: list[tuple[ErrorCode, int]] = []
+
+    # -- what requests lead to
+
+    def put(
+        self,
+        ticket: Ticket,
+        key: bytes,
+        value: bytes | None,
+        *,
+        producer: Producer | None = None,
+        command: Hashable | None = None,
+        on_refusal: object | None = None,
+    ) -> Decision:
+        """Set a number. With `on_refusal` that is the answer where it can't be."""
+        decision = Decision([Record(key, value)], [Reply(ticket, value)], producer=producer)
+        if command is not None:
+            decision.after.append(command)
+        if on_refusal is not None:
+
+            def refused(code: ErrorCode, now_ms: int) -> Decision:
+                self.refusals.append((code, now_ms))
+                return Decision(replies=[Reply(ticket, on_refusal)])
+
+            decision.refused = refused
+        return decision
+
+    def get(self, ticket: Ticket, key: bytes) -> Decision:
+        """Tell a number."""
+        return Decision(replies=[Reply(ticket, self.numbers.get(key))])
+
+    def park(self, ticket: Ticket, key: bytes, until_ms: int) -> Decision:
+        """Count at that time, and answer then; whoever is parked for `key` is answered now."""
+        before = self.parked.get(key)
+        self.parked[key] = ticket
+        self.timers.set(key, until_ms)
+        return Decision(replies=[Reply(before, "moved over")] if before is not None else [])
+
+    # -- Machine
+
+    def apply(self, record: Record, producer: Producer | None) -> None:
+        if record.key == BROKEN:
+            raise ValueError("a record that nobody knows")
+        if producer is not None:
+            self.pending.setdefault(producer.id, []).append(record)
+        elif record.value is None:
+            self.numbers.pop(record.key, None)
+        else:
+            self.numbers[record.key] = record.value
+
+    def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        self.replays += 1
+        for key, value in zip(keys, values, strict=True):
+            self.apply(Record(key, value), None)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        for record in self.pending.pop(producer_id, []):
+            if committed:
+                self.apply(record, None)
+
+    def loaded(self, now_ms: int) -> Iterable[Decision]:
+        yield from self.first
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        assert isinstance(key, bytes)
+        if key == BROKEN:
+            raise ValueError("a deadline that nobody knows")
+        ticket = self.parked.pop(key)
+        value = b"%d" % (int(self.numbers.get(key, b"0")) + 1)
+        return Decision([Record(key, value)], [Reply(ticket, value)])
+
+    def resign(self) -> Sequence[Ticket]:
+        return list(self.parked.values())
+
+
+class ToyPort:
+    """A `kavka.log.journal.Port`: batches in a list, committed when the test says so."""
+
+    def __init__(self) -> None:
+        self.high_watermark = 0
+        self.end = 0
+        self.batches: list[tuple[tuple[Record, ...], Producer | None]] = []
+        self.failures: list[ErrorCode] = []
+        """What the next appends fail with, first things first."""
+
+    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+        if self.failures:
+            raise ApiError(self.failures.pop(0))
+        self.batches.append((tuple(records), producer))
+        self.end += len(records)
+        return self.end

@@ -1,0 +1,359 @@
+"""The journal: nothing is told before it is committed, and replay leads where the live state is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kavka.log import journal as journal_module
+from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
+from kavka.wire.errors import ApiError, ErrorCode
+from support.toy_machine import Toy, ToyPort
+
+TIMEOUT_MS = 100
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+VALUES = st.none() | st.integers(0, 9).map(lambda number: b"%d" % number)
+CODES = st.sampled_from(
+    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE]
+)
+
+
+class Kit:
+    """A journal over a toy, from offset 0 on."""
+
+    def __init__(self) -> None:
+        self.toy = Toy()
+        self.port = ToyPort()
+        self.journal = Journal(self.toy, self.port, applied_end=0, commit_timeout_ms=TIMEOUT_MS)
+
+    def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> Ticket:
+        ticket = Ticket()
+        self.journal.carry_out(self.toy.put(ticket, key, value, **more), 0)
+        return ticket
+
+    def get(self, key: bytes = b"a") -> Ticket:
+        ticket = Ticket()
+        self.journal.carry_out(self.toy.get(ticket, key), 0)
+        return ticket
+
+    def commit(self) -> None:
+        self.port.high_watermark = self.port.end
+        self.journal.committed()
+
+
+def code_of(ticket: Ticket) -> ErrorCode | None:
+    assert ticket.settled
+    return None if ticket.failure is None else ticket.failure.code
+
+
+def test_an_answer_waits_for_its_records() -> None:
+    kit = Kit()
+    ticket = kit.put(command="go")
+    assert kit.toy.numbers == {b"a": b"1"}, "applied at once"
+    assert not ticket.settled
+    assert not kit.journal.commands
+    kit.commit()
+    assert ticket.answer == b"1"
+    assert list(kit.journal.commands) == ["go"]
+
+
+def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
+    kit = Kit()
+    kit.put()
+    assert not kit.journal.is_settled
+    read = kit.get()
+    assert not read.settled
+    kit.commit()
+    assert read.answer == b"1"
+    assert kit.journal.is_settled
+
+
+def test_where_all_is_committed_it_is_given_at_once() -> None:
+    kit = Kit()
+    kit.put()
+    kit.commit()
+    assert kit.get().answer == b"1"
+
+
+def test_what_waited_is_answered_before_what_came_later() -> None:
+    kit = Kit()
+    order: list[str] = []
+    first = kit.put()
+    first.wake = lambda _: order.append("first")
+    kit.port.high_watermark = kit.port.end  # of which nobody has told the journal yet
+    ticket = Ticket()
+    ticket.wake = lambda _: order.append("second")
+    kit.journal.carry_out(kit.toy.get(ticket, b"a"), 0)
+    assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, told: ErrorCode) -> None:
+    """The codes are those of Apache Kafka's CoordinatorOperationExceptionHelper."""
+    kit = Kit()
+    kit.port.failures = [failed]
+    ticket = kit.put(command="go")
+    assert code_of(ticket) == told
+    assert not kit.toy.numbers
+    assert not kit.journal.commands
+    assert kit.get().answer is None
+
+
+def test_the_machine_may_have_another_answer_where_nothing_can_be_appended() -> None:
+    kit = Kit()
+    kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    ticket = kit.put(on_refusal="sorry")
+    assert ticket.answer == "sorry"
+    assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0)]
+
+
+def test_what_is_not_committed_in_time_stays_but_is_not_answered() -> None:
+    kit = Kit()
+    early, late = kit.put(), kit.put(b"b", on_refusal="sorry")
+    assert kit.journal.wake_at() == TIMEOUT_MS
+    assert not kit.journal.tick(TIMEOUT_MS - 1)
+    assert kit.journal.tick(TIMEOUT_MS)
+    assert code_of(early) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert kit.journal.tick(TIMEOUT_MS)
+    assert not kit.journal.tick(TIMEOUT_MS)
+    assert not late.settled, "its other answer rests on what is not committed either"
+    kit.commit()
+    assert late.answer == "sorry"
+    assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, TIMEOUT_MS)]
+    assert kit.toy.numbers == {b"a": b"1", b"b": b"1"}
+    assert len(kit.port.batches) == 2
+
+
+def test_deadlines_of_the_machine_lead_to_records() -> None:
+    kit = Kit()
+    ticket = Ticket()
+    kit.journal.carry_out(kit.toy.park(ticket, b"a", 30), 0)
+    assert kit.journal.wake_at() == 30
+    assert not kit.journal.tick(29)
+    assert kit.journal.tick(30)
+    assert not ticket.settled
+    kit.commit()
+    assert ticket.answer == b"1"
+    assert kit.journal.wake_at() is None
+
+
+def test_the_next_deadline_is_the_earlier_of_both() -> None:
+    kit = Kit()
+    kit.journal.carry_out(kit.toy.park(Ticket(), b"a", TIMEOUT_MS + 1), 0)
+    assert kit.journal.wake_at() == TIMEOUT_MS + 1
+    kit.put(b"b")
+    assert kit.journal.wake_at() == TIMEOUT_MS
+
+
+def test_who_resigns_fails_all_who_wait() -> None:
+    kit = Kit()
+    written, read, parked = kit.put(command="go"), kit.get(), Ticket()
+    kit.journal.carry_out(kit.toy.park(parked, b"a", 30), 0)
+    kit.journal.resign(ErrorCode.NOT_COORDINATOR)
+    kit.journal.resign(ErrorCode.UNKNOWN_SERVER_ERROR)
+    for ticket in (written, read, parked):
+        assert code_of(ticket) == ErrorCode.NOT_COORDINATOR
+    kit.commit()
+    assert not kit.journal.commands
+
+
+def test_who_has_resigned_does_nothing_any_more() -> None:
+    kit = Kit()
+    kit.journal.carry_out(kit.toy.park(Ticket(), b"a", 30), 0)
+    kit.journal.resign(ErrorCode.NOT_COORDINATOR)
+    assert not kit.journal.tick(30)
+    assert code_of(kit.put(on_refusal="sorry")) == ErrorCode.NOT_COORDINATOR
+    assert code_of(kit.get()) == ErrorCode.NOT_COORDINATOR
+    assert not kit.port.batches
+
+
+def test_a_failing_append_may_make_it_resign() -> None:
+    """The disk fails, and with it the leadership: the journal learns of both at once."""
+    kit = Kit()
+    waiting = kit.put()
+
+    def append(*_: object) -> int:
+        kit.journal.resign(ErrorCode.NOT_COORDINATOR)
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    kit.port.append = append  # type: ignore[method-assign]
+    refused = kit.put(b"b", on_refusal="sorry")
+    assert code_of(waiting) == code_of(refused) == ErrorCode.NOT_COORDINATOR
+    assert kit.toy.numbers == {b"a": b"1"}
+
+
+def test_no_more_writes_wait_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "WAITING_MAX", 2)
+    kit = Kit()
+    waiting = [kit.put(), kit.put()]
+    assert code_of(kit.put(b"b")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(kit.port.batches) == 2
+    kit.commit()
+    assert [code_of(ticket) for ticket in waiting] == [None, None]
+
+
+def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
+    kit = Kit()
+    kit.put(producer=Producer(7, 0))
+    kit.commit()
+    assert kit.get().answer is None
+    kit.port.end += 1
+    kit.journal.marked(7, 0, True, kit.port.end)
+    read = kit.get()
+    assert not read.settled, "the marker is not committed"
+    kit.commit()
+    assert read.answer == b"1"
+
+
+def test_a_ticket_is_settled_once() -> None:
+    told: list[object] = []
+    ticket = Ticket()
+    ticket.wake = lambda one: told.append(one.answer)
+    ticket.settle(1)
+    ticket.settle(ApiError(ErrorCode.NOT_COORDINATOR))
+    assert told == [1]
+    assert ticket.failure is None
+
+
+class Anything(RuleBasedStateMachine):
+    """Requests, deadlines, failing appends, late commits, and another leader at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.port = ToyPort()
+        self.events: list[tuple[str, Any]] = []
+        """What the log holds, in order: ("records", (...)) and ("marker", (...))."""
+        self.tickets: list[Ticket] = []
+
+    @initialize()
+    def lead(self) -> None:
+        """Begin anew on what is committed."""
+        self.toy = replayed(self.events)
+        self.port.high_watermark = self.port.end
+        self.journal = Journal(
+            self.toy, self.port, applied_end=self.port.end, commit_timeout_ms=TIMEOUT_MS
+        )
+
+    def ask(self, decide: Any) -> None:
+        ticket = Ticket()
+        self.tickets.append(ticket)
+        before = len(self.port.batches)
+        self.journal.carry_out(decide(ticket), self.now)
+        self.note(before)
+        needed = self.journal.applied_end
+        if ticket.settled:
+            assert ticket.failure is not None or self.port.high_watermark >= needed
+
+        def told(one: Ticket) -> None:
+            assert one.failure is not None or self.port.high_watermark >= needed
+
+        ticket.wake = told
+
+    def note(self, before: int) -> None:
+        self.events += [("records", batch) for batch in self.port.batches[before:]]
+
+    @rule(key=KEYS, value=VALUES)
+    def put(self, key: bytes, value: bytes | None) -> None:
+        self.ask(lambda ticket: self.toy.put(ticket, key, value))
+
+    @rule(key=KEYS, value=VALUES, command=st.integers())
+    def put_with_command(self, key: bytes, value: bytes | None, command: int) -> None:
+        self.ask(
+            lambda ticket: self.toy.put(ticket, key, value, command=command, on_refusal="sorry")
+        )
+
+    @rule(key=KEYS, value=VALUES, producer=st.integers(0, 1))
+    def put_in_transaction(self, key: bytes, value: bytes | None, producer: int) -> None:
+        self.ask(lambda ticket: self.toy.put(ticket, key, value, producer=Producer(producer, 0)))
+
+    @rule(producer=st.integers(0, 1), committed=st.booleans())
+    def end_transaction(self, producer: int, committed: bool) -> None:
+        self.port.end += 1
+        self.events.append(("marker", (producer, committed)))
+        self.journal.marked(producer, 0, committed, self.port.end)
+
+    @rule(key=KEYS)
+    def get(self, key: bytes) -> None:
+        self.ask(lambda ticket: self.toy.get(ticket, key))
+
+    @rule(key=KEYS, after=st.integers(0, 2 * TIMEOUT_MS))
+    def park(self, key: bytes, after: int) -> None:
+        self.ask(lambda ticket: self.toy.park(ticket, key, self.now + after))
+
+    @rule(code=CODES)
+    def the_next_append_fails(self, code: ErrorCode) -> None:
+        self.port.failures.append(code)
+
+    @rule(by=st.integers(0, 2 * TIMEOUT_MS))
+    def time_passes(self, by: int) -> None:
+        self.now += by
+        before = len(self.port.batches)
+        while self.journal.tick(self.now):
+            pass
+        self.note(before)
+        wake_at = self.journal.wake_at()
+        assert wake_at is None or wake_at > self.now
+
+    @rule(upto=st.floats(0, 1))
+    def some_is_committed(self, upto: float) -> None:
+        watermark = self.port.high_watermark
+        self.port.high_watermark = watermark + int((self.port.end - watermark) * upto)
+        self.journal.committed()
+
+    @rule()
+    def all_is_committed(self) -> None:
+        self.port.high_watermark = self.port.end
+        self.journal.committed()
+        parked = list(map(id, self.toy.parked.values()))
+        assert all(ticket.settled or id(ticket) in parked for ticket in self.tickets)
+
+    @rule()
+    def another_leads_for_a_while(self) -> None:
+        self.journal.resign(ErrorCode.NOT_COORDINATOR)
+        assert all(ticket.settled for ticket in self.tickets)
+        self.tickets.clear()
+        self.port.failures.clear()
+        self.lead()
+
+    @invariant()
+    def replay_leads_to_the_same(self) -> None:
+        anew = replayed(self.events)
+        assert (anew.numbers, anew.pending) == (self.toy.numbers, self.toy.pending)
+
+
+def replayed(events: list[tuple[str, Any]]) -> Toy:
+    toy = Toy()
+    for kind, content in events:
+        if kind == "marker":
+            toy.apply_marker(content[0], 0, content[1])
+            continue
+        records, producer = content
+        for record in records:
+            toy.apply(record, producer)
+    return toy
+
+
+TestAnything = Anything.TestCase
+
+
+def test_what_a_toy_decides_is_a_decision() -> None:
+    """The defaults: nothing to write, nobody to answer."""
+    kit = Kit()
+    kit.journal.carry_out(Decision(), 0)
+    kit.journal.carry_out(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
+    assert kit.toy.numbers == {b"a": b"2"}

@@ -1,0 +1,100 @@
+"""Deadlines of a machine: the earliest first, each once, and a later one costs nothing."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kavka.log.timers import Timers
+
+KEYS = st.integers(0, 5)
+TIMES = st.integers(0, 50)
+
+
+class AgainstADict(RuleBasedStateMachine):
+    """What a plain dict of deadlines would do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers = Timers()
+        self.model: dict[int, int] = {}
+        self.now = 0
+
+    @rule(key=KEYS, after=TIMES)
+    def set(self, key: int, after: int) -> None:
+        self.timers.set(key, self.now + after)
+        self.model[key] = self.now + after
+
+    @rule(key=KEYS)
+    def cancel(self, key: int) -> None:
+        self.timers.cancel(key)
+        self.model.pop(key, None)
+
+    @rule(by=TIMES)
+    def time_passes(self, by: int) -> None:
+        self.now += by
+
+    @rule()
+    def ask(self) -> None:
+        due = {key: at for key, at in self.model.items() if at <= self.now}
+        key = self.timers.due(self.now)
+        if key is None:
+            assert not due
+        else:
+            assert isinstance(key, int)
+            assert due[key] == min(due.values())
+            del self.model[key]
+
+    @invariant()
+    def it_knows_as_much(self) -> None:
+        assert len(self.timers) == len(self.model)
+        for key in range(6):
+            assert self.timers.at(key) == self.model.get(key)
+            assert (key in self.timers) is (key in self.model)
+
+    @invariant()
+    def nobody_is_woken_too_late(self) -> None:
+        wake_at = self.timers.wake_at()
+        if self.model:
+            assert wake_at is not None
+            assert wake_at <= min(self.model.values())
+
+
+TestAgainstADict = AgainstADict.TestCase
+
+
+def test_of_equal_deadlines_the_one_set_first_comes_first() -> None:
+    timers = Timers()
+    for key in ("b", ("a", 1), 7):  # which do not compare
+        timers.set(key, 10)
+    assert [timers.due(10) for _ in range(4)] == ["b", ("a", 1), 7, None]
+
+
+def test_nothing_is_waited_for_once_all_is_cancelled_and_its_time_has_passed() -> None:
+    timers = Timers()
+    timers.set("a", 10)
+    timers.cancel("a")
+    timers.cancel("never set")
+    assert timers.due(10) is None
+    assert timers.wake_at() is None
+
+
+def test_a_deadline_that_is_moved_on_takes_no_more_room() -> None:
+    timers = Timers()
+    for at in range(10, 10_000):
+        timers.set("a", at)
+    assert timers.due(9_998) is None
+    assert timers.wake_at() == 9_999
+    assert timers.due(9_999) == "a"
+    assert timers.wake_at() is None
+
+
+def test_cancelled_deadlines_do_not_pile_up() -> None:
+    """Of members who come and go at once, each with half an hour's time."""
+    timers = Timers()
+    timers.set("stays", 10_000)
+    for number in range(100_000):
+        timers.set(number, 1_800_000 + number)
+        timers.cancel(number)
+    assert timers.queued < 10_000
+    assert timers.due(10_000) == "stays"

@@ -1,0 +1,73 @@
+"""FindCoordinator (key 10): which broker a group or a transactional id belongs to.
+
+Versions 0 to 6; 1 adds transactional ids (KIP-98), 3 is flexible, 4 asks for many at once
+(KIP-699), 5 may say TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.metadata import FindCoordinatorRequest
+
+BATCHED_SINCE: Final = 4
+"""From this version on there are many keys, and an answer for each."""
+
+SHARE_SINCE: Final = 6
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+
+NOBODY: Final = (-1, "", -1)
+"""Broker, host and port where there is no coordinator."""
+
+
+@message
+class Coordinator:
+    """Of one key."""
+
+    key: str
+    node_id: int
+    host: str
+    port: int
+    error_code: int = 0
+    error_message: str | None = ""
+
+
+@message
+class FindCoordinatorResponse:
+    """`coordinators` since version 4, the others before."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+    coordinators: Sequence[Coordinator] = ()
+    throttle_time_ms: int = 0
+
+
+def error_response(
+    request: FindCoordinatorRequest, code: ErrorCode, version: int
+) -> FindCoordinatorResponse:
+    """`code` for each key."""
+    if version < BATCHED_SINCE:
+        return FindCoordinatorResponse(code)
+    keys = request.coordinator_keys or ()
+    return FindCoordinatorResponse(coordinators=[Coordinator(key, *NOBODY, code) for key in keys])
+
+
+API: Final = Api(
+    10,
+    "FindCoordinator",
+    versions=(0, 6),
+    first_flexible=3,
+    error_response=error_response,
+)
