@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import micro_log, micro_server, micro_wire
+from bench import micro_groups, micro_log, micro_server, micro_wire
 
 RUNS: Final = 7
 RUN_S: Final = 0.03
@@ -43,7 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
     """Measure each call whose name holds `wanted`."""
     for name, call in chain(
-        micro_wire.calls(), micro_log.calls(scratch), micro_server.calls(scratch)
+        micro_wire.calls(),
+        micro_log.calls(scratch),
+        micro_server.calls(scratch),
+        micro_groups.calls(scratch),
     ):
         if wanted in name:
             yield Row(name, microseconds(call))

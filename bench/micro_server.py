@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from bench import frames
 from bench.micro_log import UnwrittenFs
+from kavka.server.broker import Broker
 from kavka.server.clock import SystemClock
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
@@ -39,7 +40,7 @@ START_S_MAX: Final = 30.0
 def calls(scratch: Path) -> Iterator[Named]:
     """Everything to measure here; files go to `scratch`."""
     loop = asyncio.new_event_loop()
-    broker = _Broker(loop, scratch)
+    broker = InProcess(loop, scratch)
     try:
         loop.run_until_complete(asyncio.wait_for(broker.start(), START_S_MAX))
         for label, batch in BATCHES.items():
@@ -119,7 +120,7 @@ class _Network:
         return "localhost"
 
 
-class _Broker:
+class InProcess:
     """A broker on a loop that runs only where something has to wait."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, scratch: Path) -> None:
@@ -166,6 +167,12 @@ class _Broker:
         protocol: Any = self._network.factory("127.0.0.1")
         self._protocol = protocol
         self._protocol.connection_made(self._transport)
+
+    @property
+    def parts(self) -> Broker:
+        """The broker as its handlers see it."""
+        assert self._instance.broker is not None
+        return self._instance.broker
 
     def end(self) -> int:
         """The end of the log."""

@@ -102,7 +102,7 @@ class Expiry:
                 if (
                     value is not None
                     and self._is_over(value, since, now_ms)
-                    and not self._offsets.pending.has(group_id, topic, partition)
+                    
                 ):
                     step.records.append(tombstone(group_id, topic, partition))
                 else:

@@ -1,4 +1,4 @@
-"""What tools ask of groups: lists, descriptions of classic groups, and that a group be gone. Pure."""
+"""What tools ask of groups: lists, descriptions of classic ones, and that a group be gone. Pure."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def described(state: GroupsState, group_id: str) -> DescribedGroup:
             one.client_id,
             one.client_host,
             one.metadata(group.protocol) if is_stable else b"",
-            one.assignment if is_stable else b"",
+            one.assignment,
         )
         for one in group.members.values()
     ]

@@ -268,26 +268,25 @@ class Offsets:
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
     ) -> Decision:
-        """OffsetDelete; the answer is a list of (topic, list of error codes)."""
+        """OffsetDelete of partitions; the answer is a list of error codes, one for each topic."""
         group = self._state.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_offset_delete()
         records: list[Record] = []
-        answer: list[tuple[str, list[int]]] = []
+        codes: list[int] = []
         for topic, partitions in topics:
-            code = ErrorCode.NONE
             if group.is_subscribed_to(topic):
-                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            else:
-                records.extend(
-                    tombstone(group_id, topic, partition)
-                    for partition in partitions
-                    if self.has(group_id, topic, partition)
-                    or self.pending.has(group_id, topic, partition)
-                )
-            answer.append((topic, [int(code)] * len(partitions)))
-        return Decision(records, [Reply(ticket, answer)])
+                codes.append(int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
+                continue
+            codes.append(0)
+            records += [
+                tombstone(group_id, topic, partition)
+                for partition in partitions
+                if self.has(group_id, topic, partition)
+                or self.pending.has(group_id, topic, partition)
+            ]
+        return Decision(records, [Reply(ticket, codes)])
 
     # The records.
 

@@ -11,13 +11,12 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from kavka.groupcoord import offset_records
 from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.classic.requests import ClassicRequests
+from kavka.groupcoord.consumer.protocol import ConsumerProtocol
 from kavka.groupcoord.expiry import Expiry
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.groupcoord.unserved import Unserved
 from kavka.log.journal import Decision, Producer, Record, Ticket
 from kavka.log.timers import Timers
 
@@ -59,7 +58,7 @@ class GroupShard:
         self.state: Final = state
         self.timers: Timers = state.timers
         self.classic: Final = ClassicProtocol(state)
-        self.consumer = Unserved(state)
+        self.consumer: Final = ConsumerProtocol(state, self.classic)
         self.offsets: Final = Offsets(state, self.classic.simple_group)
         self.expiry: Final = Expiry(state, self.offsets)
         self._unknown: Final[dict[int, None]] = {}
@@ -130,7 +129,3 @@ class GroupShard:
     def resign(self) -> Sequence[Ticket]:
         """The requests that are still without an answer."""
         return [*self.classic.tickets(), *self.consumer.tickets()]
-
-
-KEY_VERSIONS: Final = frozenset(offset_records.KEY_VERSIONS) | CLASSIC_KEYS | CONSUMER_KEYS
-"""Versions of keys that are understood."""

@@ -9,7 +9,6 @@ from typing import Final
 
 from kavka.log.compaction.records import BrokenRecords
 
-
 BROKEN: Final = (BrokenRecords, IndexError)
 """What `add_pairs` raises."""
 

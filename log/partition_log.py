@@ -22,10 +22,10 @@ from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import LogReader
 from kavka.log.results import Appended as Appended
 from kavka.log.results import Slice as Slice
-from kavka.log.results import duplicate_of, slice_of
+from kavka.log.results import duplicate_of, out_of_range, slice_of
 from kavka.log.retention import Bounds, count_old, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
-from kavka.log.segments import SegmentList, mark_deleted
+from kavka.log.segments import UNREAD_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_index import Aborted, AbortedTxn
@@ -34,10 +34,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
-
-UNREAD_BYTES_MAX: Final = 1 << 18
-"""The indexes of an active segment that is no longer than this are not opened before the first
-`append` or `read`; should they be damaged, they are made anew in a few ms."""
 
 _LOOK: Final = -(1 << 63) - 1
 """A time after which to roll that makes `append` look more closely."""
@@ -54,7 +50,6 @@ class PartitionLog:
         "_epochs",
         "_flush_after",
         "_flushed_ms",
-        "_history",
         "_last_offset_max",
         "_reader",
         "_roll_after",
@@ -67,6 +62,7 @@ class PartitionLog:
         "compaction",
         "directory",
         "end_offset",
+        "history",
         "partition",
         "producers",
         "recovery_point",
@@ -105,12 +101,13 @@ class PartitionLog:
         self._reader = LogReader(self._segments)
         self._epochs = epochs
         self._unsynced = Unsynced()
-        self._history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
+        self.history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
+        """For who saves what is known of very many."""
         self.producers = producers
         """What is known of them; to be looked at."""
         self.transactions = producers.transactions
         """Those that are not decided; to be looked at."""
-        self.compaction = LogCompaction(place, self._segments, self._history, self._unsynced)
+        self.compaction = LogCompaction(place, self._segments, self.history, self._unsynced)
         self._truncations = 0
         self._created_ms = self._flushed_ms = place.now_ms
         self._torn = False
@@ -207,7 +204,7 @@ class PartitionLog:
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, rolled if it has to be for a batch like this."""
-        if not self._history.is_known:
+        if not self.history.is_known:
             raise unknown()
         if size > self._segment_bytes:
             raise ApiError(
@@ -242,7 +239,7 @@ class PartitionLog:
         self._repair()
         end = self.end_offset
         self._active.seal()
-        self._history.save_soon(self.start_offset, end)
+        self.history.save_soon(self.start_offset, end)
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
@@ -257,11 +254,6 @@ class PartitionLog:
             self._unsynced.add(self._active.path)
             self._torn = False
 
-    def write_snapshot(self) -> bool:
-        """Go on to save the state of very many producers as of the last roll, for a millisecond;
-        False: that is done. OSError."""
-        return self._history.write_on()
-
     # --- read
 
     def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
@@ -272,17 +264,11 @@ class PartitionLog:
         ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
         """
         if offset >= upto or offset < self.start_offset:
-            self._check_range(offset)
+            if not self.start_offset <= offset <= self.end_offset:
+                name = f"{self.topic}-{self.partition}"
+                raise out_of_range(offset, name, self.start_offset, self.end_offset)
             return None
         return self._reader.read(offset, max_bytes, upto, upto == self.end_offset, at_least_one)
-
-    def _check_range(self, offset: int) -> None:
-        if not self.start_offset <= offset <= self.end_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} of {self.topic}-{self.partition} is not within "
-                f"{self.start_offset} to {self.end_offset}",
-            )
 
     def batch_for_timestamp(
         self, timestamp_ms: int, from_offset: int | None = None
@@ -337,11 +323,6 @@ class PartitionLog:
 
     # --- cut
 
-    def truncate_to(self, offset: int) -> None:
-        """`truncation` at once."""
-        for _ in self.truncation(offset):
-            pass
-
     def truncation(self, offset: int) -> Iterator[None]:
         """Drop the records at `offset` and above; the end offset becomes `offset`.
 
@@ -355,14 +336,14 @@ class PartitionLog:
             self._cut(offset)
         else:
             self._truncate_epochs(self.end_offset)
-        if not self._history.is_known:
+        if not self.history.is_known:
             self._look_at_producers()
-            yield from self._history.rebuild(self.start_offset, self.end_offset)
+            yield from self.history.rebuild(self.start_offset, self.end_offset)
             self.compaction.serial += 1  # what was begun meanwhile knew no producer
             self._look_at_producers()
 
     def _look_at_producers(self) -> None:
-        self.producers = self._history.states
+        self.producers = self.history.states
         self.transactions = self.producers.transactions
 
     def _cut(self, offset: int) -> None:
@@ -384,7 +365,7 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self._history.forget(offset)
+        self.history.forget(offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
@@ -393,7 +374,7 @@ class PartitionLog:
     def _bury(self, segments: Sequence[Segment]) -> None:
         """Have the files of segments that are out of the row removed after a while."""
         buried = mark_deleted(self._disk, segments)
-        buried += self._history.snapshots.mark_deleted(segment.base_offset for segment in segments)
+        buried += self.history.snapshots.mark_deleted(segment.base_offset for segment in segments)
         self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
@@ -413,7 +394,7 @@ class PartitionLog:
         At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log is not
         to be used any more.
         """
-        if not self._history.is_known:
+        if not self.history.is_known:
             return 0
         bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
         count = count_old(self._segments, self.settings, bounds, now_ms)
@@ -490,11 +471,11 @@ class PartitionLog:
 
     def before_seal(self) -> Iterator[None]:
         """What of `seal` may take long, in steps. OSError, StorageError."""
-        if not self._history.is_known:
+        if not self.history.is_known:
             yield from self.truncation(self.end_offset)
-        if len(self.producers) or self._history.snapshots.newest >= 0:
-            self._history.save(self.start_offset, self.end_offset)
-        while self.write_snapshot():
+        if len(self.producers) or self.history.snapshots.newest >= 0:
+            self.history.save(self.start_offset, self.end_offset)
+        while self.history.write_on():
             yield
 
     def seal(self) -> FlushPlan | None:

@@ -22,7 +22,7 @@ from kavka.wire.records import BatchHeader
 class ProducerHistory:
     """The producers of one log, whose `segments` it shares."""
 
-    __slots__ = ("_segments", "_unsynced", "is_known", "snapshots", "states")
+    __slots__ = ("_forgotten", "_segments", "_unsynced", "is_known", "snapshots", "states")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class ProducerHistory:
         self._unsynced = unsynced
         self.snapshots = snapshots
         self.states = states
+        self._forgotten = ProducerStates()
         self.is_known = True
         """False while `rebuild` is not at its end: nothing may be appended, and no segment go."""
 
@@ -68,6 +69,7 @@ class ProducerHistory:
         are snapshots of a later state. OSError."""
         self.snapshots.abandon()
         self.snapshots.remove_above(offset)
+        self._forgotten = self.states
         self.states = UnknownProducers()
         self.is_known = False
 
@@ -76,6 +78,7 @@ class ProducerHistory:
 
         OSError, CorruptLogError: and it stays unknown.
         """
+        yield from self._forgotten.dissolve()
         states = ProducerStates()
         yield from replay_in_steps(self._segments, self.snapshots, states, start, end)
         self.states = states

@@ -17,7 +17,6 @@ from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.errors import ApiError
 from kavka.wire.records import CONTROL, BatchHeader
 
-
 BATCHES_PER_STEP: Final = 64
 """Batches looked at before a pause, at 3 us each, and where they are big a read of 64 KiB."""
 

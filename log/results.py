@@ -8,6 +8,7 @@ from kavka.log.fs import File
 from kavka.log.producer_state import AppendedBatch
 from kavka.log.scan import Extent
 from kavka.log.segment import Segment
+from kavka.wire.errors import ApiError, ErrorCode
 
 
 class Appended(NamedTuple):
@@ -41,3 +42,9 @@ def duplicate_of(earlier: AppendedBatch) -> Appended:
     """The answer to a copy of a batch that is in the log."""
     # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
     return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)
+
+
+def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
+    """Why nothing is read at an offset of the log of that name, which has these bounds."""
+    told = f"offset {offset} of {name} is not within {start} to {end}"
+    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, told)

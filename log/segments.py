@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kavka.log.disk import Disk
 from kavka.log.scan import Extent
 from kavka.log.segment import DELETED, FILES, Segment
+
+UNREAD_BYTES_MAX: Final = 1 << 18
+"""The indexes of an active segment that is no longer than this are not opened before the first
+`append` or `read`; should they be damaged, they are made anew in a few ms."""
 
 
 class SegmentList:

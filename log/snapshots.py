@@ -13,6 +13,7 @@ from kavka.log.producer_state import (
     SNAPSHOT_HEAD_BYTES,
     ProducerStates,
     crc_of_count,
+    snapshot_bytes,
     snapshot_head,
 )
 from kavka.log.segment import DELETED
@@ -46,6 +47,7 @@ class Snapshots:
 
     def save(self, offset: int, states: ProducerStates) -> str:
         """Write the state as it was before `offset`, without fsync; the file's path."""
+        self.abandon()
         path = self._path(offset)
         self._fs.write_atomic(path, states.encode(), sync=False)
         self._add(offset)
@@ -84,9 +86,7 @@ class Snapshots:
             writing.states.thaw()
             self._fs.remove(writing.path_meanwhile)
 
-    def load(
-        self, upto: int, states: ProducerStates
-    ) -> Generator[None, None, int]:
+    def load(self, upto: int, states: ProducerStates) -> Generator[None, None, int]:
         """Load the newest good snapshot at `upto` or before, in steps; its offset, -1 when there
         is none.
 
@@ -155,7 +155,17 @@ class Snapshots:
 class _Writing:
     """A snapshot on its way into a file."""
 
-    __slots__ = ("_count", "_crc", "_end", "_file", "offset", "path", "path_meanwhile", "states")
+    __slots__ = (
+        "_count",
+        "_crc",
+        "_end",
+        "_file",
+        "_size",
+        "offset",
+        "path",
+        "path_meanwhile",
+        "states",
+    )
 
     def __init__(self, fs: FileSystem, path: str, offset: int, states: ProducerStates) -> None:
         self.offset = offset
@@ -165,17 +175,19 @@ class _Writing:
         self._count = len(states)
         self._crc = crc_of_count(self._count)
         self._end = SNAPSHOT_HEAD_BYTES
+        self._size = snapshot_bytes(self._count)
         self._file = fs.create(self.path_meanwhile)
         states.freeze()
 
     def step(self) -> bool:
         """Whether all of it is in the file. OSError."""
         part = self.states.frozen()
-        if part:
-            self._file.pwrite(part, self._end)
-            self._crc = crc32c(part, self._crc)
-            self._end += len(part)
+        self._file.pwrite(part, self._end)
+        self._crc = crc32c(part, self._crc)
+        self._end += len(part)
+        if self._end < self._size:
             return False
+        self.states.thaw()
         self._file.pwrite(snapshot_head(self._count, self._crc), 0)
         self._file.close()
         return True

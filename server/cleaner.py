@@ -2,7 +2,7 @@
 
 A process of its own does the work (`kavka.log.compaction.run`), as many at a time as
 `log.cleaner.threads` says. What it has done is taken over group by group, if the log is still
-hosted here and has not been cut; else it is ended, and what it wrote is left to be overwritten.
+hosted here and has not been cut; else it is ended, and what it wrote is removed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.live_settings import LiveSettings
+from kavka.server.replica.cleaning import examine
 from kavka.server.replica.manager import Replica, ReplicaManager
 
 if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
@@ -67,6 +68,8 @@ class LogCleaner:
         self._jobs = jobs
         self._checkpoint = checkpoint
         self._runners: dict[int, asyncio.Task[Any]] = {}
+        self._tidying: dict[str, None] = {}
+        """Directories in which somebody removes what a run has left, be it of a log before."""
 
     def start(self) -> None:
         """Begin, if the broker is to have a cleaner."""
@@ -79,6 +82,7 @@ class LogCleaner:
         """As many as there should be; those that are too many end by themselves."""
         for number in range(settings.log_cleaner_threads):
             if number not in self._runners:
+                self._stats.dead.pop(number, None)
                 run = self._run(number)
                 self._runners[number] = self._tasks.spawn(run, name=f"log cleaner {number}")
 
@@ -94,6 +98,9 @@ class LogCleaner:
             while number < self._live.now.log_cleaner_threads:
                 if not await self.clean_dirtiest(number):
                     await self._tasks.sleep(self._live.now.log_cleaner_backoff_ms / 1000)
+        except Exception:
+            self._stats.dead[number] = None
+            raise
         finally:
             del self._runners[number]
 
@@ -108,32 +115,52 @@ class LogCleaner:
         compaction = replica.log.compaction
         compaction.running = True
         try:
-            cleaning = _Cleaning(self._replicas, replica, self._clock)
-            outcome = await cleaning.run(self._jobs, self._fs, self._order(replica, cleanable))
-        except CorruptLogError as failure:
-            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
-            self._stats.uncleanable[replica] = None
-            return False
-        except ProcessLost as failure:
-            logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
-            return False
-        except OSError as failure:
-            if self._replicas.hosts(replica):
-                self._replicas.storage_failed(replica, failure)
-            return False
-        except Exception:  # another log has a right to its turn, as in Apache Kafka
-            logger.exception("%s-%d is compacted no more", *replica.key)
-            self._stats.uncleanable[replica] = None
-            return False
+            outcome = await self._clean(replica, cleanable)
+            if outcome is None:
+                await self._tidy(replica)
+                return False
         finally:
             compaction.running = False
-        if outcome is None:
-            return False
         compaction.clean_upto = outcome.end_offset
         self._stats.last[number] = outcome
         _tell_outcome(replica, cleanable, outcome)
         await self._checkpoint()
         return True
+
+    async def _clean(self, replica: Replica, cleanable: Cleanable) -> Outcome | None:
+        """What came of it; None: nothing, which is told where it is a failure."""
+        cleaning = _Cleaning(self._replicas, replica, self._clock)
+        try:
+            return await cleaning.run(self._jobs, self._fs, self._order(replica, cleanable))
+        except CorruptLogError as failure:
+            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
+            self._stats.uncleanable[replica] = None
+        except ProcessLost as failure:
+            logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
+        except OSError as failure:
+            if self._replicas.hosts(replica):
+                self._replicas.storage_failed(replica, failure)
+        except Exception:  # another log has a right to its turn, as in Apache Kafka
+            logger.exception("%s-%d is compacted no more", *replica.key)
+            self._stats.uncleanable[replica] = None
+        return None
+
+    async def _tidy(self, replica: Replica) -> None:
+        """Remove what a run has written that came to nothing. Its process may not have ended yet:
+        what begins in a process now waits for that."""
+        from kavka.log.compaction.run import remove_cleaned
+
+        if not self._replicas.hosts(replica):
+            return  # the files go with the log, or with the next start
+        directory = replica.log.directory
+        self._tidying[directory] = None
+        try:
+            await self._jobs.run_process(remove_cleaned, self._fs, directory, told=_ignore)
+        except (OSError, ProcessLost) as failure:
+            if self._replicas.hosts(replica):
+                logger.warning("%s keeps what was for nothing: %s", directory, failure)
+        finally:
+            del self._tidying[directory]
 
     async def _choose(self) -> _Choice | None:
         """The log with the greatest part that is dirty, of those that are due."""
@@ -165,6 +192,7 @@ class LogCleaner:
             self._replicas.hosts(replica)
             and not replica.log.compaction.running
             and replica not in self._stats.uncleanable
+            and replica.log.directory not in self._tidying
         )
 
     def _examine(self, replica: Replica, now_ms: int) -> Cleanable | None:
@@ -175,13 +203,7 @@ class LogCleaner:
         if log.flush_wanted:
             self._replicas.flush_soon(replica)
         try:
-            return log.compaction.examine(
-                log.settings,
-                first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
-                # a record that is on the disk may not go for one that a power cut would take
-                last_stable=min(replica.last_stable_offset, log.recovery_point),
-                now_ms=now_ms,
-            )
+            return examine(replica, now_ms)
         except CorruptLogError as failure:
             logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
             self._stats.uncleanable[replica] = None
@@ -272,6 +294,10 @@ class _Cleaning:
                 news.bytes_in_all // _MIB,
                 news.bytes_done / _MIB / (now_s - self._began_s),
             )
+
+
+def _ignore(news: object) -> None:
+    """There is none."""
 
 
 def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: Outcome) -> None:

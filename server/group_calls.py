@@ -7,8 +7,9 @@ what a group answers later is waited for at the end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
@@ -19,6 +20,9 @@ from kavka.server.slices import Slices
 from kavka.wire.errors import ApiError, ErrorCode
 
 T = TypeVar("T")
+
+Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
+"""Topics with partitions."""
 
 
 class GroupCalls:
@@ -36,7 +40,7 @@ class GroupCalls:
         failed: Callable[[ErrorCode], object],
     ) -> None:
         """As `GroupCoordinator.call`; then one of the functions gets the answer."""
-        self._take(lambda: self._broker.groups.call(group_id, ask), then, failed)
+        self.take(partial(self._broker.groups.call, group_id, ask), then, failed)
 
     def read(
         self,
@@ -46,14 +50,15 @@ class GroupCalls:
         failed: Callable[[ErrorCode], object],
     ) -> None:
         """As `GroupCoordinator.read`; then one of the functions gets what was found."""
-        self._take(lambda: self._broker.groups.read(group_id, look), then, failed)
+        self.take(partial(self._broker.groups.read, group_id, look), then, failed)
 
-    def _take(
+    def take(
         self,
         question: Callable[[], Any],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:
+        """Ask, and have the answer given to one of the functions."""
         try:
             answer = question()
         except ApiError as refusal:
@@ -86,4 +91,23 @@ class GroupCalls:
         return answer()
 
 
-_Waiting = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]
+_Waiting: TypeAlias = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]
+
+
+def in_parts(topics: Part, size: int) -> Iterator[Part]:
+    """The same in parts of up to `size` partitions; `topics` itself if it is not more."""
+    if sum(len(partitions) for _, partitions in topics) <= size:
+        yield topics
+        return
+    part: list[tuple[str, Sequence[int]]] = []
+    room = size
+    for name, partitions in topics:
+        while partitions:
+            part.append((name, partitions[:room]))
+            taken = len(part[-1][1])
+            partitions, room = partitions[taken:], room - taken
+            if not room:
+                yield part
+                part, room = [], size
+    if part:
+        yield part

@@ -138,7 +138,6 @@ class _Replay:
             begin, offset = offset, (yield from self._apply_batches(data))
             if offset <= begin:
                 raise StorageError(f"{self._name} has no batch with the offset {begin}")
-            self.size_bytes += len(data)
         self._hand_over()
         if self._skipped > SKIPPED_LINES_MAX:
             more = self._skipped - SKIPPED_LINES_MAX
@@ -192,6 +191,7 @@ class _Replay:
             position = end
             if len(keys) >= CHUNK_RECORDS:
                 yield from self._pause()
+        self.size_bytes += position
         return offset
 
     def _skip(self, base_offset: int, why: object) -> None:

@@ -30,6 +30,14 @@ CLUSTER_OPERATIONS: Final = (
     Operation.IDEMPOTENT_WRITE,
 )
 
+GROUP_OPERATIONS: Final = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+
 
 def allowed_bits(
     broker: Broker,

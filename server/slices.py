@@ -29,33 +29,38 @@ def run(tasks: Tasks, work: Slices[T], context: RequestContext | None = None) ->
     except StopIteration as end:
         result: T = end.value
         return result
-    applied = tasks.future()
-    if context is not None:
-        context.applied = applied
-    return _go_on(tasks, work, applied)
+    if context is None:
+        return _go_on(tasks, work)
+    context.applied = tasks.future()
+    return _apply(tasks, work, context.applied)
 
 
-async def _go_on(tasks: Tasks, work: Slices[T], applied: asyncio.Future[None]) -> T:
+async def _go_on(tasks: Tasks, work: Slices[T]) -> T:
+    while True:
+        await tasks.sleep(0)
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+async def _apply(tasks: Tasks, work: Slices[T], applied: asyncio.Future[None]) -> T:
     try:
-        while True:
-            await tasks.sleep(0)
-            try:
-                next(work)
-            except StopIteration as end:
-                result: T = end.value
-                return result
+        return await _go_on(tasks, work)
     finally:
         applied.set_result(None)
 
 
-def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T | Awaitable[T]:
-    """The same for work that may also want something done in a thread."""
+async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
+    """The result of work that may also want something done in a thread; the loop has no turn where
+    it does not yield."""
     try:
         job = next(work)
     except StopIteration as end:
         result: T = end.value
         return result
-    return go_on_with_jobs(tasks, jobs, work, job)
+    return await go_on_with_jobs(tasks, jobs, work, job)
 
 
 async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:

@@ -37,6 +37,9 @@ _MODULES: Final = (
 
 _SCHEMA_LOADER: Final = "kafka.protocol.schemas.load_json"
 _UTIL: Final = "kafka.util"
+_OWN_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
+"""Of messages that the library has none of: names, types and versions as Apache Kafka has them."""
+
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
 
@@ -88,8 +91,11 @@ def _schema_loader(files: Any, root: str) -> types.ModuleType:
     the first one took 90 ms, most of it for what that imports."""
 
     def load_json(name: str, package: str | None = None) -> Any:
-        path = f"{root}/protocol/schemas/resources/{name}.json"
-        schema = json.loads(_COMMENT_LINES.sub("", files.get_data(path).decode()))
+        try:
+            data = files.get_data(f"{root}/protocol/schemas/resources/{name}.json")
+        except FileNotFoundError:
+            data = files.get_data(f"{_OWN_SCHEMAS}/{name}.json")
+        schema = json.loads(_COMMENT_LINES.sub("", data.decode()))
         shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
         _fill_in(schema["fields"], shared)
         return schema

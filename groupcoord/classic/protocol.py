@@ -240,6 +240,20 @@ class ClassicProtocol:
             self._rebalancing.prepare(group, reason, now_ms, out)
         return out
 
+    def adopt(self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int) -> None:
+        """A consumer group becomes this classic one when `out` is in the log; for a `reason` its
+        members join again."""
+        for member in group.members.values():
+            group.touch(member, now_ms)
+        record = group.record()
+        if reason is not None:
+            self._rebalancing.prepare(group, reason, now_ms, out)
+
+        def done() -> None:
+            self._state.groups[group.group_id] = group
+
+        self._proposals.propose(out, record, done=done)
+
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
         """It is the members' business to see that."""
         return iter(())

@@ -8,13 +8,16 @@ again when it has to give partitions up, or can have more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kavka.groupcoord.classic.joining import JoinRequest
-from kavka.groupcoord.classic.protocol import Leaver
-from kavka.groupcoord.classic.syncing import SyncRequest
+from kavka.groupcoord.classic.requests import (
+    HeartbeatRequest,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncRequest,
+)
 from kavka.groupcoord.consumer import embedded
 from kavka.groupcoord.consumer.book import JOIN, SYNC, Book
 from kavka.groupcoord.consumer.fencing import Fencing
@@ -50,7 +53,7 @@ _ID_FIRST_SINCE: Final = 4
 
 
 class ClassicMembers:
-    """The requests of the classic protocol to a consumer group that has members."""
+    """The requests of the classic protocol to consumer groups that have members. ApiError."""
 
     __slots__ = ("_book", "_fencing", "_migration")
 
@@ -61,11 +64,10 @@ class ClassicMembers:
 
     # -- JoinGroup -------------------------------------------------------------------------------
 
-    def join(
-        self, group: ConsumerGroup, request: JoinRequest, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
         """Answered with a JoinGroupResponse at once."""
         book = self._book
+        group = book.group(request.group_id)
         self._check_policy(group)
         is_new = not request.member_id
         member_id = request.member_id or random_id(book.state.random)
@@ -158,10 +160,9 @@ class ClassicMembers:
 
     # -- SyncGroup -------------------------------------------------------------------------------
 
-    def sync(
-        self, group: ConsumerGroup, request: SyncRequest, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
         """Answered with a SyncGroupResponse at once."""
+        group = self._book.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         protocols = _check_generation(member, request.generation)
         _check_named(member, protocols, request)
@@ -189,18 +190,13 @@ class ClassicMembers:
 
     # -- Heartbeat -------------------------------------------------------------------------------
 
-    def heartbeat(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        now_ms: int,
-    ) -> ErrorCode:
-        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again. ApiError."""
-        member = _known(group, member_id, instance_id)
-        _check_generation(member, generation)
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
+        """Answered with NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
+        group = self._book.group(request.group_id)
+        member = _known(group, request.member_id, request.instance_id)
+        _check_generation(member, request.generation)
         self._book.keep_alive(group, member, now_ms)
+        code = ErrorCode.NONE
         if (
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -210,18 +206,17 @@ class ClassicMembers:
             )
         ):
             self._must_join(group, member, now_ms)
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return Decision(replies=[Reply(ticket, code)])
 
     # -- LeaveGroup ------------------------------------------------------------------------------
 
-    def leave(
-        self, group: ConsumerGroup, leavers: Sequence[Leaver], ticket: Ticket, now_ms: int
-    ) -> Decision:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
         """Answered with a LeaveGroupResponse, which has a code for each."""
+        group = self._book.group(request.group_id)
         gone: dict[str, Member] = {}
         told = []
-        for leaver in leavers:
+        for leaver in request.leavers:
             code = ErrorCode.NONE
             try:
                 member = _leaving(group, leaver)

@@ -59,7 +59,7 @@ class ConsumerGroup:
     )
 
     def __init__(self, group_id: str) -> None:
-        self.group_id: Final = group_id
+        self.group_id = group_id
         self.group_epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.has_topics_record = False

@@ -11,9 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kavka.groupcoord.classic.joining import JoinRequest
-from kavka.groupcoord.classic.protocol import ClassicProtocol, Leaver
-from kavka.groupcoord.classic.syncing import SyncRequest
+from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.consumer import replay
 from kavka.groupcoord.consumer.book import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.classic_members import ClassicMembers
@@ -25,7 +23,6 @@ from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.updates import resolved
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record, Ticket
-from kavka.wire.errors import ErrorCode
 
 logger: Final = logging.getLogger(__name__)
 
@@ -58,7 +55,8 @@ class ConsumerProtocol:
         migration = Migration(self._book, classic)
         self._fencing: Final = Fencing(self._book, migration)
         self._heartbeats: Final = Heartbeats(self._book, self._fencing, migration)
-        self._classic_members: Final = ClassicMembers(self._book, self._fencing, migration)
+        self.classic: Final = ClassicMembers(self._book, self._fencing, migration)
+        """Requests of the classic protocol to groups that have members."""
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -80,40 +78,6 @@ class ConsumerProtocol:
                 for member_id, member in group.members.items()
             ],
         )
-
-    def has_members(self, group_id: str) -> bool:
-        """Whether requests of the classic protocol to the group are for here."""
-        group = self._book.state.groups.get(group_id)
-        return isinstance(group, ConsumerGroup) and bool(group.members)
-
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """JoinGroup to a group that `has_members`, answered with a JoinGroupResponse."""
-        group = self._book.group(request.group_id)
-        return self._classic_members.join(group, request, ticket, now_ms)
-
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """SyncGroup to a group that `has_members`, answered with a SyncGroupResponse."""
-        group = self._book.group(request.group_id)
-        return self._classic_members.sync(group, request, ticket, now_ms)
-
-    def classic_heartbeat(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        now_ms: int,
-    ) -> ErrorCode:
-        """Heartbeat to a group that `has_members`; the code is the answer."""
-        group = self._book.group(group_id)
-        return self._classic_members.heartbeat(group, member_id, instance_id, generation, now_ms)
-
-    def leave(
-        self, group_id: str, leavers: Sequence[Leaver], ticket: Ticket, now_ms: int
-    ) -> Decision:
-        """LeaveGroup to a group that `has_members`, answered with a LeaveGroupResponse."""
-        group = self._book.group(group_id)
-        return self._classic_members.leave(group, leavers, ticket, now_ms)
 
     # -- records ---------------------------------------------------------------------------------
 

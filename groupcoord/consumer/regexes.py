@@ -51,11 +51,28 @@ def stands_for(expression: str, topic: str) -> bool:
         return False
 
 
+_REASONS: Final = {
+    "duplicate capture group name": "duplicate capture group name",
+    "invalid character class": "invalid character class range",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "bad repetition operator": "invalid nested repetition operator",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""What is wrong with an expression, in RE2's words, and in those of the Java library of RE2's
+syntax that Apache Kafka has."""
+
+
 def _reason(failure: Exception) -> str:
     """Without the part of the expression that it is about, as Apache Kafka tells it."""
     said = failure.args[0] if failure.args else ""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    return text.partition(": ")[0]
+    text = text.partition(": ")[0]
+    return _REASONS.get(text, text)
 
 
 class Resolution:

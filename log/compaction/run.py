@@ -55,6 +55,13 @@ def compact(worker: Worker, fs: FileSystem, order: Order) -> Outcome:
     return _Run(worker, fs, order).run()
 
 
+def remove_cleaned(worker: Worker, fs: FileSystem, directory: str) -> None:
+    """Remove what a run has left behind that was cut short. OSError."""
+    for name in fs.list_dir(directory):
+        if name.endswith(CLEANED):
+            fs.remove(f"{directory}/{name}")
+
+
 class _Run:
     def __init__(self, worker: Worker, fs: FileSystem, order: Order) -> None:
         self._worker = worker
@@ -68,7 +75,8 @@ class _Run:
 
     def run(self) -> Outcome:
         order, outcome = self._order, self._outcome
-        self._remove_leftovers()
+        # they would have a swap undone that a crash interrupts: see `kavka.log.leftovers`
+        remove_cleaned(self._worker, self._fs, order.directory)
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
         outcome.index_s = self._worker.monotonic_s() - self._began_s
@@ -92,14 +100,6 @@ class _Run:
         outcome.waited_s = self._throttle.waited_s
         outcome.total_s = self._worker.monotonic_s() - self._began_s
         return outcome
-
-    def _remove_leftovers(self) -> None:
-        """Of a run that was cut short. They would have a swap undone that a crash interrupts: see
-        `kavka.log.leftovers`."""
-        directory = self._order.directory
-        for name in self._fs.list_dir(directory):
-            if name.endswith(CLEANED):
-                self._fs.remove(f"{directory}/{name}")
 
     def _aborted(self) -> list[AbortedTxn]:
         """All aborted transactions that the indexes know of."""

@@ -4,11 +4,12 @@ are heard of, and how their partitions are assigned.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items, OneOf
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.values import INT_MAX, Type, Value
+from kavka.server.config.values import LARGEST, Type, Value
 
 _ASSIGNORS: Final = ("uniform", "range")
 _POLICIES: Final = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
@@ -50,7 +51,7 @@ CONSUMER_GROUP_ROWS: Final = (
     _row(
         "assignors",
         _ASSIGNORS,
-        Items(_ASSIGNORS),
+        Items(may_be_empty=False, words=_ASSIGNORS),
         "The assignors that members may ask for; the first is for groups that ask for none.",
         Type.LIST,
     ),
@@ -78,11 +79,11 @@ CONSUMER_GROUP_ROWS: Final = (
         AtLeast(1),
         "The most that a group's consumer.session.timeout.ms counts for.",
     ),
-    _row("max.size", INT_MAX, AtLeast(1), "How many members one group may have."),
+    _row("max.size", LARGEST[Type.INT], AtLeast(1), "How many members one group may have."),
     _row(
         "migration.policy",
         "bidirectional",
-        OneOf(_POLICIES),
+        OneOf(_POLICIES, any_case=True),
         "Which groups go over to the other protocol while they have members: classic ones when "
         "the first member of the consumer protocol comes (upgrade), those when the last one goes "
         "(downgrade), both, or none.",
@@ -121,3 +122,28 @@ CONSUMER_GROUP_ROWS: Final = (
         "How long a member may be without a heartbeat.",
     ),
 )
+
+_BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+
+
+def broken_rule(values: Mapping[str, Value]) -> tuple[str, str] | None:
+    """(setting, what is wrong with it) if the times do not fit together."""
+    times = {row.name: values.get(row.name, row.default) for row in CONSUMER_GROUP_ROWS}
+
+    def ms(name: str) -> int:
+        value = times[f"group.consumer.{name}"]
+        assert isinstance(value, int)
+        return value
+
+    for name in _BOUNDED:
+        least, most = f"min.{name}", f"max.{name}"
+        if ms(most) < ms(least):
+            rule = f"must be greater than or equal to group.consumer.{least}"
+            return f"group.consumer.{most}", rule
+        if not ms(least) <= ms(name) <= ms(most):
+            rule = f"must be between group.consumer.{least} and group.consumer.{most}"
+            return f"group.consumer.{name}", rule
+    if ms("session.timeout.ms") <= ms("heartbeat.interval.ms"):
+        rule = "must be greater than group.consumer.heartbeat.interval.ms"
+        return "group.consumer.session.timeout.ms", rule
+    return None

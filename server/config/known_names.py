@@ -302,19 +302,6 @@ share.coordinator.write.timeout.ms int 5000 >=1 H
 """
 
 GROUPS: Final = """\
-group.consumer.assignment.interval.ms int 1000 >=0 MC
-group.consumer.assignors list uniform,range items+ M
-group.consumer.heartbeat.interval.ms int 5000 >=1 M
-group.consumer.max.assignment.interval.ms int 15000 >=0 M
-group.consumer.max.heartbeat.interval.ms int 15000 >=1 M
-group.consumer.max.session.timeout.ms int 60000 >=1 M
-group.consumer.max.size int 2147483647 >=1 M
-group.consumer.migration.policy string bidirectional ~DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL M
-group.consumer.min.assignment.interval.ms int 0 >=0 M
-group.consumer.min.heartbeat.interval.ms int 5000 >=1 M
-group.consumer.min.session.timeout.ms int 45000 >=1 M
-group.consumer.regex.refresh.interval.ms int 600000 >=10000 Mi
-group.consumer.session.timeout.ms int 45000 >=1 M
 group.coordinator.append.linger.ms int -1 >=-1 M
 group.coordinator.background.threads int 2 >=1 H
 group.coordinator.cached.buffer.max.bytes int 1048588 >=524288 MC

@@ -21,6 +21,7 @@ from kavka.server.config.connection_limits import (
     listener_key,
     parse_overrides,
 )
+from kavka.server.config.consumer_group_rows import broken_rule
 from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given, value_of
 from kavka.server.config.listeners import (
     Listener,
@@ -82,6 +83,19 @@ class BrokerSettings:
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -156,6 +170,7 @@ class BrokerSettings:
         values, warnings = _checked(given)
         _check_roles(values, given)
         _check_cleaner(values, given)
+        _check_groups(values, given)
         fields: dict[str, Any] = {
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
@@ -327,6 +342,14 @@ def _connection_fields(
         "dialled_listeners": dialled,
         "listener_limits": limits_of_listeners(names, own, broker),
     }
+
+
+def _check_groups(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
+    """Times of consumer groups lie within their bounds."""
+    broken = broken_rule(values)
+    if broken is not None:
+        key, rule = broken
+        raise _error(key, given.get(key, Given(to_text(values.get(key)) or "", "default")), rule)
 
 
 def _http_listener(values: Mapping[str, Value], given: Mapping[str, Given]) -> Listener | None:

@@ -7,7 +7,7 @@ partitions of a request go together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
+from kavka.server.group_calls import GroupCalls, Part, in_parts
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_delete import OffsetDeleteResponse, PartitionResponse, TopicResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -24,13 +24,13 @@ from kavka.wire.errors import ApiError, ErrorCode
 OFFSETS_A_STEP: Final = 1_000
 """Offsets that go with one batch, at 2 us each."""
 
-_Topics = list[tuple[str, list[int]]]
-
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.DELETE, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
     deletion = _Deletion(broker, context, request)
     return deletion.calls.run(context, deletion.steps(), deletion.answer)
 
@@ -43,41 +43,54 @@ class _Deletion:
         self._group_id: Final = request.group_id
         self._code = ErrorCode.NONE
         self._answers: Final[dict[str, list[PartitionResponse]]] = {}
-        self._accepted: Final[_Topics] = []
+        self._accepted: Final[list[tuple[str, Sequence[int]]]] = []
         for topic in request.topics:
             self._sort_out(broker, context, topic)
 
     def _sort_out(self, broker: Broker, context: RequestContext, topic: Any) -> None:
         """Accept a topic's partitions, or answer why not."""
         name, partitions = topic.name, [one.partition_index for one in topic.partitions]
-        if not broker.authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
-            self._refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return
         known = broker.metadata.image.topics.get(name)
-        there = [] if known is None else [one for one in partitions if known.partition(one)]
-        missing = [one for one in partitions if one not in there]
-        if missing or not partitions:
-            self._refuse(name, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if there:
-            self._accepted.append((name, there))
+        if not broker.authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
+            self._answer(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif known is None:
+            self._answer(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            there = [one for one in partitions if known.partition(one) is not None]
+            if there:
+                self._accepted.append((name, there))
+            if len(there) < len(partitions):
+                missing = [one for one in partitions if known.partition(one) is None]
+                self._answer(name, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _refuse(self, name: str, partitions: list[int], code: ErrorCode) -> None:
+    def _answer(self, name: str, partitions: Sequence[int], code: int) -> None:
         answers = self._answers.setdefault(name, [])
         answers += [PartitionResponse(index, code) for index in partitions]
 
     def steps(self) -> Slices[None]:
         """Ask the group; at least once, to know whether it is there."""
-        if not self._group_id:
-            self._code = ErrorCode.INVALID_GROUP_ID
-            return
-        for part in _parts(self._accepted):
+        for part in in_parts(self._accepted, OFFSETS_A_STEP):
             ask = partial(_ask, self._group_id, part)
-            self.calls.call(self._group_id, ask, self._deleted, self._failed)
+            self.calls.call(self._group_id, ask, partial(self._deleted, part), self._failed)
             if self._code:
                 return
-            yield
+            if part is not self._accepted:
+                yield
 
-    def _deleted(self, answer: list[tuple[str, list[int]]]) -> None: ...
+    def _deleted(self, part: Part, codes: Sequence[int]) -> None:
+        """A code for each topic of a part."""
+        for (name, partitions), code in zip(part, codes, strict=True):
+            self._answer(name, partitions, code)
+
+    def _failed(self, code: ErrorCode) -> None:
+        self._code = code
+
+    def answer(self) -> OffsetDeleteResponse:
+        if self._code:
+            return OffsetDeleteResponse(self._code)
+        topics = [TopicResponse(name, found) for name, found in self._answers.items()]
+        return OffsetDeleteResponse(topics=topics)
 
 
-def _parts(topics: _Topics) -> Iterator[_Topics]: ...
+def _ask(group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.offsets.delete(group_id, part, ticket)

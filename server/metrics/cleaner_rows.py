@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kavka.log.compaction.order import Outcome
+from kavka.log.errors import CorruptLogError
 from kavka.server.metrics.row import Kind, Metric, Sample
 from kavka.server.metrics.server_rows import one
 from kavka.server.metrics.view import View
+from kavka.server.replica.cleaning import examine
+from kavka.server.replica.manager import Replica
 
 
 def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:
@@ -27,12 +30,26 @@ def _recopied(view: View) -> float:
     return 100 * sum(outcome.bytes_written for outcome in outcomes) / max(1, read)
 
 
-def _uncleanable(view: View) -> Iterator[Sample]:
-    replicas = view.broker.replicas
-    hosted = [replica for replica in replicas.cleaning.uncleanable if replicas.hosts(replica)]
-    counts = Counter(replica.log.directory.rpartition("/")[0] for replica in hosted)
-    for directory in replicas.logs.directories:
-        yield (directory,), counts[directory]
+def _uncleanable(read: Callable[[Replica, int], int]) -> Callable[[View], Iterator[Sample]]:
+    """The sum over those of a directory, of what `read` tells of a log at a time in ms."""
+
+    def samples(view: View) -> Iterator[Sample]:
+        replicas, now_ms = view.broker.replicas, view.broker.clock.now_ms()
+        sums: Counter[str] = Counter()
+        for replica in replicas.cleaning.uncleanable:
+            if replicas.hosts(replica):
+                sums[replica.log.directory.rpartition("/")[0]] += read(replica, now_ms)
+        for directory in replicas.logs.directories:
+            yield (directory,), sums[directory]
+
+    return samples
+
+
+def _dirty_bytes(replica: Replica, now_ms: int) -> int:
+    try:
+        return examine(replica, now_ms).dirty_bytes
+    except (CorruptLogError, OSError):
+        return replica.log.size_bytes  # of what can't be read nothing is known to be clean
 
 
 CLEANER_ROWS: Final = (
@@ -58,6 +75,11 @@ CLEANER_ROWS: Final = (
         lambda view: view.broker.replicas.cleaning.overdue_ms / 1000,
     ),
     _cleaner(
+        "LogCleaner,name=DeadThreadCount",
+        "How many of log.cleaner.threads have failed.",
+        lambda view: len(view.broker.replicas.cleaning.dead),
+    ),
+    _cleaner(
         "LogCleanerManager,name=max-dirty-percent",
         "How much of the dirtiest log has not been compacted.",
         lambda view: 100 * view.broker.replicas.cleaning.dirtiest_ratio,
@@ -72,6 +94,13 @@ CLEANER_ROWS: Final = (
         Kind.GAUGE,
         ("logDirectory",),
         "Logs that could not be compacted, and are not tried again before a restart.",
-        _uncleanable,
+        _uncleanable(lambda replica, now_ms: 1),
+    ),
+    Metric(
+        "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
+        Kind.GAUGE,
+        ("logDirectory",),
+        "Bytes of these logs that would be compacted.",
+        _uncleanable(_dirty_bytes),
     ),
 )

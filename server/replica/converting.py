@@ -10,8 +10,8 @@ and what is big is inflated and compressed in threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from kavka.log.errors import StorageError
 from kavka.log.results import Slice
@@ -82,11 +82,7 @@ async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
     assert part.slice is not None, "there is something to read"
     batches = await _read(part.slice, broker.jobs)
     steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
-    outcome: Any = slices.run_steps(broker.tasks, broker.jobs, steps)
-    if isinstance(outcome, Awaitable):
-        outcome = await outcome
-    converted: Converted = outcome
-    return converted
+    return await slices.run_steps(broker.tasks, broker.jobs, steps)
 
 
 async def _read(found: Slice, jobs: Jobs) -> memoryview:

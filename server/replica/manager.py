@@ -358,7 +358,7 @@ class ReplicaManager:
 
     async def _flush_once(self, replica: Replica) -> bool:
         """Whether there is more to do. OSError."""
-        while self.hosts(replica) and replica.log.write_snapshot():
+        while self.hosts(replica) and replica.log.history.write_on():
             await self.tasks.sleep(0)
         plan = replica.log.flush_plan(self.clock.now_ms()) if self.hosts(replica) else None
         if plan is None:

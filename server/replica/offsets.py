@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import Slice
@@ -122,8 +122,7 @@ async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
         await jobs.run(batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
-    payload: Any = slices.run_steps(tasks, jobs, inflate(header.compression, inner))
-    return _Opened(header, await payload if isinstance(payload, Awaitable) else payload)
+    return _Opened(header, await slices.run_steps(tasks, jobs, inflate(header.compression, inner)))
 
 
 async def _search(

@@ -92,7 +92,10 @@ def compared(
     prefix = f"x{secrets.token_hex(3)}-" if options.judges else ""
     if options.alone:
         for name, port in ports.items():
-            told(facts_of(port, prefix), [one for one in runs if judge_of(one[0].api, one[1]) == name])
+            told(
+                facts_of(port, prefix),
+                [one for one in runs if judge_of(one[0].api, one[1]) == name],
+            )
         return 0
     with brokers.pairs(home, ports, prefix) as pairs:
         findings = [one for pair in pairs.values() for one in pair.play(runs)]

@@ -27,6 +27,7 @@ JUDGES_SETTINGS: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "group.max.size": "4",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
 """So that a test need not wait, nor make many members."""

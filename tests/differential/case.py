@@ -63,11 +63,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from support import messages, stock_codec, wire_client
+from support import messages, wire_client
 
 Values: TypeAlias = Mapping[str, Any]
 
@@ -210,11 +209,7 @@ class Cases:
 
 def messages_api(name: str) -> Any:
     """Kavka's description of an API: which versions there are."""
-    for module in messages.api_modules().values():
-        if module.API.name == name:
-            return module.API
-    made = stock_codec.message_class(f"{name}Request")  # TEMPORARY until all group APIs are there
-    return SimpleNamespace(lowest=made._valid_versions[0], highest=made._valid_versions[1])
+    return next(module.API for module in messages.api_modules().values() if module.API.name == name)
 
 
 @dataclass(frozen=True)

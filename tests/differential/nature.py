@@ -317,4 +317,61 @@ UNORDERED: Final = (
         ("producer_id",),
         "Apache Kafka keeps producers in hash maps",
     ),
+    Unordered("JoinGroup", "members", ("member_id",), "Apache Kafka keeps members in a hash map"),
+    Unordered(
+        "DescribeGroups",
+        "groups.?.members",
+        ("member_id",),
+        "Apache Kafka keeps members in a hash map",
+    ),
+    Unordered(
+        "DescribeGroups", "groups", ("group_id",), "Apache Kafka asks partition by partition"
+    ),
+    Unordered("ListGroups", "groups", ("group_id",), "Apache Kafka keeps groups in a hash map"),
+    Unordered(
+        "DeleteGroups", "results", ("group_id",), "Apache Kafka deletes partition by partition"
+    ),
+    Unordered("OffsetCommit", "topics", ("name",), "Apache Kafka answers what it refuses first"),
+    Unordered("OffsetFetch", "topics", ("name",), "Apache Kafka keeps offsets in hash maps"),
+    Unordered(
+        "OffsetFetch",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered(
+        "OffsetFetch",
+        "groups.?.topics",
+        ("name", "topic_id"),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered(
+        "OffsetFetch",
+        "groups.?.topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered("OffsetFetch", "groups", ("group_id",), "Apache Kafka asks group by group"),
+    Unordered("OffsetDelete", "topics", ("name",), "Apache Kafka keeps topics in a hash map"),
+    Unordered(
+        "ConsumerGroupDescribe",
+        "groups.?.members",
+        ("member_id",),
+        "Apache Kafka keeps members in a hash map",
+    ),
+    Unordered(
+        "ConsumerGroupDescribe", "groups", ("group_id",), "Apache Kafka asks partition by partition"
+    ),
+    *(
+        Unordered(
+            api,
+            f"{path}.topic_partitions",
+            ("topic_id",),
+            "Apache Kafka keeps assignments in hash maps by topic id",
+        )
+        for api, path in (
+            ("ConsumerGroupHeartbeat", "assignment"),
+            ("ConsumerGroupDescribe", "groups.?.members.*assignment"),
+        )
+    ),
 )

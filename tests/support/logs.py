@@ -123,6 +123,12 @@ def end_transaction(
     return done.base_offset
 
 
+def truncate(log: PartitionLog, offset: int) -> None:
+    """Cut a log, without the checkpoint that `LogManager.truncate` writes."""
+    for _ in log.truncation(offset):
+        pass
+
+
 def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> None:
     """Append `count` batches of one record; values are numbers in `size` bytes, times rise."""
     for number in range(start, start + count):
@@ -186,6 +192,11 @@ def load_all(manager: LogManager, settings_of: Callable[[str], LogSettings]) -> 
         manager.corrected(plan)
 
 
+def purge(manager: LogManager) -> None:
+    """Remove what was deleted, at once."""
+    remove_garbage(manager._fs, manager.garbage.take())
+
+
 class Broker:
     """A log manager on a file system, started and ended like a broker's."""
 
@@ -219,10 +230,6 @@ class Broker:
         if found is None:
             found = self.logs.create(topic, partition, TOPIC_ID, self.settings)
         return found
-
-    def purge(self) -> None:
-        """Remove what was deleted, at once."""
-        remove_garbage(self.fs, self.logs.garbage.take())
 
     def restart(self) -> None:
         """Stop in order and start again."""

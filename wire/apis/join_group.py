@@ -47,8 +47,7 @@ class JoinGroupResponse:
 
     def for_version(self, version: int) -> JoinGroupResponse:
         """Itself, fit for `version`."""
-        if version < NULL_PROTOCOL_SINCE:
-            self.protocol_name = self.protocol_name or ""
+        self.protocol_name = self.protocol_name or ("" if version < NULL_PROTOCOL_SINCE else None)
         return self
 
 

@@ -11,16 +11,8 @@ from differential import sequences
 from differential.case import Cases
 
 
-def tables() -> tuple[Cases, ...]:
-    """TEMPORARY: without the APIs that are not served yet."""
-    from kavka.server.dispatch import HANDLERS
-
-    names = {api.name for api, _ in HANDLERS.values()}
-    return tuple(one for one in all_tables() if one.api in names)
-
-
 @cache
-def all_tables() -> tuple[Cases, ...]:
+def tables() -> tuple[Cases, ...]:
     """All of them, one for each API, by its key."""
     found: dict[str, Cases] = {}
     for package in (importlib.import_module(__name__), sequences):
@@ -38,7 +30,7 @@ def modules(package: ModuleType) -> list[ModuleType]:
 
 def table_of(api: str) -> Cases:
     """The cases of one API, by its key or name."""
-    found = [one for one in all_tables() if api in (one.api, str(one.key))]
+    found = [one for one in tables() if api in (one.api, str(one.key))]
     if not found:
         raise SystemExit(f"no such API: {api}")
     return found[0]

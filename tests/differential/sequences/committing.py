@@ -216,5 +216,3 @@ def after_a_commit_the_group_is_deleted(on: Ground) -> Script:
     yield offsets_of(on)
     yield simple_commit(on, on.topic, 6)
     yield offsets_of(on)
-
-

@@ -53,8 +53,6 @@ ODD_VALUES: dict[str, dict[str, Any]] = {
     "a session that is too long": {"session_timeout_ms": 1_800_001},
     "a session of no time": {"session_timeout_ms": 0},
     "a session of less than no time": {"session_timeout_ms": -(2**31)},
-    "no time for rebalances": {"rebalance_timeout_ms": 0},
-    "less than no time for rebalances": {"rebalance_timeout_ms": -1},
     "no protocols": {"protocols": []},
     "an empty protocol type": {"protocol_type": ""},
     "neither protocols nor their type": {"protocols": [], "protocol_type": ""},

@@ -91,12 +91,9 @@ def the_one_that_was_waited_for(on: Ground) -> Script:
 def one_that_waits(on: Ground) -> Script:
     """Its own JoinGroup is answered as well."""
     (kept,) = yield from settled(on, 1)
-    waiting = Member(on, "2", instance="i")
+    waiting = Member(on, "2")
     yield from waiting.begin(2)
-    answer = yield describing(on)
-    ids = [one["member_id"] for one in answer["groups"][0]["members"]]
-    waiting.id = next(one for one in ids if one != kept.id)
-    other = Member(on, "3", instance="i")
+    other = Member(on, "3")
     other.id = waiting.id
     yield other.leaving()
     yield from waiting.end()

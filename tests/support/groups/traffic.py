@@ -59,13 +59,12 @@ def stored_commits(bootstrap: str, partitions: int) -> Iterator[tuple[str, Place
     consumer.assign([TopicPartition(OFFSETS_TOPIC, at, 0) for at in range(partitions)])
     left = {at for at, end in ends.items() if end}
     while left:
-        messages = consumer.consume(1000, READ_WITHIN_S)
-        assert messages, f"partitions {left} of {OFFSETS_TOPIC} are not read to their end"
-        for message in messages:
-            if message.error() is not None:  # its end
-                left.discard(message.partition())
-            elif message.value() is not None:
-                yield from _commit(message.key(), message.value())
+        message = consumer.poll(READ_WITHIN_S)
+        assert message is not None, f"{OFFSETS_TOPIC}, partitions {left}: not read to their end"
+        if message.error() is not None:  # its end
+            left.discard(message.partition())
+        elif message.value() is not None:
+            yield from _commit(message.key(), message.value())
     consumer.close()
 
 

@@ -98,7 +98,7 @@ def test_a_plan_from_before_a_cut_says_nothing(broker: Broker) -> None:
     logs.fill(log, 5)
     plan = log.flush_plan(everything=True)
     assert plan is not None
-    log.truncate_to(2)
+    logs.truncate(log, 2)
     logs.fill(log, 10, start=2)
     plan.run()
     log.flushed(plan)
@@ -121,7 +121,7 @@ def test_a_log_may_go_meanwhile(broker: Broker) -> None:
     plan = log.flush_plan(everything=True)
     assert plan is not None
     broker.logs.delete("t", 0)
-    broker.logs.purge()
+    logs.purge(broker.logs)
     plan.run()
 
 

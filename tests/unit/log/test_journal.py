@@ -190,7 +190,7 @@ def test_a_failing_append_may_make_it_resign() -> None:
         kit.journal.resign(ErrorCode.NOT_COORDINATOR)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    kit.port.append = append  # type: ignore[method-assign]
+    kit.port.append = append  # type: ignore[method-assign,assignment]
     refused = kit.put(b"b", on_refusal="sorry")
     assert code_of(waiting) == code_of(refused) == ErrorCode.NOT_COORDINATOR
     assert kit.toy.numbers == {b"a": b"1"}

@@ -48,7 +48,7 @@ def test_every_kind_of_file(data: Path) -> None:
     cut = log.read(log.end_offset - 30, 1, upto=log.end_offset, at_least_one=True)
     assert cut is not None
     broker.logs.truncate(log, cut.base_offset)
-    broker.purge()
+    logs.purge(broker.logs)
     sequences = {state.producer_id: state.last_sequence + 1 for state in log.producers}
     write(40)
     with (data / "t-0" / f"{log._active.base_offset:020d}.log").open("ab") as file:

@@ -205,7 +205,7 @@ class LogModel(RuleBasedStateMachine):
         offset = data.draw(st.sampled_from([batch[0].offset for batch in self.batches]))
         self.broker.logs.truncate(self.log, offset)
         self.cut(offset)
-        self.broker.purge()
+        logs.purge(self.broker.logs)
 
     # --- ends and beginnings
 

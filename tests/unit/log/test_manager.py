@@ -211,7 +211,7 @@ def test_deleting(broker: Broker, fs: MemFs) -> None:
     assert found is not None and len(logs.parse(logs.bytes_of(found))) == 3, "who reads goes on"
     fresh = broker.log()
     assert fresh.end_offset == 0
-    broker.logs.purge()
+    logs.purge(broker.logs)
     assert [name for name in fs.list_dir("/data") if name.endswith("-delete")] == []
     assert len(logs.read_from(broker.log("t", 1))) == 3
 

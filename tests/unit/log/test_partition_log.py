@@ -425,7 +425,7 @@ def test_truncation_takes_everything_back(fs: MemFs) -> None:
     for number in range(20):
         data = logs.batch([b"%030d" % number], producer=Producer(5, 0, number), timestamps=number)
         logs.append(log, data, leader_epoch=number // 5)
-    log.truncate_to(25)
+    logs.truncate(log, 25)
     assert log.end_offset == 20
     for offset in (17, 11, 11, 3):
         broker.logs.truncate(log, offset)
@@ -437,7 +437,7 @@ def test_truncation_takes_everything_back(fs: MemFs) -> None:
         assert newest is not None and newest.base_offset == offset - 1
         numbered = [name for name in fs.list_dir(log.directory) if name[0].isdigit()]
         assert all(name.endswith(".deleted") or int(name[:20]) <= offset for name in numbered)
-    broker.logs.purge()
+    logs.purge(broker.logs)
     assert not [name for name in fs.list_dir(log.directory) if name.endswith(".deleted")]
     data = logs.batch([b"again"], producer=Producer(5, 0, 3))
     assert logs.append(log, data, leader_epoch=9).base_offset == 3
@@ -449,7 +449,7 @@ def test_truncating_into_a_batch_drops_it_whole(log: PartitionLog) -> None:
     """The end is then where it was asked for, as in Apache Kafka."""
     for _ in range(3):
         logs.append(log, logs.batch([b"v"] * 4))
-    log.truncate_to(6)
+    logs.truncate(log, 6)
     assert log.end_offset == 6
     assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3]
     logs.append(log, logs.batch([b"w"]))
@@ -465,7 +465,7 @@ def test_truncating_before_the_first_segment_begins_anew(fs: MemFs) -> None:
     log = broker.log()
     first = log.start_offset
     assert first > 0 and logs.first_base_offset(log) == first
-    log.truncate_to(first - 1)
+    logs.truncate(log, first - 1)
     assert (log.start_offset, log.end_offset) == (first - 1, first - 1)
     assert logs.append(log, logs.batch([b"v"])).base_offset == first - 1
     assert len(logs.read_from(log, first - 1)) == 1

@@ -9,6 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.log import producer_state
 from kavka.log.errors import CorruptFileError
 from kavka.log.memfs import MemFs
 from kavka.log.producer_state import AppendedBatch, ProducerStates
@@ -164,6 +165,107 @@ def test_a_changed_snapshot_is_refused(data: st.DataObject) -> None:
     with pytest.raises(CorruptFileError):
         load(states, good[:at])
     assert len(states) == 0
+
+
+def fields(snapshot: bytes) -> list[tuple[int, ...]]:
+    """The entries, sorted: their order means nothing."""
+    return sorted(struct.iter_unpack(">qhiqiqiq", snapshot))
+
+
+@given(st.data())
+def test_a_snapshot_in_pieces_is_of_the_moment_when_it_was_begun(data: st.DataObject) -> None:
+    """Whatever is done between two pieces; and all of that is done."""
+    producers = st.integers(1, 8)
+    states, twin = ProducerStates(), ProducerStates()
+    sequences: dict[int, int] = {}
+    offset = 0
+
+    def act() -> None:
+        nonlocal offset
+        one = data.draw(producers)
+        offset += 1
+        kind = data.draw(st.sampled_from(["write", "write", "transaction", "end", "look"]))
+        for each in (states, twin):
+            if kind == "end":
+                marker = marker_of(producer_id=one)
+                each.check_marker(marker, COMMIT)
+                each.end(marker, COMMIT, offset)
+            elif kind == "look":
+                assert (each.get(one) is None) == (twin.get(one) is None)
+            else:
+                batch = header(sequences.get(one, 0), producer_id=one)
+                if kind == "transaction":
+                    batch = batch._replace(attributes=TRANSACTIONAL)
+                each.update(batch, offset)
+        if kind in ("write", "transaction"):
+            sequences[one] = sequences.get(one, 0) + 1
+
+    for each in (states, twin):
+        each.update(header(0, producer_id=100), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(producer_state, "ENTRIES_PER_STEP", data.draw(st.integers(1, 4)))
+        for _ in range(2):
+            for _ in range(data.draw(st.integers(0, 12))):
+                act()
+            wanted = fields(twin.encode()[10:])
+            states.freeze()
+            made = b""
+            given_up = data.draw(st.integers(0, 30))
+            while len(made) < 46 * len(wanted) and given_up:
+                given_up -= 1
+                made += states.frozen()
+                for _ in range(data.draw(st.integers(0, 4))):
+                    act()
+                assert len(states) == len(twin)
+                assert fields(states.encode()[10:]) == fields(twin.encode()[10:])
+            assert fields(made) == wanted or not given_up
+            states.thaw()
+            assert fields(states.encode()[10:]) == fields(twin.encode()[10:])
+    for one in (*range(1, 9), 100):
+        found, same = states.get(one), twin.get(one)
+        assert (found and list(found.batches)) == (same and list(same.batches))
+    assert states.oldest_transaction_ms == twin.oldest_transaction_ms
+
+
+def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> None:
+    def fresh(*headers: BatchHeader) -> ProducerStates:
+        states = written(*headers)
+        states.freeze()
+        return states
+
+    assert refused(fresh(header(0)), header(5)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert fresh(header(0)).check(header(0)) is not None, "a copy"
+    states = fresh(header(0, epoch=3))
+    with pytest.raises(ApiError):
+        states.check(transactional(1, epoch=2), NOT_NEEDED)
+    states = fresh(header(0, epoch=3))
+    with pytest.raises(ApiError):
+        states.check_marker(marker_of(epoch=2), COMMIT)
+    states = begun()
+    states.freeze()
+    assert states.aborted_by(9, ABORT, 8) is not None
+    states = begun()
+    states.freeze()
+    assert states.oldest_transaction_ms >= 0
+    states = begun()
+    states.freeze()
+    assert states.verification(transactional(2), 0) is None, "its transaction is going on"
+
+
+def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
+    states = written(header(0))
+    entries = list(states)
+    states.freeze()
+    assert states.expire(entries, 1000) == 0
+    states.frozen()
+    states.thaw()
+    assert states.expire(entries, 1000) == 1
+
+
+def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
+    states = written(*(header(0, producer_id=one) for one in range(5)))
+    assert [len(states) for _ in states.dissolve()] == [3, 1, 0]
 
 
 # --- transactions: the rules of Apache Kafka's ProducerAppendInfo, which

@@ -280,7 +280,7 @@ def test_files_are_renamed_and_go_later() -> None:
     assert broker.logs.garbage.due(0) == []
     assert sorted(broker.logs.garbage.due(5)) == [f"{DIRECTORY}/{name}" for name in sorted(deleted)]
     assert found is not None
-    broker.logs.purge()
+    logs.purge(broker.logs)
     assert len(logs.parse(logs.bytes_of(found))) == 10, "who reads goes on"
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from kavka.log import producer_state
 from kavka.log.memfs import MemFs
 from kavka.log.producer_state import ProducerStates
 from kavka.log.snapshots import Snapshots
@@ -110,3 +111,45 @@ def test_strays(fs: MemFs, bases: list[int], kept: list[int]) -> None:
         snapshots.save(offset, states(offset))
     snapshots.remove_strays(bases)
     assert snapshots.offsets == kept
+
+
+def test_one_in_pieces_counts_when_it_is_whole(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
+    snapshots = Snapshots(fs, "/d", [5])
+    found = ProducerStates()
+    for number in range(5):
+        header = read_header(logs.batch([b"v"], producer=Producer(number, 0, number)))
+        found.update(header, number)
+    whole = found.encode()
+    snapshots.begin(30, found)
+    assert snapshots.is_writing
+    assert [snapshots.go_on(), snapshots.go_on()] == [None, None]
+    assert snapshots.offsets == [5] and not fs.exists("/d/00000000000000000030.snapshot")
+    assert snapshots.go_on() == "/d/00000000000000000030.snapshot"
+    assert snapshots.go_on() is None and not snapshots.is_writing
+    assert snapshots.offsets == [5, 30]
+    assert fs.read_bytes("/d/00000000000000000030.snapshot") == whole
+    assert fs.list_dir("/d") == ["00000000000000000030.snapshot"]
+
+
+def test_one_in_pieces_gives_way(fs: MemFs) -> None:
+    snapshots = Snapshots(fs, "/d", [])
+    for end in (
+        lambda: snapshots.mark_deleted([10]),
+        lambda: snapshots.save(20, states(20)),
+        snapshots.abandon,
+    ):
+        found = states(10)
+        snapshots.begin(10, found)
+        assert fs.exists("/d/00000000000000000010.snapshot.tmp")
+        end()
+        assert not snapshots.is_writing
+        assert not fs.exists("/d/00000000000000000010.snapshot.tmp")
+        assert last_sequence(found) == 10
+    snapshots.begin(10, states(10))
+    snapshots.mark_deleted([20])
+    assert snapshots.is_writing
+    snapshots.begin(30, states(30))
+    while snapshots.is_writing:
+        snapshots.go_on()
+    assert snapshots.offsets == [30]

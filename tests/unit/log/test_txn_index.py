@@ -192,6 +192,7 @@ def test_truncation(entries: list[AbortedTxn], offset: int) -> None:
     index.append(more)
     assert list(index.entries()) == [*kept, more]
     assert index.last() == more
+    assert collect_aborted([index], 0, 100, 0).found == [*kept, more]
 
 
 def raw(*fields: int) -> bytes:

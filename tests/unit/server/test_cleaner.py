@@ -60,6 +60,15 @@ class HeldProcesses:
             self.results[-1].set_result(outcome)
 
 
+async def under_way(broker: MemoryBroker) -> HeldProcesses:
+    """A topic `t`, whose compaction has just begun."""
+    processes = HeldProcesses(broker)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(1000)
+    return processes
+
+
 @scenario(BACKOFF)
 async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
@@ -163,10 +172,7 @@ async def test_there_need_not_be_a_cleaner(broker: MemoryBroker) -> None:
 
 @scenario(BACKOFF)
 async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBroker) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.create("t", configs=COMPACT)
     await fill(broker)
@@ -184,10 +190,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
 
 @scenario(BACKOFF)
 async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     log = broker.replica().log
     broker.parts.replicas.logs.truncate(log, 10)
     before = read_all(log)
@@ -200,10 +203,7 @@ async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) 
 
 @scenario(BACKOFF)
 async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryBroker) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     log = broker.replica().log
     before = read_all(log)
     log.configure(replace(log.settings, cleanup_policy=("delete",)))
@@ -250,10 +250,7 @@ async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
 
 @scenario(BACKOFF)
 async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     await broker.restart()
     assert processes.results[0].cancelled()
 
@@ -265,10 +262,7 @@ async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
 async def test_a_damaged_log_is_tried_once(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     failure = CorruptLogError("/data/t-0/0.log", 0, "its checksum is wrong")
     processes.results[0].set_exception(failure)
     await broker.advance(10_000)
@@ -282,10 +276,7 @@ async def test_a_damaged_log_is_tried_once(
 async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     processes.results[0].set_exception(RuntimeError("CorruptFileError: 0.txnindex"))
     await broker.create("u", configs=COMPACT)
     await fill(broker, "u")
@@ -300,10 +291,7 @@ async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
 async def test_a_process_that_is_lost_is_begun_again_after_a_while(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     processes.results[0].set_exception(ProcessLost("it was killed"))
     await broker.advance(999)
     assert len(processes.orders) == 1
@@ -361,10 +349,7 @@ async def test_progress_is_told_now_and_then(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
+    processes = await under_way(broker)
     for second in range(1, 31):
         await broker.advance(1000)
         processes.told[0](Progress("indexing", second << 20, 64 << 20))

@@ -107,3 +107,25 @@ def test_who_waits_and_who_waited_in_vain_is_counted_by_operation() -> None:
         assert purgatory.expired == {"Fetch": 1}
 
     run(scenario)
+
+
+def test_who_watches_is_told_once_for_the_changes_of_a_turn() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        seen: list[int] = []
+        watching = purgatory.watch("a", lambda: seen.append(1))
+        for expected in (1, 2):
+            purgatory.changed("a")
+            purgatory.changed("a")
+            purgatory.changed("b")
+            assert len(seen) == expected - 1
+            await settle()
+            assert len(seen) == expected
+        assert tasks.pending_timers == 0
+        assert not purgatory.waiting
+        watching.cancel()
+        purgatory.changed("a")
+        await settle()
+        assert len(seen) == 2
+        assert len(purgatory) == 0
+
+    run(scenario)

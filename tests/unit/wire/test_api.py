@@ -41,6 +41,8 @@ SERVED = {
     "DescribeProducers": (0, 0),
     "DescribeTopicPartitions": (0, 0),
     "DescribeCluster": (0, 2),
+    "ConsumerGroupHeartbeat": (0, 1),
+    "ConsumerGroupDescribe": (0, 1),
 }
 """From the lowest of Apache Kafka 3.9.2 (but for old formats) to the highest of 4.3.1."""
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.wire.building import NewRecord, build_batch, varint
-from kavka.wire.records import check_batch, iter_records, payload_of, read_varint
+from kavka.wire.building import NewRecord, batch_of_pairs, build_batch, varint
+from kavka.wire.compression import Codec
+from kavka.wire.records import (
+    TRANSACTIONAL,
+    check_batch,
+    crc_of,
+    iter_records,
+    payload_of,
+    read_header,
+    read_varint,
+)
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, Written
 
@@ -47,3 +56,27 @@ def test_the_broker_takes_and_reads_it(written: list[Written]) -> None:
 def test_varints_are_read_back(value: int) -> None:
     data = varint(value)
     assert read_varint(data, 0, 64) == (value, len(data))
+
+
+PAIRS = st.lists(st.tuples(st.binary(max_size=300), BYTES), min_size=1, max_size=8)
+
+
+@given(PAIRS)
+def test_pairs_make_the_same_batch(pairs: list[tuple[bytes, bytes | None]]) -> None:
+    records = [NewRecord(BASE_TIMESTAMP_MS, key, value) for key, value in pairs]
+    assert batch_of_pairs(pairs, BASE_TIMESTAMP_MS) == build_batch(records)
+
+
+@given(PAIRS, st.sampled_from(Codec))
+def test_pairs_in_a_codec_and_a_transaction(
+    pairs: list[tuple[bytes, bytes | None]], codec: Codec
+) -> None:
+    batch = batch_of_pairs(
+        pairs, 5, attributes=codec | TRANSACTIONAL, producer_id=7, producer_epoch=3
+    )
+    header = read_header(batch)
+    assert header.crc == crc_of(batch)
+    assert header.size == len(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    assert header.is_transactional
+    assert [(one.key, one.value) for one in batches.read(batch)] == pairs

@@ -6,7 +6,6 @@ How much of a set is given, and what Apache Kafka 3.9.2 makes of it, is in the d
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import lz4.frame
 import pytest
@@ -20,10 +19,9 @@ from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.down_conversion import Converted, down_convert
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import stamp
-from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
-from support.steps import run_at_once
+from support.steps import run_at_once, stops_of
 
 MIB = 1 << 20
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
@@ -253,20 +251,7 @@ def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
 
 
 def stops(row: memoryview) -> tuple[int, list[str]]:
-    """How many pauses there are, and what is wanted from threads."""
-    steps: Steps[Any] = down_convert(row, 1, 0, 1 << 30)
-    jobs: list[str] = []
-    pauses, answer = 0, None
-    while True:
-        try:
-            wanted = steps.send(answer)
-        except StopIteration:
-            return pauses, jobs
-        if wanted is None:
-            pauses, answer = pauses + 1, None
-        else:
-            jobs.append(wanted[0].__qualname__)
-            answer = wanted[0](*wanted[1:])
+    return stops_of(down_convert(row, 1, 0, 1 << 30))
 
 
 def many(count: int, value: bytes | None = b"v", codec: str = "none") -> bytearray:

@@ -54,6 +54,15 @@ def opened(batch: bytearray) -> tuple[BatchHeader, Any]:
     return header, payload_of(header, batch, LIMIT_BYTES)
 
 
+def first_at_or_after(
+    header: BatchHeader, payload: Any, timestamp_ms: int, from_offset: int = 0
+) -> tuple[int, int] | None:
+    """The whole of that search at once."""
+    search = FirstAtOrAfter(header, payload, timestamp_ms, from_offset)
+    search.step(header.record_count + 1)
+    return search.found
+
+
 # -- header ---------------------------------------------------------------------------------
 
 

@@ -21,12 +21,11 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, check_batch
-from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP, up_convert
 from support import batches, message_sets
 from support.batches import BASE_TIMESTAMP_MS, CODECS
 from support.message_sets import framed, message, several, wrapped
-from support.steps import run_at_once
+from support.steps import run_at_once, stops_of
 
 MIB = 1 << 20
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
@@ -227,46 +226,30 @@ def test_nothing_else_is_raised_whatever_is_sent(seed: int) -> None:
 # -- pauses and jobs ------------------------------------------------------------------------
 
 
-def stops(steps: Steps[Any]) -> tuple[int, list[str]]:
-    """How many pauses there are, and what is wanted from threads."""
-    jobs: list[str] = []
-    pauses, answer = 0, None
-    while True:
-        try:
-            wanted = steps.send(answer)
-        except StopIteration:
-            return pauses, jobs
-        if wanted is None:
-            pauses, answer = pauses + 1, None
-        else:
-            jobs.append(wanted[0].__qualname__)
-            answer = wanted[0](*wanted[1:])
-
-
-def stops_of(message_set: bytes) -> tuple[int, list[str]]:
-    return stops(up_convert(memoryview(message_set), bytes_max=1 << 30))
+def stops(message_set: bytes) -> tuple[int, list[str]]:
+    return stops_of(up_convert(memoryview(message_set), bytes_max=1 << 30))
 
 
 def test_little_is_done_at_once() -> None:
-    assert stops_of(b"".join(several(RECORDS_PER_STEP - 1, magic=0))) == (0, [])
-    assert stops_of(wrapped(several(RECORDS_PER_STEP - 1))) == (0, ["compress"])
-    assert stops_of(wrapped(several(100))) == (0, [])
+    assert stops(b"".join(several(RECORDS_PER_STEP - 1, magic=0))) == (0, [])
+    assert stops(wrapped(several(RECORDS_PER_STEP - 1))) == (0, ["compress"])
+    assert stops(wrapped(several(100))) == (0, [])
 
 
 def test_there_are_pauses_for_many_records_and_for_big_ones() -> None:
     many = 4 * RECORDS_PER_STEP
-    assert stops_of(b"".join(several(many))) == (8, [])
-    assert stops_of(wrapped(several(many))) == (4, ["compress"])
+    assert stops(b"".join(several(many))) == (8, [])
+    assert stops(wrapped(several(many))) == (4, ["compress"])
     big = message(value=bytes(BYTES_PER_STEP))
-    assert stops_of(big * 4)[0] == 2 * 4 - 1
+    assert stops(big * 4)[0] == 2 * 4 - 1
 
 
 def test_what_is_long_is_wanted_from_threads() -> None:
     noise = random.Random(1).randbytes(80_000)
-    assert stops_of(wrapped([message(value=noise)])) == (0, ["decompress", "compress"])
-    assert stops_of(wrapped([message(value=bytes(MIB))])) == (1, ["decompress", "compress"])
-    assert stops_of(message(value=bytes(2 * MIB - 100)))[1] == ["crc32"]
-    assert stops_of(message(value=bytes(2 * MIB)))[1] == ["crc32", "bytearray.join"]
+    assert stops(wrapped([message(value=noise)])) == (0, ["decompress", "compress"])
+    assert stops(wrapped([message(value=bytes(MIB))])) == (1, ["decompress", "compress"])
+    assert stops(message(value=bytes(2 * MIB - 100)))[1] == ["crc32"]
+    assert stops(message(value=bytes(2 * MIB)))[1] == ["crc32", "bytearray.join"]
 
 
 @pytest.mark.parametrize("name", ["gzip", "snappy", "lz4"])

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from kavka.log import producer_history, producer_state
 from kavka.log.memfs import Fault
 from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
 from kavka.wire.errors import ApiError
@@ -177,6 +178,55 @@ def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled() -> None
         await settle()
         assert hosting.jobs.done == ["FlushPlan.run"]
         assert replica.partition.flushed_end == 3
+
+    run(story)
+
+
+def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
+    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
+
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        for producer_id in range(9):
+            append(replica, (producer_id, 0, 0))
+        await settle()
+        log = replica.log
+        hosting.jobs.hold()
+        log.roll(hosting.clock.now_ms())
+        assert log.history.snapshots.is_writing
+        append(replica, (1, 0, 3))
+        assert log.history.snapshots.is_writing
+        await settle()
+        assert not log.history.snapshots.is_writing
+        assert log.history.snapshots.offsets == [27]
+        assert hosting.jobs.held == ["FlushPlan.run"]
+        hosting.jobs.release()
+        await hosting.manager.flushed()
+        assert log.recovery_point == 27
+
+    run(story)
+
+
+def test_a_replica_that_is_removed_has_no_more_of_them_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name of its directory may by then be another log's."""
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
+    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
+
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        for producer_id in range(9):
+            append(replica, (producer_id, 0, 0))
+        replica.log.roll(hosting.clock.now_ms())
+        hosting.manager.flush_soon(replica)
+        await hosting.tasks.sleep(0)
+        hosting.manager.remove(*replica.key)
+        await settle()
+        assert replica.log.history.snapshots.offsets == []
 
     run(story)
 

@@ -17,6 +17,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
+from support.logs import epoch_entries
 from support.memory_broker import MemoryBroker, scenario
 from support.replicas import DATA, Hosting, leading, stopping, telling
 from support.virtual import settle
@@ -63,7 +64,7 @@ def test_each_leadership_begins_an_epoch_in_the_log() -> None:
         await hosting.lead(epoch=2)
         await hosting.lead(epoch=6)
         write(hosting)
-        assert hosting.manager.leader("t", 0).logs.epoch_entries(log) == [(2, 0), (6, 3)]
+        assert epoch_entries(hosting.manager.leader("t", 0).log) == [(2, 0), (6, 3)]
 
     run(story)
 

@@ -1,0 +1,154 @@
+"""ConsumerGroupDescribe: consumer groups with their members and assignments (KIP-848).
+
+Promises: groups come in the order in which they were asked for, those that the client may not
+describe first; members of a group whose topics the client may not all describe are not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.groupcoord.classic.rebalancing import answer_to_failure
+from kavka.groupcoord.consumer import member as members
+from kavka.groupcoord.consumer.member import partitions_of
+from kavka.groupcoord.shard import GroupShard
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
+from kavka.server.operations import GROUP_OPERATIONS, allowed_bits
+from kavka.server.slices import Slices
+from kavka.wire.apis.consumer_group_describe import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+MEMBERS_A_STEP: Final = 200
+"""Members, or groups, that are described in one go, at 10 us each."""
+
+_TOPICS_HIDDEN: Final = (
+    "The described group uses topics that the client is not authorized to describe."
+)
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    calls = GroupCalls(broker)
+    descriptions = [_Description(broker, context, group_id) for group_id in request.group_ids]
+    asks_operations = request.include_authorized_operations
+
+    def answer() -> ConsumerGroupDescribeResponse:
+        ordered = sorted(descriptions, key=lambda one: one.may)
+        return ConsumerGroupDescribeResponse([one.finished(asks_operations) for one in ordered])
+
+    return calls.run(context, _steps(calls, descriptions), answer)
+
+
+def _steps(calls: GroupCalls, descriptions: list[_Description]) -> Slices[None]:
+    done = 0
+    for description in descriptions:
+        description.ask(calls)
+        done += 1 + len(description.response.members)
+        if done >= MEMBERS_A_STEP:
+            done = 0
+            yield
+
+
+class _Description:
+    """Of one group."""
+
+    def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
+        self._broker: Final = broker
+        self._context: Final = context
+        self.response = DescribedGroup(group_id)
+        allows = broker.authorizer.allows
+        self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
+
+    def ask(self, calls: GroupCalls) -> None:
+        group_id = self.response.group_id
+        if not self.may:
+            self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        elif not group_id:
+            self._failed(ErrorCode.INVALID_GROUP_ID)
+        else:
+            calls.read(group_id, self._look, _nothing, self._failed)
+
+    def _look(self, shard: GroupShard, now_ms: int) -> None:
+        response = self.response
+        try:
+            group = shard.consumer.describe(response.group_id, now_ms)
+        except ApiError as refusal:
+            response.error_code, response.error_message = refusal.code, refusal.message
+            return
+        response.group_state = group.state
+        response.group_epoch = group.group_epoch
+        response.assignment_epoch = group.assignment_epoch
+        response.assignor_name = group.assignor
+        names = shard.state.topics.topic_name
+        response.members = [_member(one, target, names) for one, target in group.members]
+
+    def _failed(self, code: ErrorCode) -> None:
+        self.response = DescribedGroup(self.response.group_id, answer_to_failure(code))
+
+    def finished(self, asks_operations: bool) -> DescribedGroup:
+        """The answer, with what the client may do if it asks for that."""
+        response = self.response
+        if not response.error_code and not self._may_see_topics():
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
+        if asks_operations and not response.error_code:
+            response.authorized_operations = allowed_bits(
+                self._broker,
+                self._context,
+                ResourceType.GROUP,
+                response.group_id,
+                GROUP_OPERATIONS,
+            )
+        return response
+
+    def _may_see_topics(self) -> bool:
+        topics: dict[str, None] = {}
+        for member in self.response.members:
+            topics |= dict.fromkeys(member.subscribed_topic_names)
+            for part in (member.assignment, member.target_assignment):
+                topics |= dict.fromkeys(one.topic_name for one in part.topic_partitions)
+        allows = self._broker.authorizer.allows
+        return all(
+            allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics
+        )
+
+
+def _member(member: members.Member, target: members.Target, name_of: Any) -> Member:
+    own = partitions_of(member.assigned)
+    for topic_id, partitions in partitions_of(member.revoking).items():
+        own[topic_id] = own.get(topic_id, []) + partitions
+    return Member(
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.member_epoch,
+        member.client_id,
+        member.client_host,
+        member.topic_names,
+        member.topic_regex,
+        _assignment(own, name_of),
+        _assignment(target, name_of),
+        CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Assignment:
+    """Topics that are gone have no names, and are left out."""
+    found = ((topic_id, name_of(topic_id), own) for topic_id, own in partitions.items())
+    return Assignment([TopicPartitions(*one) for one in found if one[1] is not None])
+
+
+def _nothing(answer: object) -> None:
+    """What was found is in its place."""

@@ -1,0 +1,148 @@
+"""ConsumerGroupHeartbeat: a member of a consumer group joins, stays, or leaves (KIP-848).
+
+Promises: what a member is told of its epoch and its partitions is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, Final
+
+from kavka.groupcoord.classic.rebalancing import answer_to_failure
+from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
+from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.wire.apis.consumer_group_heartbeat import (
+    OWN_ID_SINCE,
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    try:
+        _check_access(broker, context, request)
+        _check(broker, context.version, request)
+        asked = _asked(broker, context, request)
+        answer = broker.groups.call(asked.group_id, partial(_ask, asked))
+    except ApiError as failure:
+        return _failed(failure)
+    return _told(answer) if isinstance(answer, Answer) else _later(answer)
+
+
+def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
+    allows = broker.authorizer.allows
+    if not allows(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for topic in request.subscribed_topic_names or ():
+        if not allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+_TEXTS: Final = (
+    ("group_id", "GroupId can't be empty."),
+    ("instance_id", "InstanceId can't be empty."),
+    ("rack_id", "RackId can't be empty."),
+)
+
+
+def _check(broker: Broker, version: int, request: Any) -> None:
+    """ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR; what and in which order is Apache Kafka's."""
+    epoch = request.member_epoch
+    if version >= OWN_ID_SINCE or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
+        _check_text(request.member_id, "MemberId can't be empty.")
+    for name, reason in _TEXTS:
+        _check_text(getattr(request, name), reason)
+    if epoch == JOIN_EPOCH:
+        _check_first(version, request)
+    elif epoch == LEAVE_STATIC_EPOCH:
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    assignor, known = request.server_assignor, broker.settings.group_consumer_assignors
+    if assignor is not None and assignor not in known:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(known)}.",
+        )
+
+
+def _check_text(text: str | None, reason: str) -> None:
+    if text is not None and not text.strip():
+        raise _invalid(reason)
+
+
+def _check_first(version: int, request: Any) -> None:
+    """A member that joins must tell everything."""
+    if request.rebalance_timeout_ms == UNSET:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and _regex(version, request) is None:
+        raise _invalid(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
+
+
+def _invalid(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _regex(version: int, request: Any) -> str | None:
+    regex: str | None = request.subscribed_topic_regex if version >= OWN_ID_SINCE else None
+    return regex
+
+
+def _asked(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
+    reported = request.topic_partitions
+    return Heartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        context.client_id or "",
+        context.peer.host,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        request.subscribed_topic_names,
+        _regex(context.version, request),
+        request.server_assignor,
+        None if reported is None else {one.topic_id: one.partitions for one in reported},
+        partial(broker.authorizer.allows, context, Operation.DESCRIBE, ResourceType.TOPIC),
+    )
+
+
+def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.consumer.heartbeat(asked, ticket, now_ms)
+
+
+async def _later(answer: Awaitable[Answer]) -> ConsumerGroupHeartbeatResponse:
+    try:
+        return _told(await answer)
+    except ApiError as failure:
+        return _failed(failure)
+
+
+def _told(answer: Answer) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if answer.assignment is not None:
+        assignment = Assignment([TopicPartitions(*one) for one in answer.assignment.items()])
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=assignment,
+    )
+
+
+def _failed(failure: ApiError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(answer_to_failure(failure.code), failure.message)

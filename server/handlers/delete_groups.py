@@ -1,0 +1,75 @@
+"""DeleteGroups: delete groups that nobody is in, with their offsets (KIP-229).
+
+Promises: each group that can be deleted is, whatever becomes of the others. Up to
+`kavka.groupcoord.listing.OFFSETS_A_STEP` offsets go together with their group; more go before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.groupcoord import listing
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
+from kavka.server.slices import Slices
+from kavka.wire.apis.delete_groups import DeleteGroupsResponse, GroupResult
+from kavka.wire.errors import ErrorCode
+
+GROUPS_A_STEP: Final = 50
+"""Groups that are asked in one go."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    calls = GroupCalls(broker)
+    deletions = [
+        _Deletion(broker, context, group_id) for group_id in dict.fromkeys(request.groups_names)
+    ]
+
+    def answer() -> DeleteGroupsResponse:
+        ordered = sorted(deletions, key=lambda one: not one.may)
+        return DeleteGroupsResponse([one.result for one in ordered])
+
+    return calls.run(context, _steps(calls, deletions), answer)
+
+
+def _steps(calls: GroupCalls, deletions: list[_Deletion]) -> Slices[None]:
+    for number, deletion in enumerate(deletions, 1):
+        while deletion.ask(calls):
+            yield
+        if number % GROUPS_A_STEP == 0:
+            yield
+
+
+class _Deletion:
+    """Of one group."""
+
+    def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
+        allows = broker.authorizer.allows
+        self.may: Final = allows(context, Operation.DELETE, ResourceType.GROUP, group_id)
+        self.result: Final = GroupResult(group_id)
+        if not self.may:
+            self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        self._done = False
+
+    def ask(self, calls: GroupCalls) -> bool:
+        """Delete the group, or part of its offsets; whether there is more to be done."""
+        if not self.result.error_code:
+            calls.call(self.result.group_id, self._delete, _nothing, self._failed)
+        return not self._done and not self.result.error_code
+
+    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+        group_id = self.result.group_id
+        decision = listing.delete_group(shard.state, shard.offsets, group_id, ticket)
+        self._done = decision.replies[0].answer
+        return decision
+
+    def _failed(self, code: ErrorCode) -> None:
+        self.result.error_code = code
+
+
+def _nothing(answer: object) -> None:
+    """What a group has answered is known."""

@@ -1,0 +1,107 @@
+"""DescribeGroups: state and members of groups with the classic protocol.
+
+Promises: a group that is not there, or has another protocol, shows as dead, and from version 6 on
+with GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.groupcoord import listing
+from kavka.groupcoord.listing import DescribedGroup
+from kavka.groupcoord.shard import GroupShard
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
+from kavka.server.operations import GROUP_OPERATIONS, allowed_bits
+from kavka.server.slices import Slices
+from kavka.wire.apis.describe_groups import (
+    DEAD,
+    NOT_FOUND_VERSION,
+    DescribeGroupsResponse,
+    GroupResponse,
+    MemberResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+MEMBERS_A_STEP: Final = 500
+"""Members, or groups, that are described in one go, at 2 us each."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    calls = GroupCalls(broker)
+    descriptions = [_Description(broker, context, group_id) for group_id in request.groups]
+    asks_operations = request.include_authorized_operations
+
+    def answer() -> DescribeGroupsResponse:
+        ordered = sorted(descriptions, key=lambda one: one.may)
+        return DescribeGroupsResponse([one.finished(asks_operations) for one in ordered])
+
+    return calls.run(context, _steps(calls, descriptions), answer)
+
+
+def _steps(calls: GroupCalls, descriptions: list[_Description]) -> Slices[None]:
+    members = 0
+    for description in descriptions:
+        description.ask(calls)
+        members += 1 + len(description.response.members)
+        if members >= MEMBERS_A_STEP:
+            members = 0
+            yield
+
+
+class _Description:
+    """Of one group."""
+
+    def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
+        self._broker: Final = broker
+        self._context: Final = context
+        self.response = GroupResponse(group_id)
+        allows = broker.authorizer.allows
+        self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
+
+    def ask(self, calls: GroupCalls) -> None:
+        group_id = self.response.group_id
+        if self.may:
+            calls.read(group_id, self._look, _nothing, self._failed)
+        else:
+            self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def _look(self, shard: GroupShard, now_ms: int) -> None:
+        try:
+            self._describe(listing.described(shard.state, self.response.group_id))
+        except ApiError as refusal:
+            self.response.group_state = DEAD
+            if self._context.version >= NOT_FOUND_VERSION:
+                self.response.error_code = refusal.code
+                self.response.error_message = refusal.message
+
+    def _describe(self, group: DescribedGroup) -> None:
+        response = self.response
+        response.group_state = group.state
+        response.protocol_type = group.protocol_type
+        response.protocol_data = group.protocol
+        response.members = [MemberResponse(*member) for member in group.members]
+
+    def _failed(self, code: ErrorCode) -> None:
+        group_id = self.response.group_id
+        self.response = GroupResponse(group_id, code)
+
+    def finished(self, asks_operations: bool) -> GroupResponse:
+        """The answer, with what the client may do if it asks for that."""
+        response = self.response
+        if asks_operations and not response.error_code:
+            response.authorized_operations = allowed_bits(
+                self._broker,
+                self._context,
+                ResourceType.GROUP,
+                response.group_id,
+                GROUP_OPERATIONS,
+            )
+        return response
+
+
+def _nothing(answer: object) -> None:
+    """What was found is in its place."""

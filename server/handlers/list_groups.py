@@ -1,0 +1,83 @@
+"""ListGroups: the groups whose coordinator this broker is.
+
+Promises: filters by state (KIP-518) and type (KIP-848), in whatever case; a state or type that
+there is not matches nothing. While groups are being loaded there is no list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from kavka.groupcoord import listing
+from kavka.groupcoord.shard import GroupShard
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
+from kavka.server.slices import Slices
+from kavka.wire.apis.list_groups import ListedGroup, ListGroupsResponse
+from kavka.wire.errors import ErrorCode
+
+GROUPS_A_STEP: Final = 1_000
+"""Groups that are looked at in one go, at 1 to 2 us each."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    listing_ = _Listing(broker, context, request)
+    return listing_.calls.run(context, listing_.steps(), listing_.answer)
+
+
+class _Listing:
+    """One request, and the answer as it grows."""
+
+    def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
+        self.calls: Final = GroupCalls(broker)
+        self._broker: Final = broker
+        self._context: Final = context
+        self._states: Final = {state.strip() for state in _lower(request.states_filter)}
+        self._kinds: Final = _lower(request.types_filter)
+        self._code = ErrorCode.NONE
+        self._groups: Final[list[ListedGroup]] = []
+
+    def steps(self) -> Slices[None]:
+        looked_at = 0
+        for runner in self._broker.groups.runners:
+            group_ids = list(runner.machine.state.groups)
+            for begin in range(0, max(len(group_ids), 1), GROUPS_A_STEP):
+                part = group_ids[begin : begin + GROUPS_A_STEP]
+                look = partial(runner.read, partial(self._look, part))
+                self.calls.take(look, self._found, self._failed)
+                looked_at += 1 + len(part)
+                if looked_at >= GROUPS_A_STEP:
+                    looked_at = 0
+                    yield
+
+    def _look(self, part: list[str], shard: GroupShard, now_ms: int) -> list[listing.ListedGroup]:
+        return listing.listed(shard.state, part, self._states, self._kinds, now_ms)
+
+    def _found(self, groups: list[listing.ListedGroup]) -> None:
+        self._groups.extend(ListedGroup(*group) for group in groups)
+
+    def _failed(self, code: ErrorCode) -> None:
+        if code != ErrorCode.NOT_COORDINATOR:  # its groups are another's to tell by now
+            self._code = code
+
+    def answer(self) -> ListGroupsResponse:
+        if self._code:
+            return ListGroupsResponse(error_code=self._code)
+        allows, context = self._broker.authorizer.allows, self._context
+        if allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return ListGroupsResponse(self._groups)
+        return ListGroupsResponse(
+            [
+                group
+                for group in self._groups
+                if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            ]
+        )
+
+
+def _lower(names: Iterable[str] | None) -> frozenset[str]:
+    return frozenset(name.lower() for name in names or ())

@@ -1,0 +1,33 @@
+"""OffsetFetch of members of the newer protocol, by member epoch (KIP-848)."""
+
+from __future__ import annotations
+
+from differential.case import Cases, Ground, Script, Topic
+from differential.members import simple_commit
+from differential.sequences.fetching import fetching, named
+from differential.uniform import ConsumerMember
+
+CASES = Cases("OffsetFetch")
+T = Topic("t", partitions=2, shared=True)
+
+
+@CASES.case(topics=[T], since=9)
+def by_epoch(on: Ground) -> Script:
+    yield simple_commit(on, on.topic, 9)
+    new = ConsumerMember(on)
+    yield from new.join()
+    for member, epoch in (
+        (new.id, new.epoch),
+        (new.id, new.epoch - 1),
+        (new.id, new.epoch + 1),
+        (new.id, 0),
+        (new.id, -1),
+        ("somebody", new.epoch),
+        ("", new.epoch),
+        (None, new.epoch),
+        (None, -1),
+        ("", -1),
+    ):
+        asked = {"member_id": member, "member_epoch": epoch}
+        yield fetching(on, [named(on, on.topic, 0, 1)], **asked)
+        yield fetching(on, None, **asked)

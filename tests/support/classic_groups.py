@@ -1,0 +1,287 @@
+"""Classic groups without a broker: their machine under a journal, a partition, and a clock."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.classic.requests import (
+    HeartbeatRequest,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncRequest,
+)
+from kavka.groupcoord.shard import GroupShard
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Journal, Ticket
+from kavka.wire.errors import ErrorCode
+from support.group_settings import ConsumerGroupSettings
+from support.toy_machine import ToyPort
+
+START_MS = 1_700_000_000_000
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+DELAY_MS = 3_000
+COMMIT_MS = 5_000
+
+
+def reading(*topics: str, user_data: bytes = b"") -> bytes:
+    """What a consumer of `topics` says, in version 0 of the consumers' own protocol."""
+    names = b"".join(struct.pack(">h", len(one)) + one.encode() for one in topics)
+    return (
+        struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(user_data)) + user_data
+    )
+
+
+RANGE = (OfferedProtocol("range", reading("t")),)
+STICKY = (OfferedProtocol("sticky", reading("t", user_data=b"sticky")),)
+BOTH = RANGE + STICKY
+
+
+@dataclass
+class Settings(ConsumerGroupSettings):
+    """`kavka.groupcoord.settings.GroupSettings`."""
+
+    group_initial_rebalance_delay_ms: int = DELAY_MS
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+
+
+class NoTopics:
+    """`kavka.groupcoord.state.Topics` of a cluster without any."""
+
+    def names(self) -> list[str]:
+        return []
+
+    def partition_count(self, topic: str) -> int | None:
+        return None
+
+    def topic_id(self, topic: str) -> UUID | None:
+        return None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return None
+
+    def racks(self, topic: str, partition: int) -> list[str]:
+        return []
+
+
+class CountedTicket(Ticket):
+    """Fails if it is settled twice."""
+
+    def settle(self, answer: Any) -> None:
+        assert not self.settled, f"answered with {self.answer or self.failure}, then {answer}"
+        super().settle(answer)
+
+
+class ClassicKit:
+    """The groups of one partition. What is appended is committed at once, unless `holds`."""
+
+    def __init__(self, *, seed: int = 1, **settings: int) -> None:
+        self.settings = Settings(**settings)
+        self.random = random.Random(seed)
+        self.now_ms = START_MS
+        self.port = ToyPort()
+        self.holds = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.shard = GroupShard(GroupsState(lambda: self.settings, NoTopics(), self.random))
+        self.journal = Journal(
+            self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
+        )
+
+    # -- requests
+
+    def ask(self, request: Any, kind: str) -> CountedTicket:
+        """Any request; `kind` is the name of the method."""
+        ticket = CountedTicket()
+        part = self.shard.classic_of(request.group_id, self.now_ms)
+        decision = getattr(part, kind)(request, ticket, self.now_ms)
+        self.journal.carry_out(decision, self.now_ms)
+        self.commit_unless_held()
+        return ticket
+
+    def commit_unless_held(self) -> None:
+        if not self.holds:
+            self.commit()
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = "g",
+        instance_id: str | None = None,
+        client_id: str = "c",
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+        kind: str = "consumer",
+        protocols: Sequence[OfferedProtocol] = RANGE,
+        version: int = 9,
+    ) -> CountedTicket:
+        """One JoinGroup."""
+        request = JoinRequest(
+            group_id,
+            member_id,
+            instance_id,
+            client_id,
+            "/127.0.0.1",
+            session_ms,
+            rebalance_ms,
+            kind,
+            protocols,
+            None,
+            version,
+        )
+        return self.ask(request, "join")
+
+    def join_twice(self, **more: Any) -> tuple[str, CountedTicket]:
+        """As a new dynamic member does; its id, and the second JoinGroup."""
+        first = self.join(**more).answer
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        return first.member_id, self.join(first.member_id, **more)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group_id: str = "g",
+        instance_id: str | None = None,
+        kind: str | None = "consumer",
+        protocol: str | None = "range",
+    ) -> CountedTicket:
+        """One SyncGroup."""
+        request = SyncRequest(
+            group_id, generation, member_id, instance_id, kind, protocol, assignments or {}
+        )
+        return self.ask(request, "sync")
+
+    def beat(
+        self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
+    ) -> ErrorCode:
+        """One Heartbeat, which must be answered at once."""
+        ticket = self.ask(
+            HeartbeatRequest(group_id, generation, member_id, instance_id), "heartbeat"
+        )
+        assert ticket.settled
+        code: ErrorCode = ticket.answer
+        return code
+
+    def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedTicket:
+        """One LeaveGroup."""
+        named = [one if isinstance(one, Leaver) else Leaver(one) for one in leavers]
+        return self.ask(LeaveRequest(group_id, named), "leave")
+
+    # -- groups that are there
+
+    def form(self, *protocols: Sequence[OfferedProtocol], **more: Any) -> list[str]:
+        """A stable group of dynamic members; their ids, the leader's first."""
+        tickets = [self.join_twice(protocols=one, **more) for one in protocols or (RANGE,)]
+        self.advance(self.settings.group_initial_rebalance_delay_ms)
+        while not all(ticket.settled for _, ticket in tickets):
+            self.advance(self.settings.group_initial_rebalance_delay_ms)
+        ids = [member_id for member_id, _ in tickets]
+        self.sync_all(ids, {one: f"of {index}".encode() for index, one in enumerate(ids)})
+        assert self.group.current is GroupState.STABLE
+        return ids
+
+    def sync_all(self, ids: Sequence[str], assignments: Mapping[str, bytes]) -> None:
+        """All members sync, the leader with the assignments."""
+        group = self.group
+        for member_id in ids:
+            own = assignments if member_id == group.leader else None
+            self.sync(member_id, group.generation, own, protocol=group.protocol)
+
+    @property
+    def group(self) -> ClassicGroup:
+        """The group "g"."""
+        group = self.shard.state.groups["g"]
+        assert isinstance(group, ClassicGroup)
+        return group
+
+    # -- time and the partition
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass, from deadline to deadline."""
+        end_ms = self.now_ms + by_ms
+        while True:
+            at_ms = self.journal.wake_at()
+            if at_ms is None or at_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, at_ms)
+            while self.journal.tick(self.now_ms):
+                pass
+            self.commit_unless_held()
+        self.now_ms = end_ms
+
+    def commit(self) -> None:
+        """All that was appended is committed."""
+        self.port.high_watermark = self.port.end
+        self.journal.committed()
+
+    def replayed(self) -> GroupShard:
+        """Another machine, to which all records have been given."""
+        shard = GroupShard(GroupsState(lambda: self.settings, NoTopics(), self.random))
+        for records, _ in self.port.batches:
+            shard.replay([one.key for one in records], [one.value for one in records])
+        return shard
+
+    def move(self) -> None:
+        """Another broker is the coordinator now: it knows what the log says, no more."""
+        self.journal.resign(ErrorCode.NOT_COORDINATOR)
+        self.port.high_watermark = self.port.end
+        self._begin()
+        self.shard = self.replayed()
+        self.journal = Journal(
+            self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
+        )
+        for decision in self.shard.loaded(self.now_ms):
+            self.journal.carry_out(decision, self.now_ms)
+
+
+def code_of(ticket: Ticket) -> ErrorCode:
+    """What a request was answered with, by the machine or for it."""
+    assert ticket.settled, "no answer yet"
+    if ticket.failure is not None:
+        return ticket.failure.code
+    return ErrorCode(getattr(ticket.answer, "error_code", ticket.answer))
+
+
+def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
+    """What is true of every group whenever nothing is under way."""
+    timers = kit.shard.timers
+    members = group.members
+    waiting = [one for one in members.values() if one.join is not None]
+    assert group.joining == len(waiting)
+    assert group.static == {
+        one.instance_id: one.member_id for one in members.values() if one.instance_id is not None
+    }
+    assert (group.leader in members) if members else group.leader is None
+    assert not set(group.pending) & set(members)
+    assert set(group.unsynced) <= set(members)
+    for member in members.values():
+        assert member.is_waiting or member.timer in timers, f"{member.member_id} stays for ever"
+    assert all(("classic", "member", group.group_id, one) in timers for one in group.pending)
+    state = group.current
+    assert (state is GroupState.EMPTY) == (not members)
+    assert (group.join_timer in timers) == (state is GroupState.PREPARING_REBALANCE)
+    assert (group.sync_timer in timers) == bool(group.unsynced)
+    if state is not GroupState.PREPARING_REBALANCE:
+        assert not waiting
+    if state is not GroupState.COMPLETING_REBALANCE:
+        assert all(one.sync is None for one in members.values())
+    else:
+        assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
+    if members:
+        assert group.choose_protocol() is not None

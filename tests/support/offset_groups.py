@@ -1,0 +1,129 @@
+"""Committed offsets without a broker: the machine under a journal, a partition, and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kavka.groupcoord import listing
+from kavka.groupcoord.offset_records import NO_TOPIC_ID
+from kavka.groupcoord.offsets import Commit, FetchedOffset, OffsetToCommit
+from kavka.groupcoord.shard import GroupShard
+from kavka.groupcoord.state import GroupsState
+from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.wire.errors import ApiError
+from support.classic_groups import ClassicKit, CountedTicket, NoTopics
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, among the batches of the log."""
+
+    producer_id: int
+    committed: bool
+
+
+class OffsetKit(ClassicKit):
+    """The groups of one partition. What is appended is committed at once, unless `holds`."""
+
+    def commit_offsets(
+        self,
+        offsets: Mapping[tuple[str, int], int] | Sequence[OffsetToCommit],
+        group_id: str = "g",
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+        version: int = 9,
+        retention_ms: int = -1,
+        producer_id: int | None = None,
+    ) -> Any:
+        """One OffsetCommit, or TxnOffsetCommit: the codes. ApiError."""
+        if isinstance(offsets, Mapping):
+            offsets = [OffsetToCommit(*place, offset) for place, offset in offsets.items()]
+        asked = Commit(group_id, member_id, instance_id, generation, version, offsets, retention_ms)
+        ticket = CountedTicket()
+        rules = self.shard.offsets
+        if producer_id is None:
+            decision = rules.commit(asked, ticket, self.now_ms)
+        else:
+            producer = Producer(producer_id, 0)
+            decision = rules.commit_transactional(asked, producer, ticket, self.now_ms)
+        return self._answer(decision, ticket)
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        """A transaction's marker."""
+        self.port.batches.append(((), Marker(producer_id, committed)))  # type: ignore[arg-type]
+        self.port.end += 1
+        self.shard.apply_marker(producer_id, 0, committed)
+        self.commit_unless_held()
+
+    def delete_offsets(self, places: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
+        """One OffsetDelete: a code for each place. ApiError."""
+        ticket = CountedTicket()
+        asked = [(topic, [partition]) for topic, partition in places]
+        return self._answer(self.shard.offsets.delete(group_id, asked, ticket), ticket)
+
+    def delete_group(self, group_id: str = "g") -> bool:
+        """A step of DeleteGroups: whether the group is gone. ApiError."""
+        ticket = CountedTicket()
+        state, offsets = self.shard.state, self.shard.offsets
+        gone: bool = self._answer(listing.delete_group(state, offsets, group_id, ticket), ticket)
+        return gone
+
+    def _answer(self, decision: Decision, ticket: Ticket) -> Any:
+        self.journal.carry_out(decision, self.now_ms)
+        self.commit_unless_held()
+        if ticket.failure is not None:
+            raise ticket.failure
+        return ticket.answer if ticket.settled else ticket
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        group_id: str = "g",
+        *,
+        topic_id: UUID = NO_TOPIC_ID,
+        require_stable: bool = False,
+    ) -> FetchedOffset:
+        """What is told of one partition."""
+        (found,) = self.shard.offsets.fetch(
+            group_id, topic, topic_id, [partition], require_stable=require_stable
+        )
+        return found
+
+    def offsets(self, group_id: str = "g") -> dict[tuple[str, int], int]:
+        """All that a group has committed."""
+        return {
+            (topic, partition): self.fetch(topic, partition, group_id).offset
+            for topic, partitions in self.shard.offsets.partitions(group_id).items()
+            for partition in partitions
+        }
+
+    @property
+    def appended(self) -> list[Record]:
+        """All records of the log."""
+        return [record for records, _ in self.port.batches for record in records]
+
+    def replayed(self) -> GroupShard:
+        """Another machine, to which the log has been given."""
+        shard = GroupShard(GroupsState(lambda: self.settings, NoTopics(), self.random))
+        for records, producer in self.port.batches:
+            if isinstance(producer, Marker):
+                shard.apply_marker(producer.producer_id, 0, producer.committed)
+            elif producer is None:
+                shard.replay([one.key for one in records], [one.value for one in records])
+            else:
+                for record in records:
+                    shard.apply(record, producer)
+        return shard
+
+
+def code_of_refusal(refused: Any, *args: Any, **more: Any) -> int:
+    """The code that a call is refused with."""
+    try:
+        refused(*args, **more)
+    except ApiError as refusal:
+        return int(refusal.code)
+    raise AssertionError("it was not refused")

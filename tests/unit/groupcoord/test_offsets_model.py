@@ -1,0 +1,223 @@
+"""Offsets against a model: commits in and out of transactions, deletions, time, and replays.
+
+The model keeps with every offset the number of the record that it came with, and compares those
+when a transaction ends, as Apache Kafka does; the machine has no such numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hypothesis import settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pytest import MonkeyPatch
+
+from kavka.groupcoord import expiry, listing
+from kavka.groupcoord.offsets import OffsetToCommit
+from kavka.wire.errors import ApiError, ErrorCode
+from support.classic_groups import START_MS
+from support.offset_groups import OffsetKit
+
+GROUPS = ("g", "h")
+TOPICS = ("a", "b")
+PARTITIONS = range(3)
+PRODUCERS = (7, 8)
+RETENTION_MINUTES = 2
+CHECK_MS = 45_000
+MINUTE_MS = 60_000
+
+places = strategies.tuples(strategies.sampled_from(TOPICS), strategies.sampled_from(PARTITIONS))
+group_ids = strategies.sampled_from(GROUPS)
+
+
+class Kept(NamedTuple):
+    number: int
+    offset: int
+    committed_ms: int
+    expires_ms: int | None
+
+
+class OffsetsAgainstModel(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.patch = MonkeyPatch()
+        self.patch.setattr(expiry, "LOOKED_AT_MAX", 2)
+        self.patch.setattr(listing, "OFFSETS_A_STEP", 2)
+        self.kit = OffsetKit(
+            offsets_retention_minutes=RETENTION_MINUTES,
+            offsets_retention_check_interval_ms=CHECK_MS,
+        )
+        list(self.kit.shard.loaded(START_MS))
+        self.number = 0
+        self.kept: dict[str, dict[tuple[str, int], Kept]] = {}
+        self.pending: dict[int, dict[str, dict[tuple[str, int], Kept]]] = {}
+        self.groups: set[str] = set()
+        self.sweep_ms = START_MS + CHECK_MS
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    # -- what happens
+
+    @rule(
+        group_id=group_ids,
+        offsets=strategies.dictionaries(places, strategies.integers(0, 2**63 - 1), min_size=1),
+        retention_ms=strategies.sampled_from((-1, 0, 30_000, 5 * MINUTE_MS)),
+    )
+    def commit(self, group_id: str, offsets: dict[tuple[str, int], int], retention_ms: int) -> None:
+        codes = self.kit.commit_offsets(offsets, group_id, version=4, retention_ms=retention_ms)
+        assert codes == [0] * len(offsets)
+        expires_ms = None if retention_ms == -1 else self.kit.now_ms + retention_ms
+        self._keep(self.kept.setdefault(group_id, {}), offsets, expires_ms)
+        self.groups.add(group_id)
+
+    @rule(
+        group_id=group_ids,
+        producer_id=strategies.sampled_from(PRODUCERS),
+        offsets=strategies.dictionaries(places, strategies.integers(0, 100), min_size=1),
+    )
+    def commit_in_transaction(
+        self, group_id: str, producer_id: int, offsets: dict[tuple[str, int], int]
+    ) -> None:
+        self.kit.commit_offsets(offsets, group_id, producer_id=producer_id)
+        groups = self.pending.setdefault(producer_id, {})
+        self._keep(groups.setdefault(group_id, {}), offsets, None)
+        self.groups.add(group_id)
+
+    def _keep(
+        self,
+        kept: dict[tuple[str, int], Kept],
+        offsets: dict[tuple[str, int], int],
+        expires_ms: int | None,
+    ) -> None:
+        for place, offset in offsets.items():
+            self.number += 1
+            kept[place] = Kept(self.number, offset, self.kit.now_ms, expires_ms)
+
+    @rule(producer_id=strategies.sampled_from(PRODUCERS), committed=strategies.booleans())
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        self.kit.end(producer_id, committed=committed)
+        for group_id, offsets in self.pending.pop(producer_id, {}).items():
+            for place, kept in offsets.items() if committed else ():
+                before = self.kept.setdefault(group_id, {}).get(place)
+                if before is None or before.number < kept.number:
+                    self.kept[group_id][place] = kept
+
+    @rule(group_id=group_ids, deleted=strategies.lists(places, min_size=1, unique=True))
+    def delete_offsets(self, group_id: str, deleted: list[tuple[str, int]]) -> None:
+        if group_id not in self.groups:
+            self._refused(ErrorCode.GROUP_ID_NOT_FOUND, self.kit.delete_offsets, deleted, group_id)
+            return
+        assert self.kit.delete_offsets(deleted, group_id) == [0] * len(deleted)
+        for place in deleted:
+            self._forget(group_id, place)
+
+    def _forget(self, group_id: str, place: tuple[str, int]) -> None:
+        self.kept.get(group_id, {}).pop(place, None)
+        for groups in self.pending.values():
+            groups.get(group_id, {}).pop(place, None)
+
+    @rule(group_id=group_ids)
+    def delete_group(self, group_id: str) -> None:
+        if group_id not in self.groups:
+            self._refused(ErrorCode.GROUP_ID_NOT_FOUND, self.kit.delete_group, group_id)
+            return
+        while not self.kit.delete_group(group_id):
+            assert group_id in self.kit.shard.state.groups
+        self.groups.discard(group_id)
+        for topic in TOPICS:
+            for partition in PARTITIONS:
+                self._forget(group_id, (topic, partition))
+
+    def _refused(self, code: ErrorCode, call: object, *args: object) -> None:
+        try:
+            call(*args)  # type: ignore[operator]
+        except ApiError as refusal:
+            assert refusal.code == code
+        else:
+            raise AssertionError("it was not refused")
+
+    @rule(by_ms=strategies.sampled_from((1, 10_000, CHECK_MS, 3 * MINUTE_MS)))
+    def let_time_pass(self, by_ms: int) -> None:
+        end_ms = self.kit.now_ms + by_ms
+        while self.sweep_ms <= end_ms:
+            self._sweep(self.sweep_ms)
+            self.sweep_ms += CHECK_MS
+        self.kit.advance(by_ms)
+
+    def _sweep(self, now_ms: int) -> None:
+        for group_id in list(self.groups):
+            kept = self.kept.get(group_id, {})
+            for place, one in list(kept.items()):
+                if one.expires_ms is None:
+                    over = now_ms - one.committed_ms >= RETENTION_MINUTES * MINUTE_MS
+                else:
+                    over = now_ms >= one.expires_ms
+                if over and not self._is_pending(group_id, place):
+                    del kept[place]
+            if not kept and not any(groups.get(group_id) for groups in self.pending.values()):
+                self.groups.discard(group_id)
+
+    def _is_pending(self, group_id: str, place: tuple[str, int]) -> bool:
+        return any(place in groups.get(group_id, {}) for groups in self.pending.values())
+
+    @rule(topic=strategies.sampled_from(TOPICS))
+    def delete_topic(self, topic: str) -> None:
+        self.kit.shard.topics_deleted([(topic, NO_ID)], self.kit.now_ms)
+        self.kit.advance(0)
+        for group_id in GROUPS:
+            for partition in PARTITIONS:
+                self._forget(group_id, (topic, partition))
+
+    @rule()
+    def move(self) -> None:
+        """Another broker takes over; it looks for what is unused an interval later."""
+        self.kit.move()
+        self.sweep_ms = self.kit.now_ms + CHECK_MS
+
+    # -- what must be true
+
+    @invariant()
+    def all_is_as_expected(self) -> None:
+        rules = self.kit.shard.offsets
+        assert set(self.kit.shard.state.groups) == self.groups
+        expected = {
+            group_id: {place: one.offset for place, one in kept.items()}
+            for group_id, kept in self.kept.items()
+        }
+        for group_id in GROUPS:
+            assert self.kit.offsets(group_id) == expected.get(group_id, {})
+            for place in [(topic, partition) for topic in TOPICS for partition in PARTITIONS]:
+                stable = self.kit.fetch(*place, group_id, require_stable=True)
+                is_unstable = stable.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+                assert is_unstable == self._is_pending(group_id, place)
+        assert rules.count == sum(map(len, expected.values()))
+        open_groups = {
+            group_id
+            for groups in self.pending.values()
+            for group_id, offsets in groups.items()
+            if offsets
+        }
+        assert {group_id for group_id in GROUPS if rules.pending.has_any(group_id)} == open_groups
+        assert bool(rules.pending) == bool(open_groups)
+
+    @invariant()
+    def a_replay_comes_to_the_same(self) -> None:
+        again = self.kit.replayed()
+        assert set(again.state.groups) == set(self.kit.shard.state.groups)
+        for group_id in GROUPS:
+            now = self.kit.shard.offsets.topics(group_id)
+            then = again.offsets.topics(group_id)
+            assert {name: one.values for name, one in now.items()} == {
+                name: one.values for name, one in then.items()
+            }
+            pending = self.kit.shard.offsets.pending.of_group(group_id)
+            assert sorted(again.offsets.pending.of_group(group_id)) == sorted(pending)
+
+
+NO_ID = OffsetToCommit("", 0, 0).topic_id
+
+OffsetsAgainstModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None
+)
+TestOffsetsAgainstModel = OffsetsAgainstModel.TestCase

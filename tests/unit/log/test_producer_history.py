@@ -1,0 +1,277 @@
+"""What a log knows of very many producers: saved in pieces while they write on, and made anew in
+pieces after a cut, at any moment of which the broker may die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kavka.log import producer_history, producer_state
+from kavka.log.memfs import Died, Fault, MemFs
+from kavka.log.partition_log import PartitionLog
+from kavka.wire.errors import ApiError, ErrorCode
+from support import logs
+from support.logs import NO_PRODUCER, Broker, Producer
+
+PRODUCERS = 20
+PER_STEP = 3
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", PER_STEP)
+    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", PER_STEP)
+    monkeypatch.setattr("kavka.log.replay.BATCHES_PER_STEP", 4)
+
+
+@pytest.fixture
+def fs() -> MemFs:
+    return MemFs()
+
+
+@pytest.fixture
+def broker(fs: MemFs) -> Broker:
+    return Broker(fs)
+
+
+def write(log: PartitionLog, producer_id: int, sequence: int) -> None:
+    logs.append(log, logs.batch([b"v"], producer=Producer(producer_id, 0, sequence)))
+
+
+@pytest.fixture
+def log(broker: Broker) -> PartitionLog:
+    """A log to which each producer has written twice."""
+    log = broker.log()
+    for number in range(2 * PRODUCERS):
+        write(log, number % PRODUCERS, number // PRODUCERS)
+    return log
+
+
+def known(log: PartitionLog) -> dict[int, int]:
+    return {state.producer_id: state.last_sequence for state in log.producers}
+
+
+def snapshots(fs: MemFs, log: PartitionLog) -> list[int]:
+    return [int(n[:20]) for n in fs.list_dir(log.directory) if n.endswith(".snapshot")]
+
+
+def cut(log: PartitionLog, offset: int) -> Iterator[None]:
+    """A truncation after its first step."""
+    steps = log.truncation(offset)
+    next(steps)
+    return steps
+
+
+# --- snapshots
+
+
+def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs: MemFs) -> None:
+    log.roll(logs.TIMESTAMP)
+    assert snapshots(fs, log) == []
+    steps = 1
+    while log.history.write_on():
+        write(log, steps % PRODUCERS, 2)
+        steps += 1
+    assert steps == -(-PRODUCERS // PER_STEP)
+    assert snapshots(fs, log) == [2 * PRODUCERS]
+    assert not log.history.write_on()
+    plan = log.flush_plan()
+    assert plan is not None
+    assert any(path.endswith(".snapshot") for path in plan.paths), "on the disk with the segment"
+    loaded = producer_state.ProducerStates()
+    path = f"{log.directory}/{2 * PRODUCERS:020d}.snapshot"
+    for _ in loaded.load(fs.open(path), path):
+        pass
+    assert {one.producer_id: one.last_sequence for one in loaded} == dict.fromkeys(
+        range(PRODUCERS), 1
+    ), "as it was at the roll"
+
+
+def test_few_are_saved_at_once(broker: Broker, fs: MemFs) -> None:
+    log = broker.log()
+    for producer_id in range(PER_STEP):
+        write(log, producer_id, 0)
+    log.roll(logs.TIMESTAMP)
+    assert snapshots(fs, log) == [PER_STEP]
+    assert not log.history.write_on()
+
+
+def test_a_roll_during_another_s_snapshot_makes_none(log: PartitionLog, fs: MemFs) -> None:
+    log.roll(logs.TIMESTAMP)
+    log.history.write_on()
+    write(log, 0, 2)
+    log.roll(logs.TIMESTAMP)
+    while log.history.write_on():
+        pass
+    assert snapshots(fs, log) == [2 * PRODUCERS]
+    write(log, 0, 3)
+    log.roll(logs.TIMESTAMP)
+    while log.history.write_on():
+        pass
+    assert snapshots(fs, log) == [2 * PRODUCERS, 2 * PRODUCERS + 2]
+
+
+@pytest.mark.parametrize("steps", range(10))
+def test_whoever_is_killed_in_between_knows_all_afterwards(
+    broker: Broker, log: PartitionLog, steps: int
+) -> None:
+    log.roll(logs.TIMESTAMP)
+    for _ in range(steps):
+        log.history.write_on()
+    write(log, 3, 2)
+    logs.flush(log)
+    broker.logs.checkpoint(None).run()
+    broker.crash()
+    again = broker.log()
+    assert known(again) == dict.fromkeys(range(PRODUCERS), 1) | {3: 2}
+    assert not [name for name in broker.fs.list_dir(again.directory) if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("steps", range(10))
+def test_a_stop_in_between_saves_the_state_of_then(
+    broker: Broker, log: PartitionLog, fs: MemFs, steps: int
+) -> None:
+    log.roll(logs.TIMESTAMP)
+    for _ in range(steps):
+        log.history.write_on()
+    write(log, 3, 2)
+    end = log.end_offset
+    broker.restart()
+    again = broker.log()
+    assert known(again) == dict.fromkeys(range(PRODUCERS), 1) | {3: 2}
+    assert again.history.snapshots.newest == end == max(snapshots(fs, again))
+    assert not [name for name in fs.list_dir(again.directory) if name.endswith(".tmp")]
+
+
+def test_a_stop_goes_in_steps_too(broker: Broker, log: PartitionLog) -> None:
+    (closing,) = broker.logs.closings()
+    portions = 0
+    for _ in closing.parts():
+        portions += 1
+        closing.sync()
+        closing.finish()
+    assert portions >= PRODUCERS // PER_STEP + 2
+    broker.logs.close_directories(None)
+    broker.start()
+    assert known(broker.log()) == dict.fromkeys(range(PRODUCERS), 1)
+
+
+def test_the_snapshot_of_a_segment_that_goes_is_given_up(log: PartitionLog, fs: MemFs) -> None:
+    logs.append(log, logs.batch([b"v"], producer=NO_PRODUCER))
+    log.roll(logs.TIMESTAMP)
+    log.history.write_on()
+    write(log, 0, 2)
+    log.roll(logs.TIMESTAMP)
+    log.configure(logs.settings(retention_bytes=0))
+    log.delete_old(logs.TIMESTAMP, log.end_offset)
+    while log.history.write_on():
+        pass
+    assert snapshots(fs, log) == []
+    assert known(log) == dict.fromkeys(range(PRODUCERS), 1) | {0: 2}
+
+
+def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
+    log.roll(logs.TIMESTAMP)
+    fs.faults = [Fault("pwrite", ".snapshot.tmp")]
+    with pytest.raises(OSError):
+        log.history.write_on()
+
+
+# --- after a cut
+
+
+def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
+    end = 2 * PRODUCERS - 5
+    steps = cut(log, end)
+    assert log.end_offset == end
+    assert [read.offset for read in logs.read_from(log)] == list(range(end))
+    more = 0
+    for _ in steps:
+        more += 1
+    assert more >= PRODUCERS // PER_STEP + end // 4
+    assert known(log) == {one: 1 if one < PRODUCERS - 5 else 0 for one in range(PRODUCERS)}
+    write(log, PRODUCERS - 1, 1)
+    assert log.end_offset == end + 1
+
+
+def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
+    log: PartitionLog,
+) -> None:
+    for steps in range(1, 12):
+        cutting = log.truncation(log.end_offset - 1)
+        for _ in range(steps):
+            next(cutting)
+        for producer in (Producer(PRODUCERS - 1, 0, 1), Producer(77, 0, 0), NO_PRODUCER):
+            with pytest.raises(ApiError) as error:
+                logs.append(log, logs.batch([b"v"], producer=producer))
+            assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not log.transactions.settled
+        assert log.last_stable_offset(log.end_offset) == log.start_offset
+        log.configure(logs.settings(segment_bytes=1 << 20))
+        with pytest.raises(ApiError):
+            logs.append(log, logs.batch([b"v"]))
+        for _ in cutting:
+            pass
+        assert log.transactions.settled
+        logs.append(log, logs.batch([b"v"]))
+
+
+def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
+    log.roll(logs.TIMESTAMP)
+    write(log, 0, 2)
+    write(log, 1, 2)
+    log.configure(logs.settings(retention_bytes=0))
+    steps = cut(log, log.end_offset - 1)
+    assert log.delete_old(logs.TIMESTAMP, log.end_offset) == 0
+    for _ in steps:
+        pass
+    assert log.delete_old(logs.TIMESTAMP, log.end_offset) > 0
+
+
+def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> None:
+    steps = cut(log, 30)
+    next(steps)
+    for _ in log.truncation(35):
+        pass
+    assert known(log) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
+    write(log, 10, 1)
+
+
+@pytest.mark.parametrize("steps", range(1, 14, 3))
+def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, steps: int) -> None:
+    cutting = broker.logs.truncation(log, 30)
+    for _ in range(steps):
+        next(cutting)
+    broker.restart()
+    assert known(broker.log()) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
+
+
+@pytest.mark.parametrize("with_snapshot", [True, False])
+def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
+    for dies_after in range(200):
+        fs = MemFs()
+        broker = Broker(fs)
+        log = broker.log()
+        for number in range(2 * PRODUCERS):
+            write(log, number % PRODUCERS, number // PRODUCERS)
+            if number == PRODUCERS and with_snapshot:
+                log.roll(logs.TIMESTAMP)
+                while log.history.write_on():
+                    pass
+        logs.flush(log)
+        broker.logs.checkpoint(None).run()
+        fs.dies_after = dies_after
+        try:
+            broker.logs.truncate(log, 30)
+        except Died:
+            pass
+        died, fs.dies_after = (fs.dies_after or 0) < 0, None
+        broker.crash()
+        again = broker.log()
+        assert 30 <= again.end_offset <= 2 * PRODUCERS
+        last = again.end_offset - PRODUCERS
+        assert known(again) == {one: 1 if one < last else 0 for one in range(PRODUCERS)}
+        if not died:
+            break
+    assert dies_after > 2
