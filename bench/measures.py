@@ -198,6 +198,33 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "2,000 groups of one member, and one of 500",
+        (
+            Measure("groups.formed", "2,000 groups formed, s"),
+            Measure("groups.rss", "memory growth by them and their connections, MB"),
+            Measure("heartbeat.cpu", "broker CPU µs a heartbeat, 16 in flight", aim=20),
+            Measure("heartbeat.rate", "heartbeats/s, 16 in flight", "more"),
+            Measure("big-group.joined", "500 members joined and synced, s, a new group"),
+            Measure("big-group.again", "500 members joined and synced, s, again"),
+            Measure("big-group.cpu", "broker CPU-s for that, again"),
+        ),
+    ),
+    Section(
+        "1,000,000 committed offsets: 1,000 groups, 1,000 partitions",
+        (
+            Measure("offsets.committed", "committed, s, 1,000 a request"),
+            Measure("offsets.commit-cpu", "broker CPU µs an offset committed"),
+            Measure("offsets.rss", "memory then, MB"),
+            Measure("groups.stop", "clean stop, s"),
+            Measure("offsets.start", "all groups answered after a start, s"),
+            Measure("offsets.loaded", "all groups answered after the broker's first answer, s"),
+            Measure("offsets.load-cpu", "broker CPU-s meanwhile"),
+            Measure("offsets.load.p50", "ApiVersions answer ms p50, meanwhile"),
+            Measure("offsets.load.p99", "ApiVersions answer ms p99, meanwhile", aim=20),
+            Measure("offsets-again.rss", "memory after that start, MB"),
+        ),
+    ),
+    Section(
         "The machine under this broker",
         (
             Measure("machine.speed", "a fixed piece of work, CPU ms"),

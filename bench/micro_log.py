@@ -13,6 +13,9 @@ from bench import frames
 from kavka.log.fs import Buffer, File, OsFile, OsFs
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import PartitionLog
+from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
+from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import AbortedTxn, TxnIndex, collect_aborted
 from kavka.server.clock import SystemClock
 from kavka.server.config import BrokerSettings
 from kavka.wire.records import read_header
@@ -24,6 +27,10 @@ MIB: Final = 1 << 20
 FILE_BYTES: Final = 64 * MIB
 NOW_MS: Final = 1_700_000_000_000
 LEADER_EPOCH: Final = 0
+PRODUCERS: Final = 100_000
+ABORTED: Final = 40_000
+ABORTED_BYTES: Final = 125
+"""Of a record of 100 bytes, or a marker: about the same."""
 
 
 def calls(scratch: Path) -> Iterator[Named]:
@@ -48,6 +55,8 @@ def calls(scratch: Path) -> Iterator[Named]:
         "disk: read 1 MiB from the page cache",
         partial(found.file.read_cached, buffer, found.position),
     )
+    yield from _with_producers(scratch)
+    yield "log: find the aborted transactions of 1 MiB within a long one", _aborted(scratch)
     for label, size in (("100 B", 100), ("16 KiB", 16 << 10), ("1 MiB", MIB)):
         yield f"disk: write {label} over what is in the page cache", _writing(found.file, size)
 
@@ -78,6 +87,47 @@ def _finding(log: PartitionLog) -> Callable[[], object]:
         return log.read(offsets[turn], MIB, upto=log.end_offset, at_least_one=True)
 
     return find
+
+
+def _with_producers(scratch: Path) -> Iterator[Named]:
+    """What is done in pieces where producers are many: a piece, on average."""
+    fs = OsFs()
+    directory = str(scratch / "producers")
+    fs.make_dir(directory)
+    states = ProducerStates()
+    header = read_header(memoryview(BATCHES["one record"].encode()))
+    for producer_id in range(PRODUCERS):
+        states.update(header._replace(producer_id=producer_id, base_sequence=0), producer_id)
+    snapshots = Snapshots(fs, directory, ())
+
+    def save() -> None:
+        if not snapshots.is_writing:
+            snapshots.begin(PRODUCERS, states)
+        snapshots.go_on()
+
+    yield f"log: save {ENTRIES_PER_STEP} of {PRODUCERS} producers, a piece of a snapshot", save
+    snapshots.abandon()
+    path = snapshots.save(PRODUCERS, states)
+    loading: Iterator[None] = iter(())
+
+    def load() -> None:
+        nonlocal loading
+        if next(loading, True):
+            loading = ProducerStates().load(fs.open(path), path)
+
+    yield f"log: load {ENTRIES_PER_STEP} of {PRODUCERS} producers, a piece of a snapshot", load
+
+
+def _aborted(scratch: Path) -> Callable[[], object]:
+    """Nothing is decided before the long one ends, which is the last to get a marker."""
+    directory = scratch / "transactions"
+    directory.mkdir()
+    index = TxnIndex(OsFs(), str(directory / "0.txnindex"))
+    for number in range(ABORTED):
+        index.append(AbortedTxn(2, 2 * number + 1, 2 * number + 2, 0))
+    index.append(AbortedTxn(1, 0, 2 * ABORTED + 1, 2 * ABORTED + 2))
+    start, records = ABORTED, MIB // ABORTED_BYTES
+    return partial(collect_aborted, [index], start, start + records, start)
 
 
 def _writing(file: File, size: int) -> Callable[[], object]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from bench import clients, compaction, frames, latency, machine, partitions, raw
+from bench import clients, compaction, frames, groups, latency, machine, partitions, raw
 from bench.crowd import Crowd
 from bench.peers import Peer
 from bench.run import Results, Run
@@ -281,6 +281,7 @@ STAGES: Final = (
     Stage("crowd", crowd),  # its memory is its own row
     Stage("many", partitions.many),
     Stage("compaction", compaction.stage),
+    Stage("groups", groups.stage),
 )
 
 

@@ -91,7 +91,7 @@ class Expiry:
     def _look_at(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
         """One group. Between two steps all may change, but for `now_ms`."""
         kept, begin = False, len(step.records)
-        for topic, found in list(self._offsets.topics(group_id).items()):
+        for topic, found in list(self._offsets.store.topics(group_id).items()):
             since = self._unused_since(group_id, topic)
             for partition in list(found.values):
                 step.looked_at += 1
@@ -102,7 +102,7 @@ class Expiry:
                 if (
                     value is not None
                     and self._is_over(value, since, now_ms)
-                    
+                    and not self._offsets.pending.has(group_id, topic, partition)
                 ):
                     step.records.append(tombstone(group_id, topic, partition))
                 else:
@@ -134,7 +134,7 @@ class Expiry:
         group = self._state.groups.get(group_id)
         if group is None or self._offsets.pending.has_any(group_id):
             return
-        left = sum(len(found.values) for found in self._offsets.topics(group_id).values())
+        left = sum(len(found.values) for found in self._offsets.store.topics(group_id).values())
         if left == going and _is_empty(group):
             step.records.extend(group.tombstones())
 
@@ -156,13 +156,16 @@ class Expiry:
 
     def _look_for(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
         step = _Step()
-        for group_id in list(self._offsets.groups()):
+        for group_id in list(self._offsets.store.groups()):
             for topic, topic_id in topics:
                 step.looked_at += 1
-                found = self._offsets.topics(group_id).get(topic)
-                for partition in list(found.values) if found is not None else ():
+                found = self._offsets.store.topics(group_id).get(topic)
+                if found is None:
+                    continue
+                for partition in list(found.values):
                     step.looked_at += 1
-                    if self._offsets.is_of(topic_id, group_id, topic, partition):
+                    value = found.values.get(partition)
+                    if value is not None and _is_of(value, topic_id):
                         step.records.append(tombstone(group_id, topic, partition))
                     if step.is_full:
                         yield step.take()
@@ -177,6 +180,12 @@ class Expiry:
                 yield step.take()
         if step.records:
             yield step.take()
+
+
+def _is_of(value: bytes, topic_id: UUID) -> bool:
+    """Whether an offset is, or may be, of the topic with this id."""
+    committed = offset_records.decode(value)
+    return committed is not None and committed.topic_id in (offset_records.NO_TOPIC_ID, topic_id)
 
 
 def _is_empty(group: Group) -> bool:

@@ -21,7 +21,9 @@ NO_EPOCH: Final = -1
 
 _KEY_VERSION: Final = b"\x00\x01"
 _LENGTH: Final = Struct(">H")
-_PARTITION: Final = Struct(">i")
+PARTITION: Final = Struct(">i")
+"""The end of a key."""
+
 _V1_HEAD: Final = Struct(">hqH")
 _V1_TAIL: Final = Struct(">qq")
 _V4_HEAD: Final = Struct(">hqi")
@@ -31,6 +33,8 @@ _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """One tagged field follows: tag 0, 16 bytes."""
 
 _TOPIC_ID_BYTES: Final = 16
+_V4_LEAST: Final = 24
+"""Bytes of a value of version 3 or 4 with neither metadata nor topic id."""
 
 
 class CommittedOffset(NamedTuple):
@@ -60,7 +64,7 @@ def topic_key(group_id: str, topic: str) -> bytes:
 
 def partition_key(topic_key: bytes, partition: int) -> bytes:
     """The whole key of one partition."""
-    return topic_key + _PARTITION.pack(partition)
+    return topic_key + PARTITION.pack(partition)
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> Record:
@@ -112,7 +116,7 @@ def _decode_plain(value: bytes, version: int) -> CommittedOffset | None:
     (offset,) = _LONG.unpack_from(value, 2)
     epoch, at = NO_EPOCH, 10
     if version == 3:
-        (epoch,) = _PARTITION.unpack_from(value, at)
+        (epoch,) = PARTITION.unpack_from(value, at)
         at += 4
     (length,) = _LENGTH.unpack_from(value, at)
     end = at + 2 + length
@@ -152,13 +156,17 @@ def _topic_id(value: bytes, at: int) -> UUID:
 
 def is_sound(value: bytes) -> bool:
     """Whether `decode` can read a value; quick for what brokers write."""
-    head = value[:2]
     size = len(value)
-    # no topic id, and metadata shorter than 127 bytes: its length is one byte
-    if head == b"\x00\x04" and size >= 24 and value[14] < 128 and size == value[14] + 23:
-        return value[14] > 0 and value[-1] == 0
-    if head == b"\x00\x03" and size >= 24:
-        return size >= 24 + (value[14] << 8) + value[15]
+    if size >= _V4_LEAST:
+        if value[1] == 4:
+            # of metadata shorter than 127 bytes the length is one byte, which is one more than it
+            spare = size - value[14] - 23
+            if spare == 0 and not value[-1] and not value[0] and 0 < value[14] < 128:
+                return True
+            if spare == 18 and value[-19:-16] == _TOPIC_ID_TAG and not value[0]:
+                return 0 < value[14] < 128
+        elif value[1] == 3 and not value[0]:
+            return size >= 24 + (value[14] << 8) + value[15]
     return decode(value) is not None
 
 

@@ -23,6 +23,7 @@ from kavka.groupcoord.offset_records import (
     tombstone,
     topic_key,
 )
+from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending import Pending
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
@@ -73,36 +74,20 @@ class FetchedOffset(NamedTuple):
     error_code: int = 0
 
 
-class TopicOffsets:
-    """The offsets of one group in one topic: by partition, as values in the log."""
-
-    __slots__ = ("group_id", "key", "topic", "values")
-
-    def __init__(self, group_id: str, topic: str, key: bytes) -> None:
-        self.group_id: Final = group_id
-        self.topic: Final = topic
-        self.key: Final = key
-        """Of the records, without the partition."""
-
-        self.values: Final[dict[int, bytes]] = {}
-
-
 class Offsets:
     """All offsets of one partition of `__consumer_offsets`."""
 
-    __slots__ = ("_by_key", "_groups", "_make_group", "_state", "count", "pending")
+    __slots__ = ("_make_group", "_state", "pending", "store")
 
     def __init__(self, state: GroupsState, make_group: Callable[[str], Group]) -> None:
         """`make_group`: of a group that only keeps offsets."""
         self._state: Final = state
         self._make_group: Final = make_group
-        self._by_key: Final[dict[bytes, TopicOffsets]] = {}
-        self._groups: Final[dict[str, dict[str, TopicOffsets]]] = {}
+        self.store: Final = OffsetStore()
+        """What counts."""
+
         self.pending: Final = Pending()
         """What transactions have committed that are still open."""
-
-        self.count = 0
-        """Offsets, but for those in open transactions."""
 
     # Committing.
 
@@ -180,7 +165,7 @@ class Offsets:
             value = offset_records.encode(
                 CommittedOffset(
                     one.offset,
-                    one.leader_epoch if one.leader_epoch >= 0 else NO_EPOCH,
+                    one.leader_epoch,
                     metadata,
                     now_ms if one.timestamp_ms == NO_TIME else one.timestamp_ms,
                     expires_at_ms,
@@ -218,7 +203,7 @@ class Offsets:
     ) -> list[FetchedOffset]:
         """OffsetFetch of some partitions; `topic_id`: that of offsets committed to this topic, and
         not to an earlier one of the same name."""
-        found = self._groups.get(group_id, {}).get(topic)
+        found = self.store.topics(group_id).get(topic)
         values = found.values if found is not None else {}
         unstable = self.pending.has_any(group_id) if require_stable else False
         return [
@@ -230,38 +215,16 @@ class Offsets:
 
     def partitions(self, group_id: str) -> dict[str, list[int]]:
         """Topics and partitions that a group has offsets of."""
-        topics = self._groups.get(group_id, {})
-        return {topic: list(found.values) for topic, found in topics.items()}
+        return {topic: list(of.values) for topic, of in self.store.topics(group_id).items()}
 
     def places(self, group_id: str) -> Iterator[tuple[str, int]]:
         """Topics and partitions that a group has offsets of, those in open transactions too."""
-        for topic, found in self._groups.get(group_id, {}).items():
-            for partition in found.values:
+        for topic, of in self.store.topics(group_id).items():
+            for partition in of.values:
                 yield topic, partition
         for topic, partition in self.pending.of_group(group_id):
-            if not self.has(group_id, topic, partition):
+            if self.store.get(group_id, topic, partition) is None:
                 yield topic, partition
-
-    def topics(self, group_id: str) -> dict[str, TopicOffsets]:
-        """The offsets of a group by topic; not to be changed."""
-        return self._groups.get(group_id, {})
-
-    def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there is a committed offset."""
-        found = self._groups.get(group_id, {}).get(topic)
-        return found is not None and partition in found.values
-
-    def is_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there is an offset of the topic with this id, or perhaps of it, if none was
-        given when it was committed."""
-        found = self._groups.get(group_id, {}).get(topic)
-        value = None if found is None else found.values.get(partition)
-        committed = None if value is None else offset_records.decode(value)
-        return committed is not None and committed.topic_id in (NO_TOPIC_ID, topic_id)
-
-    def groups(self) -> Iterator[str]:
-        """Those that have offsets."""
-        return iter(self._groups)
 
     # Deleting.
 
@@ -283,7 +246,7 @@ class Offsets:
             records += [
                 tombstone(group_id, topic, partition)
                 for partition in partitions
-                if self.has(group_id, topic, partition)
+                if self.store.get(group_id, topic, partition) is not None
                 or self.pending.has(group_id, topic, partition)
             ]
         return Decision(records, [Reply(ticket, codes)])
@@ -293,101 +256,46 @@ class Offsets:
     def apply(self, record: Record, producer: Producer | None) -> None:
         """Take in one record with a key of version 0 or 1."""
         key, value = record
-        found = self._by_key.get(key[:-4])
-        if found is None:
-            found = self._topic(key, value)
-            if found is None:
-                return
+        of = self.store.of_key(key)
+        if of is None:
+            logger.warning("The key of an offset can't be read: %r", key)
+            return
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
-            self._remove(found, partition)
+            self.store.remove(of, partition)
+            self.pending.drop(of.group_id, of.topic, partition)
         elif not offset_records.is_sound(value):
+            name = f"{of.topic}-{partition}"
             logger.warning(
-                "[GroupId %s] An offset of %s-%d can't be read: %r",
-                found.group_id,
-                found.topic,
-                partition,
-                value,
+                "[GroupId %s] An offset of %s can't be read: %r", of.group_id, name, value
             )
         else:
-            if found.group_id not in self._state.groups:
-                self._state.groups[found.group_id] = self._make_group(found.group_id)
-            if producer is None:
-                self._put(found, partition, value)
-                if self.pending:
-                    self.pending.supersede(found.group_id, found.topic, partition)
-            else:
-                self.pending.put(producer.id, found.group_id, found.topic, partition, value)
+            self._apply_value(of, partition, value, producer)
+
+    def _apply_value(
+        self, of: TopicOffsets, partition: int, value: bytes, producer: Producer | None
+    ) -> None:
+        groups = self._state.groups
+        if of.group_id not in groups:
+            groups[of.group_id] = self._make_group(of.group_id)
+        if producer is not None:
+            self.pending.put(producer.id, of.group_id, of.topic, partition, value)
+            return
+        self.store.put(of, partition, value)
+        if self.pending:
+            self.pending.supersede(of.group_id, of.topic, partition)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None], begin: int) -> int:
-        """Take in what `apply` would without doing anything out of the ordinary, beginning with
-        the record of that number; the number of the first that is left."""
+        """Take in records from that number on as long as that is simple; the number of the first
+        that is left."""
         if self.pending:
             return begin
-        by_key, groups = self._by_key, self._state.groups
-        added, number = 0, begin
-        for number in range(begin, len(keys)):
-            key, value = keys[number], values[number]
-            found = by_key.get(key[:-4])
-            if (
-                found is None
-                or value is None
-                or found.group_id not in groups
-                or not offset_records.is_sound(value)
-            ):
-                break
-            partition = int.from_bytes(key[-4:], "big", signed=True)
-            if partition not in found.values:
-                added += 1
-            found.values[partition] = value
-        else:
-            number = len(keys)
-        self.count += added
-        return number
-
-    def _topic(self, key: bytes, value: bytes | None) -> TopicOffsets | None:
-        """Whose offset it is that comes first with this key; None if that can't be read."""
-        names = offset_records.split_topic_key(key[:-4])
-        if names is None:
-            logger.warning("A record's key can't be read: %r", key)
-            return None
-        group_id, topic = names
-        found = self._groups.get(group_id, {}).get(topic)
-        if found is None:
-            found = TopicOffsets(group_id, topic, topic_key(group_id, topic))
-        return found
-
-    def _put(self, found: TopicOffsets, partition: int, value: bytes) -> None:
-        values = found.values
-        if not values:
-            self._by_key[found.key] = found
-            self._groups.setdefault(found.group_id, {})[found.topic] = found
-        if partition not in values:
-            self.count += 1
-        values[partition] = value
-
-    def _remove(self, found: TopicOffsets, partition: int) -> None:
-        if found.values.pop(partition, None) is not None:
-            self.count -= 1
-            if not found.values:
-                self._forget(found)
-        if self.pending:
-            self.pending.drop(found.group_id, found.topic, partition)
-
-    def _forget(self, found: TopicOffsets) -> None:
-        del self._by_key[found.key]
-        topics = self._groups[found.group_id]
-        del topics[found.topic]
-        if not topics:
-            del self._groups[found.group_id]
+        return self.store.put_known(keys, values, begin, self._state.groups)
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         """A transaction has ended."""
         for group_id, topic, partition, value in self.pending.end(producer_id, committed):
-            found = self._groups.get(group_id, {}).get(topic)
-            if found is None:
-                found = TopicOffsets(group_id, topic, topic_key(group_id, topic))
-            self._put(found, partition, value)
+            self.store.put(self.store.of(group_id, topic), partition, value)
 
 
 def _unstable(partition: int) -> FetchedOffset:

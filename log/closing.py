@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from kavka.log.directories import LogDirectory
-from kavka.log.errors import StorageError
+from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.flush import FlushPlan
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import PartitionLog
@@ -51,7 +51,7 @@ class DirectoryClosing:
         for start in range(0, len(self._logs), self._at_once):
             portion = self._logs[start : start + self._at_once]
             for log in portion:
-                with suppress(OSError, StorageError):  # tried again, and told then
+                with suppress(OSError, StorageError, CorruptLogError):  # tried again, and told then
                     yield from log.before_seal()
             self._seal(portion)
             yield
@@ -63,7 +63,7 @@ class DirectoryClosing:
         for log in logs:
             try:
                 plan = log.seal()
-            except (OSError, StorageError) as failure:
+            except (OSError, StorageError, CorruptLogError) as failure:
                 self._failed(log, failure)
                 plan = None
             if plan is None:

@@ -118,6 +118,10 @@ class LogManager:
         """The log directory that a log lies in."""
         return log.directory.rpartition("/")[0] or "/"
 
+    def leave_unclean(self, log: PartitionLog) -> None:
+        """Have the next start recover the logs of this one's directory."""
+        self._directories[self.directory_of(log)].is_unclean = True
+
     def absolute(self, directory: str) -> str:
         """The path of a log directory from the root on."""
         return self._fs.absolute(directory)

@@ -132,18 +132,22 @@ class LogCleaner:
         cleaning = _Cleaning(self._replicas, replica, self._clock)
         try:
             return await cleaning.run(self._jobs, self._fs, self._order(replica, cleanable))
-        except CorruptLogError as failure:
-            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
-            self._stats.uncleanable[replica] = None
         except ProcessLost as failure:
             logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
         except OSError as failure:
             if self._replicas.hosts(replica):
                 self._replicas.storage_failed(replica, failure)
-        except Exception:  # another log has a right to its turn, as in Apache Kafka
-            logger.exception("%s-%d is compacted no more", *replica.key)
-            self._stats.uncleanable[replica] = None
+        except Exception as failure:
+            self._leave(replica, failure)
         return None
+
+    def _leave(self, replica: Replica, failure: Exception) -> None:
+        """Another log has a right to its turn, as in Apache Kafka, whatever is wrong with this."""
+        if isinstance(failure, CorruptLogError):
+            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
+        else:
+            logger.error("%s-%d is compacted no more", *replica.key, exc_info=failure)
+        self._stats.uncleanable[replica] = None
 
     async def _tidy(self, replica: Replica) -> None:
         """Remove what a run has written that came to nothing. Its process may not have ended yet:
@@ -204,11 +208,10 @@ class LogCleaner:
             self._replicas.flush_soon(replica)
         try:
             return examine(replica, now_ms)
-        except CorruptLogError as failure:
-            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
-            self._stats.uncleanable[replica] = None
         except OSError as failure:
             self._replicas.storage_failed(replica, failure)
+        except Exception as failure:
+            self._leave(replica, failure)
         return None
 
     def _order(self, replica: Replica, cleanable: Cleanable) -> Order:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
@@ -36,6 +37,12 @@ Runner: TypeAlias = JournalRunner[GroupShard]
 
 HASHES_KEPT_MAX: Final = 10_000
 """Group ids whose hash is remembered."""
+
+LOADS_TOLD_S: Final = 30
+"""For how long the metrics tell what a load took, as Apache Kafka."""
+
+LOADS_KEPT_MAX: Final = 1000
+"""Loads that the metrics go by, the latest."""
 
 
 @lru_cache(maxsize=HASHES_KEPT_MAX)
@@ -72,6 +79,7 @@ class GroupCoordinator:
         turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
         self._parts = Parts(clock, tasks, jobs, purgatory, turns)
         self._runners: dict[int, Runner] = {}
+        self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
         self._controller = controller
         self._making: asyncio.Task[None] | None = None
@@ -170,6 +178,8 @@ class GroupCoordinator:
 
     def _loaded(self, runner: Runner) -> None:
         loaded = runner.loaded
+        if loaded is not None:
+            self._loads.append((self._parts.clock.monotonic_s(), loaded.took_ms))
         if loaded is not None and loaded.records:
             logger.info(
                 "%s-%d: %d records of groups, %d bytes, are loaded; it took %d ms, %d of them "
@@ -180,6 +190,10 @@ class GroupCoordinator:
                 loaded.took_ms,
                 loaded.waited_ms,
             )
+
+    def load_ms(self, now_s: float) -> list[int]:
+        """How many ms each partition took that was loaded lately; `now_s` is monotonic."""
+        return [took_ms for at_s, took_ms in self._loads if now_s - at_s <= LOADS_TOLD_S]
 
     def close(self) -> None:
         """The broker stops: nobody is answered any more."""

@@ -99,7 +99,6 @@ class Instance:
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
         self._loader: LogLoader | None = None
-        self._logs_loaded = False
         self._given_up = False
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
@@ -149,7 +148,6 @@ class Instance:
         if self._given_up:
             self._loader.give_up()
         await self._loader.load()
-        self._logs_loaded = True
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
@@ -427,9 +425,9 @@ class Instance:
             await self._upkeep.stop()
         if self._coordination is not None:
             await self._coordination.close()
-        if self._logs is not None and not self._logs_loaded:
-            if self._loader is not None:
-                await self._loader.ended()
+        if self._loader is not None:
+            await self._loader.ended()
+        if self._logs is not None and (self._loader is None or not self._loader.loaded):
             self._logs.unlock()  # what they hold was not looked at, or isn't ours: nothing is said
         elif self._logs is not None:
             watermarks = None

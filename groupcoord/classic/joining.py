@@ -12,7 +12,6 @@ from kavka.groupcoord.classic.proposals import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Rebalancing,
-    answer_to_failure,
     failing_as,
     joined,
     not_joined,
@@ -193,7 +192,7 @@ class Joining:
             group.touch(old, now_ms)
             failed = joined(group, new)
             failed.member_id, failed.members = "", ()
-            failed.error_code = answer_to_failure(code)
+            failed.error_code = code
             return Decision(replies=[Reply(ticket, failed)])
 
         self._proposals.propose(out, group.record(), refused=refused)

@@ -21,10 +21,11 @@ def _nothing() -> None:
 class Proposals:
     """The one record that may be about to be appended."""
 
-    __slots__ = ("_done", "_record")
+    __slots__ = ("_done", "_out", "_record")
 
     def __init__(self) -> None:
         self._record: Record | None = None
+        self._out: Decision | None = None
         self._done: Callable[[], None] = _nothing
 
     def propose(
@@ -35,16 +36,19 @@ class Proposals:
         done: Callable[[], None] = _nothing,
         refused: Callable[[ErrorCode, int], Decision] | None = None,
     ) -> None:
-        """Add a record to a decision, with what is to be done once it is in the log."""
+        """Add a record to a decision, with what is to be done once it is in the log, and what
+        if it can't be appended. If it is but committed too late, all that is left to do is to
+        tell so."""
         out.records = [*out.records, record]
         out.refused = refused
-        self._record, self._done = record, done
+        self._record, self._out, self._done = record, out, done
 
     def applied(self, record: Record) -> bool:
         """Do what was to be done with a record that is in the log; False if it is not of here."""
-        if record is not self._record:
+        if record is not self._record or self._out is None:
             return False
+        self._out.refused = None
         done = self._done
-        self._record, self._done = None, _nothing
+        self._record, self._out, self._done = None, None, _nothing
         done()
         return True

@@ -15,7 +15,6 @@ from kavka.groupcoord.classic.joining import Joining
 from kavka.groupcoord.classic.proposals import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
-    answer_to_failure,
     failing_as,
     not_joined,
 )
@@ -87,7 +86,7 @@ class ClassicProtocol:
                 "Failed to write empty metadata for group %s: %s", group.group_id, code.name
             )
             self.dismiss_all(group, code)
-            return Decision(replies=[Reply(ticket, ApiError(answer_to_failure(code)))])
+            return Decision(replies=[Reply(ticket, ApiError(code))])
 
         out.records = other.tombstones() if other is not None else ()
         self._proposals.propose(out, record, done=done, refused=refused)

@@ -27,23 +27,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 heartbeats, and one that has gone would be waited for in vain."""
 
 
-def answer_to_failure(code: ErrorCode) -> ErrorCode:
-    """What members are told when their group's record can't be appended."""
-    return _TOLD.get(code, code)
-
-
-_TOLD: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
 class Rebalancing:
     """What is done to a group, with what follows from it: added to a decision (`out`)."""
 
@@ -270,7 +253,7 @@ def failing_as(out: Decision, ticket: Ticket) -> Decision:
     have heard."""
 
     def refused(code: ErrorCode, now_ms: int) -> Decision:
-        failure = ApiError(answer_to_failure(code))
+        failure = ApiError(code)
         return Decision(
             replies=[
                 Reply(one, failure if one is ticket else answer) for one, answer in out.replies

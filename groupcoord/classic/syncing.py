@@ -9,7 +9,7 @@ from typing import Final
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member
 from kavka.groupcoord.classic.proposals import Proposals
-from kavka.groupcoord.classic.rebalancing import Rebalancing, answer_to_failure
+from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
@@ -81,7 +81,7 @@ class Syncing:
             self._settled(group, assignments, now_ms)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
-            return self._not_stored(group, leader, answer_to_failure(code), now_ms)
+            return self._not_stored(group, leader, code, now_ms)
 
         self._proposals.propose(out, group.record(assignments), done=done, refused=refused)
 

@@ -82,7 +82,6 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member(group_id: str, of: Member) -> Record:
-    tagged = {0: _classic(of.classic)} if of.classic is not None else {}
     value = b"".join(
         (
             _VERSION,
@@ -94,18 +93,20 @@ def member(group_id: str, of: Member) -> Record:
             fields.string(of.topic_regex),
             fields.int32(of.rebalance_timeout_ms),
             fields.string(of.server_assignor),
-            fields.tags(tagged),
+            fields.tags({0: _classic(of.classic)}),
         )
     )
     return Record(fields.key(MEMBER, group_id, of.member_id), value)
 
 
-def _classic(of: ClassicProtocols) -> bytes:
-    # a struct that is a tagged field begins with whether it is there
+def _classic(of: ClassicProtocols | None) -> bytes:
+    """A struct that may be null begins with whether it is there."""
+    if of is None:
+        return fields.uvarint(0)
     protocols = fields.array(
         of.protocols, lambda one: fields.string(one[0]) + fields.data(one[1]) + NO_TAGS
     )
-    return fields.int8(1) + fields.int32(of.session_timeout_ms) + protocols + NO_TAGS
+    return fields.uvarint(1) + fields.int32(of.session_timeout_ms) + protocols + NO_TAGS
 
 
 def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
@@ -237,7 +238,7 @@ def read_member(member_id: str, value: bytes) -> Member:
 
 
 def _read_classic(reader: Reader) -> ClassicProtocols | None:
-    if reader.int8() < 0:
+    if not reader.uvarint():
         return None
 
     def protocol() -> tuple[str, bytes]:

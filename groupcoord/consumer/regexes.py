@@ -61,6 +61,7 @@ _REASONS: Final = {
     "missing ]": "missing closing ]",
     "bad repetition operator": "invalid nested repetition operator",
     "no argument for repetition operator": "missing argument to repetition operator",
+    "unexpected )": "regexp/syntax: internal error",
     "trailing \\": "trailing backslash at end of expression",
 }
 """What is wrong with an expression, in RE2's words, and in those of the Java library of RE2's

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.consumer import member as members
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
@@ -95,7 +94,7 @@ class _Description:
         response.members = [_member(one, target, names) for one, target in group.members]
 
     def _failed(self, code: ErrorCode) -> None:
-        self.response = DescribedGroup(self.response.group_id, answer_to_failure(code))
+        self.response = DescribedGroup(self.response.group_id, code)
 
     def finished(self, asks_operations: bool) -> DescribedGroup:
         """The answer, with what the client may do if it asks for that."""

@@ -9,7 +9,6 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
@@ -145,4 +144,4 @@ def _told(answer: Answer) -> ConsumerGroupHeartbeatResponse:
 
 
 def _failed(failure: ApiError) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(answer_to_failure(failure.code), failure.message)
+    return ConsumerGroupHeartbeatResponse(failure.code, failure.message)

@@ -18,14 +18,18 @@ from kavka.wire.apis.find_coordinator import (
     BATCHED_SINCE,
     GROUP,
     NOBODY,
+    SHARE,
     TRANSACTION,
     Coordinator,
     FindCoordinatorResponse,
+    message_of,
 )
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if _kind(context, request) not in (GROUP, TRANSACTION, SHARE):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     makes_topic = (
         _kind(context, request) == GROUP
         and GROUP_TOPIC not in broker.metadata.image.topics
@@ -58,7 +62,8 @@ def _answer(broker: Broker, context: RequestContext, request: Any) -> FindCoordi
     if context.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
-    return FindCoordinatorResponse(one.error_code, None, one.node_id, one.host, one.port)
+    code = one.error_code
+    return FindCoordinatorResponse(code, message_of(code), one.node_id, one.host, one.port)
 
 
 def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coordinator:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
@@ -49,4 +48,4 @@ async def _later(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
 def _failed(failure: ApiError) -> HeartbeatResponse:
     if failure.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatResponse()
-    return HeartbeatResponse(answer_to_failure(failure.code))
+    return HeartbeatResponse(failure.code)

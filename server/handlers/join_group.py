@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
@@ -28,10 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     refusal = _refusal(broker, request)
     if refusal is not None:
         return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
-    try:
-        answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure
+    answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
     if isinstance(answer, JoinGroupResponse):
         return answer.for_version(context.version)
     return _later(answer, context.version)
@@ -71,7 +67,4 @@ def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> 
 
 
 async def _later(answer: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    try:
-        return (await answer).for_version(version)
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure
+    return (await answer).for_version(version)

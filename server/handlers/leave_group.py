@@ -9,7 +9,6 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
@@ -29,10 +28,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     asked = LeaveRequest(group_id, _leavers(context.version, request))
-    try:
-        answer = broker.groups.call(group_id, partial(_ask, asked))
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure
+    answer = broker.groups.call(group_id, partial(_ask, asked))
     if isinstance(answer, LeaveGroupResponse):
         return _shaped(answer, context.version)
     return _later(answer, context.version)
@@ -54,10 +50,7 @@ def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) ->
 
 
 async def _later(answer: Awaitable[LeaveGroupResponse], version: int) -> LeaveGroupResponse:
-    try:
-        return _shaped(await answer, version)
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure
+    return _shaped(await answer, version)
 
 
 def _shaped(answer: LeaveGroupResponse, version: int) -> LeaveGroupResponse:

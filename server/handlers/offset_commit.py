@@ -172,9 +172,13 @@ class _SortedOut:
     def answer_with(self, codes: Sequence[int]) -> OffsetCommitResponse:
         """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
         position = 0
+        topics: list[TopicResponse] = []
         for name, topic_id, partitions in self._accepted:
-            answer = self._answer_of(name, topic_id)
+            if self._refused:
+                answer = self._answer_of(name, topic_id)
+            else:  # a topic named twice is answered twice then
+                topics.append(answer := TopicResponse(name, topic_id, []))
             for index in partitions:
                 answer.partitions.append(PartitionResponse(index, codes[position]))
                 position += 1
-        return self.answer()
+        return self.answer() if self._refused else OffsetCommitResponse(topics)

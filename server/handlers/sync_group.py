@@ -5,18 +5,16 @@ Promises: an assignment that a member has been told of is stored.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from kavka.groupcoord.classic.rebalancing import answer_to_failure
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.wire.apis.sync_group import PROTOCOL_SINCE, SyncGroupResponse
+from kavka.wire.apis.sync_group import PROTOCOL_SINCE
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -29,11 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     asked = _asked(context.version, request)
-    try:
-        answer = broker.groups.call(group_id, partial(_ask, asked))
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure
-    return answer if isinstance(answer, SyncGroupResponse) else _later(answer)
+    return broker.groups.call(group_id, partial(_ask, asked))
 
 
 def _asked(version: int, request: Any) -> SyncRequest:
@@ -51,10 +45,3 @@ def _asked(version: int, request: Any) -> SyncRequest:
 
 def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
     return shard.classic_of(asked.group_id, now_ms).sync(asked, ticket, now_ms)
-
-
-async def _later(answer: Awaitable[SyncGroupResponse]) -> SyncGroupResponse:
-    try:
-        return await answer
-    except ApiError as failure:
-        raise ApiError(answer_to_failure(failure.code)) from failure

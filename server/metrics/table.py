@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.metrics.cleaner_rows import CLEANER_ROWS
+from kavka.server.metrics.group_rows import GROUP_ROWS
 from kavka.server.metrics.log_rows import LOG_ROWS
 from kavka.server.metrics.network_rows import NETWORK_ROWS
 from kavka.server.metrics.own_rows import OWN_ROWS
@@ -25,6 +26,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *BROKER_ROWS,
     *LOG_ROWS,
     *CLEANER_ROWS,
+    *GROUP_ROWS,
     *PARTITION_ROWS,
     *OWN_ROWS,
 )

@@ -4,6 +4,7 @@ here once, in slices, and not by each row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +25,8 @@ LATE_AFTER_MS: Final = 300_000
 
 REPLICAS_PER_SLICE: Final = 500
 """A replica is looked at in a microsecond or two."""
+
+GROUPS_PER_SLICE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class View:
     usage: Usage | None
     here: ReplicaCounts = field(default_factory=ReplicaCounts)
     cluster: ClusterCounts = field(default_factory=ClusterCounts)
+    groups: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many there are of a kind and in a state, as ListGroups names them."""
 
     @property
     def broker(self) -> Broker:
@@ -100,7 +105,19 @@ def look(sources: Sources) -> Slices[View]:
         for topic in some:
             _count_topic(topic, view.cluster)
         yield
+    yield from _count_groups(view)
     return view
+
+
+def _count_groups(view: View) -> Slices[None]:
+    now_ms = view.broker.clock.now_ms()
+    looked = 0
+    for runner in view.broker.groups.runners:
+        for group in list(runner.machine.state.groups.values()) if runner.is_active else ():
+            view.groups[group.kind, group.state(now_ms)] += 1
+            looked += 1
+            if looked % GROUPS_PER_SLICE == 0:
+                yield
 
 
 def _parts(replicas: Sequence[Replica]) -> Iterator[Sequence[Replica]]:

@@ -42,6 +42,8 @@ class LogLoader:
         self._began_s = clock.monotonic_s()
         self._steps: list[asyncio.Task[Exception | None]] = []
         self._given_up = False
+        self.loaded = False
+        """Whether `load` has come to its end."""
 
     async def load(self) -> None:
         """StorageError: a log can't be served safely, or no directory can be used.
@@ -67,6 +69,7 @@ class LogLoader:
             await self._in_threads([plan.run])
             self._logs.corrected(plan)
         self._logs.check_usable()
+        self.loaded = True
 
     def give_up(self) -> None:
         """Have `load` end soon, be it in the middle of a log, or of none when it begins."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
+from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import is_shortage
 from kavka.log.manager import LogManager
 from kavka.log.partition_log import Appended, PartitionLog
@@ -233,7 +234,7 @@ class ReplicaManager:
         self.jobs = jobs
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         self.on_directory_failed: Callable[[], object] = _nothing
-        """Called when a log directory has failed."""
+        """Called when a log directory has failed, or a log."""
         self.on_role: dict[str, Callable[[Replica], object]] = {}
         """By topic: called when a replica of it may have begun or ceased to lead here."""
         self._missing: dict[tuple[str, int], None] = {}
@@ -353,11 +354,25 @@ class ReplicaManager:
         except OSError as failure:
             if self._hosts(replica):
                 self.storage_failed(replica, failure)
+        except (CorruptLogError, StorageError) as damage:
+            if self.hosts(replica):
+                self._log_damaged(replica, damage)
         finally:
             replica.flushing = False
 
+    def _log_damaged(self, replica: Replica, damage: Exception) -> None:
+        """Serve a partition no more (until a restart, which recovers its log) whose files have
+        something in them that keeps them from being brought to the disk: what is written from now
+        on would be lost. Others in its directory are sound, and go on, other than in Apache Kafka,
+        where all that is wrong with a file counts for the whole directory."""
+        logger.error("%s-%d can't be flushed: %s", *replica.key, damage)
+        self.logs.leave_unclean(replica.log)
+        replica.offline = True
+        self.purgatory.changed(replica.key)
+        self.on_directory_failed()
+
     async def _flush_once(self, replica: Replica) -> bool:
-        """Whether there is more to do. OSError."""
+        """Whether there is more to do. OSError; CorruptLogError, StorageError of a damaged log."""
         while self.hosts(replica) and replica.log.history.write_on():
             await self.tasks.sleep(0)
         plan = replica.log.flush_plan(self.clock.now_ms()) if self.hosts(replica) else None

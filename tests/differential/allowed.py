@@ -80,11 +80,6 @@ _SURROGATE: Final = (
     "Java; the name is that of no topic either way"
 )
 
-_OTHER_EXPRESSIONS: Final = (
-    "both read expressions by RE2, but Kavka by the C++ library and Apache Kafka by the one for "
-    "Java, and each library words its errors itself"
-)
-
 ALLOWED: Final[tuple[Allowed, ...]] = (
     *(
         Allowed(
@@ -300,17 +295,5 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         None,
         ANYTHING,
         _OVERFLOW,
-    ),
-    *(
-        Allowed(
-            "ConsumerGroupHeartbeat",
-            case,
-            (1, 1),
-            "error_message",
-            ANYTHING,
-            ANYTHING,
-            _OTHER_EXPRESSIONS,
-        )
-        for case in ("a bad regular expression*", "an expression that RE2 does not have*")
     ),
 )

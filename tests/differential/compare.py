@@ -103,6 +103,8 @@ def _sorted(api: str, side: Side, path: str) -> list[Any]:
     values: list[Any] = side.value
     if rule is None:
         return values
+    if not rule.by:  # of plain values
+        return sorted(values, key=str)
     rules = {name: _rules(api, _shape(f"{path}.0.{name}")) for name in rule.by}
     return sorted(
         values,

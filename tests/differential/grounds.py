@@ -82,7 +82,7 @@ def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
     for case, version in runs:
         for topic in case.topics:
             name = topic_name(facts.prefix, case, version, topic)
-            assert found.setdefault(name, topic) is topic or not topic.shared, f"two {name}"
+            assert found.setdefault(name, topic) == topic or not topic.shared, f"two {name}"
     return {name: topic for name, topic in found.items() if name not in facts.ids}
 
 

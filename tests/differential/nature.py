@@ -33,7 +33,8 @@ class Nature:
 
 @dataclass(frozen=True)
 class Unordered:
-    """An array whose order means nothing: it is sorted by these fields before comparing."""
+    """An array whose order means nothing: it is sorted by these fields before comparing; plain
+    values, which have none, by themselves."""
 
     api: str
     path: str
@@ -358,6 +359,12 @@ UNORDERED: Final = (
         "groups.?.members",
         ("member_id",),
         "Apache Kafka keeps members in a hash map",
+    ),
+    Unordered(
+        "ConsumerGroupDescribe",
+        "groups.?.members.?.subscribed_topic_names",
+        (),
+        "Apache Kafka keeps them in a hash set",
     ),
     Unordered(
         "ConsumerGroupDescribe", "groups", ("group_id",), "Apache Kafka asks partition by partition"

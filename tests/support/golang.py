@@ -24,4 +24,6 @@ def _build(into: Path) -> None:
         "GOMODCACHE": str(CACHE / "go" / "modules"),
         "GOFLAGS": "-mod=readonly -modcacherw -buildvcs=false",
     }
-    installed.run([installed.program("go"), "build", "-o", str(into / PROGRAM), "."], GO, environment)
+    installed.run(
+        [installed.program("go"), "build", "-o", str(into / PROGRAM), "."], GO, environment
+    )

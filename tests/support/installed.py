@@ -1,4 +1,4 @@
-"""What tests install once into `.cache`, whole or not at all, whichever test process comes first."""
+"""What tests install once into `.cache`: whole or not at all, by whichever process comes first."""
 
 from __future__ import annotations
 

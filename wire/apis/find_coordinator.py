@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 BATCHED_SINCE: Final = 4
 """From this version on there are many keys, and an answer for each."""
 
-SHARE_SINCE: Final = 6
-
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
@@ -54,14 +52,36 @@ class FindCoordinatorResponse:
     throttle_time_ms: int = 0
 
 
+_MESSAGES: Final = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing "
+    "the request.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by "
+    "the client library or the message was sent to an incompatible broker. See the broker logs for "
+    "more details.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""What Apache Kafka says of each, before version 4 and where a whole request fails."""
+
+
+def message_of(code: int) -> str | None:
+    """What is said of an answer's code where nothing else is."""
+    return _MESSAGES.get(ErrorCode(code))
+
+
 def error_response(
     request: FindCoordinatorRequest, code: ErrorCode, version: int
 ) -> FindCoordinatorResponse:
     """`code` for each key."""
+    message = message_of(code)
     if version < BATCHED_SINCE:
-        return FindCoordinatorResponse(code)
+        return FindCoordinatorResponse(code, message)
     keys = request.coordinator_keys or ()
-    return FindCoordinatorResponse(coordinators=[Coordinator(key, *NOBODY, code) for key in keys])
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key, *NOBODY, code, message) for key in keys]
+    )
 
 
 API: Final = Api(

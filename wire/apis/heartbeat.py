@@ -5,17 +5,17 @@ Versions 0 to 4; 3 adds static members (KIP-345), 4 is flexible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.group import HeartbeatRequest
 
 
-@dataclass(slots=True)
+@message
 class HeartbeatResponse:
     error_code: int = 0
     throttle_time_ms: int = 0

@@ -8,11 +8,11 @@ adds static members (KIP-345), 6 is flexible, 7 tells the protocol type (KIP-559
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.group import JoinGroupRequest
@@ -21,7 +21,7 @@ NULL_PROTOCOL_SINCE: Final = 7
 """From this version on no protocol is null, before it is ""."""
 
 
-@dataclass(slots=True)
+@message
 class JoinedMember:
     """A member, as the leader is told of it. `metadata` is what it said with the chosen
     protocol."""
@@ -31,7 +31,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(slots=True)
+@message
 class JoinGroupResponse:
     """`members` is for the leader alone. `protocol_name` may be None here: see `for_version`."""
 

@@ -7,11 +7,11 @@ flexible, 5 gives reasons (KIP-800).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.group import LeaveGroupRequest
@@ -20,7 +20,7 @@ BATCHED_SINCE: Final = 3
 """From this version on there are several members, each with a code of its own."""
 
 
-@dataclass(slots=True)
+@message
 class LeftMember:
     """One that was to leave, as it was named."""
 
@@ -29,7 +29,7 @@ class LeftMember:
     error_code: int = 0
 
 
-@dataclass(slots=True)
+@message
 class LeaveGroupResponse:
     error_code: int = 0
     members: Sequence[LeftMember] = ()

@@ -6,11 +6,11 @@ be the group's (KIP-559).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.group import SyncGroupRequest
@@ -19,7 +19,7 @@ PROTOCOL_SINCE: Final = 5
 """From this version on a request must name the protocol and its type."""
 
 
-@dataclass(slots=True)
+@message
 class SyncGroupResponse:
     error_code: int = 0
     protocol_type: str | None = None

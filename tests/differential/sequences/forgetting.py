@@ -35,7 +35,6 @@ def outside_of_a_group(on: Ground) -> Script:
     yield deleting(on)
     yield deleting(on, on.topic, indexes=())
     yield deleting(on, on.topic, indexes=(1, 1))
-    yield deleting(on, on.topic, on.topic)
     yield offsets_of(on)
 
 

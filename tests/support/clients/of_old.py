@@ -8,10 +8,7 @@ is installed once into `.cache/python`.
 from __future__ import annotations
 
 import base64
-import fcntl
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,15 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from support import java, java_compiler
+from support import installed, java, java_compiler
 from support.clients.client import Ack, Found
 from support.clients.corpus import Record
-from support.paths import CACHE, JAVA, ROOT
+from support.paths import JAVA, ROOT
 
 PROGRAM_TIMEOUT_S = 120
-INSTALL_TIMEOUT_S = 300
 FETCH_BYTES = 1 << 20
 
 OLD = ROOT / "tests" / "old"
@@ -117,27 +111,13 @@ READERS = (JAVA_0_10, *PYTHONS)
 @cache
 def kafka_python_2() -> Path:
     """Directory of the old kafka-python, installed when it isn't there yet."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
-    found = CACHE / "python" / f"old-{digest}"
-    if not found.exists():
-        found.parent.mkdir(parents=True, exist_ok=True)
-        with (found.parent / f"{found.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # one of several test processes installs
-            if not found.exists():
-                _install(found)
-    return found
+    return installed.once("python", [REQUIREMENTS], _install)
 
 
 def _install(into: Path) -> None:
-    partial = into.with_name(f"{into.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
-    command += ["--quiet", "--no-deps", "--require-hashes", f"--target={partial}"]
-    command += ["--requirement", str(REQUIREMENTS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
-    if done.returncode != 0:
-        pytest.fail(f"pip could not install {REQUIREMENTS}:\n{done.stdout}{done.stderr}")
-    partial.rename(into)
+    command += ["--quiet", "--no-deps", "--require-hashes", f"--target={into}"]
+    installed.run([*command, "--requirement", str(REQUIREMENTS)], ROOT, os.environ)
 
 
 def _text(data: bytes | None) -> str:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from support import golang, java, java_compiler, node
 from support.clients.of_old import kafka_python_2
-from support.paths import JAVA
+from support.paths import JAVA, ROOT
 
-PROGRAMS = Path(__file__).parent / "programs"
+TESTS = ROOT / "tests"
+PROGRAMS = TESTS / "support" / "groups" / "programs"
 JAVA_PROGRAM = JAVA / "groups" / "GroupMembers.java"
 
 SESSION = MappingProxyType({"session.timeout.ms": "5000", "heartbeat.interval.ms": "500"})
@@ -54,15 +55,15 @@ class GroupClient:
     """What makes it look for new topics often."""
 
 
-def python(program: str) -> Started:
-    """A program of this directory."""
-    return Started([sys.executable, str(PROGRAMS / program)], os.environ)
+def python(program: str, *paths: Path) -> Started:
+    """A program of `programs`, with more to import from."""
+    path = os.pathsep.join(map(str, (*paths, TESTS)))
+    return Started([sys.executable, str(PROGRAMS / program)], {**os.environ, "PYTHONPATH": path})
 
 
 def old_python() -> Started:
     """kafka-python's, with the old one."""
-    found = python("kafka_python_members.py")
-    return found._replace(environment={**os.environ, "PYTHONPATH": str(kafka_python_2())})
+    return python("kafka_python_members.py", kafka_python_2())
 
 
 def of_java(project: str) -> Started:

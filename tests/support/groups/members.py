@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, cast
 
 from support.groups.clients import GroupClient
@@ -88,7 +89,7 @@ class Host:
         topic: str,
         story: Story,
         stderr: Path,
-        settings: Mapping[str, str],
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         command, environment = client.start()
         given = [f"{name}={value}" for name, value in {**client.settings, **settings}.items()]
@@ -174,6 +175,11 @@ class Host:
     def _close(self) -> None:
         self._in.close()
         self._out.close()
+
+
+def processes(ends: Mapping[Place, int]) -> Callable[[GroupJudge], bool]:
+    """Whether all in front of some offsets is processed."""
+    return lambda group: all(group.processed[at].end >= end for at, end in ends.items())
 
 
 def now_ms() -> int:

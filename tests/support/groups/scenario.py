@@ -5,7 +5,7 @@ One more consumer, alone in a group of its own, gets everything too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -14,8 +14,8 @@ from support.clients.idempotent import History
 from support.clients.kafka_python import create_topic
 from support.groups.clients import BROKER_SETTINGS, GroupClient
 from support.groups.events import Event, Place
-from support.groups.judge import judged, unprocessed, went_back
-from support.groups.members import Host, Story, now_ms, shared
+from support.groups.judge import GroupJudge, judged, unprocessed, went_back
+from support.groups.members import Host, Story, now_ms, processes, shared
 from support.groups.traffic import Traffic, committed, stored_commits
 from support.process import BrokerProcess
 from support.wait import eventually
@@ -58,8 +58,7 @@ class Scenario:
     def host(self) -> Host:
         """A process for members."""
         errors = self.home / f"{self.client.name}-{next(self._numbers)}.err"
-        given = (self.client, self.broker.bootstrap, TOPIC, self.story, errors, {})
-        host = Host(*given)
+        host = Host(self.client, self.broker.bootstrap, TOPIC, self.story, errors)
         self._stack.callback(host.close)
         return host
 
@@ -106,12 +105,7 @@ class Scenario:
         ends = self.traffic.ends()
         self._await_processed(ends)
         for group in self.members:
-            eventually(
-                lambda group=group: self.story.ask(group, lambda one: one.committed == ends),
-                within_s=WITHIN_S,
-                what=f"all is committed by {group}",
-                detail=self.tail,
-            )
+            self._await(group, lambda one: one.committed == ends, "all is committed")
         for host in {id(host): host for host in self._hosts()}.values():
             host.finish()
 
@@ -147,27 +141,22 @@ class Scenario:
 
     def _await_shared(self, group: str) -> None:
         members = set(self.members[group])
-        eventually(
-            lambda: self.story.ask(group, lambda one: shared(one, self.places, members)),
-            within_s=WITHIN_S,
-            what=f"{group} is shared by {sorted(members)}",
-            detail=self.tail,
-        )
+        self._await(group, lambda one: shared(one, self.places, members), f"{members} share all")
         # From its last move on: what is told late, for having happened later, is no part of it.
         at_ms = self.story.last_move_ms(group)
         self.story.add(Event(group, "settled", at_ms=at_ms, places=tuple(self.places)))
 
     def _await_processed(self, ends: dict[Place, int]) -> None:
         for group in self.members:
-            eventually(
-                lambda group=group: self.story.ask(
-                    group,
-                    lambda one: all(one.processed[at].end >= end for at, end in ends.items()),
-                ),
-                within_s=WITHIN_S,
-                what=f"{group} processes what came",
-                detail=self.tail,
-            )
+            self._await(group, processes(ends), "what came is processed")
+
+    def _await(self, group: str, wanted: Callable[[GroupJudge], bool], what: str) -> None:
+        eventually(
+            lambda: self.story.ask(group, wanted),
+            within_s=WITHIN_S,
+            what=f"{what} in group {group}",
+            detail=self.tail,
+        )
 
 
 def play(broker: BrokerProcess, client: GroupClient, home: Path, rounds: int) -> None:

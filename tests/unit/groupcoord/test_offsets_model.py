@@ -20,9 +20,9 @@ from support.offset_groups import OffsetKit
 
 GROUPS = ("g", "h")
 TOPICS = ("a", "b")
-PARTITIONS = range(3)
+PARTITIONS = range(2)
 PRODUCERS = (7, 8)
-RETENTION_MINUTES = 2
+RETENTION_MINUTES = 3
 CHECK_MS = 45_000
 MINUTE_MS = 60_000
 
@@ -137,7 +137,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         else:
             raise AssertionError("it was not refused")
 
-    @rule(by_ms=strategies.sampled_from((1, 10_000, CHECK_MS, 3 * MINUTE_MS)))
+    @rule(by_ms=strategies.sampled_from((1, 10_000, CHECK_MS, 4 * MINUTE_MS)))
     def let_time_pass(self, by_ms: int) -> None:
         end_ms = self.kit.now_ms + by_ms
         while self.sweep_ms <= end_ms:
@@ -191,7 +191,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
                 stable = self.kit.fetch(*place, group_id, require_stable=True)
                 is_unstable = stable.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
                 assert is_unstable == self._is_pending(group_id, place)
-        assert rules.count == sum(map(len, expected.values()))
+        assert rules.store.count == sum(map(len, expected.values()))
         open_groups = {
             group_id
             for groups in self.pending.values()
@@ -206,8 +206,8 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         again = self.kit.replayed()
         assert set(again.state.groups) == set(self.kit.shard.state.groups)
         for group_id in GROUPS:
-            now = self.kit.shard.offsets.topics(group_id)
-            then = again.offsets.topics(group_id)
+            now = self.kit.shard.offsets.store.topics(group_id)
+            then = again.offsets.store.topics(group_id)
             assert {name: one.values for name, one in now.items()} == {
                 name: one.values for name, one in then.items()
             }
@@ -218,6 +218,6 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
 NO_ID = OffsetToCommit("", 0, 0).topic_id
 
 OffsetsAgainstModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None
+    max_examples=150, stateful_step_count=40, deadline=None
 )
 TestOffsetsAgainstModel = OffsetsAgainstModel.TestCase

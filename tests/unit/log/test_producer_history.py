@@ -69,11 +69,11 @@ def cut(log: PartitionLog, offset: int) -> Iterator[None]:
 def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == []
-    steps = 1
-    while log.history.write_on():
-        write(log, steps % PRODUCERS, 2)
-        steps += 1
-    assert steps == -(-PRODUCERS // PER_STEP)
+    for steps in range(PRODUCERS):
+        if not log.history.write_on():
+            break
+        write(log, steps if steps % 2 else PRODUCERS - steps - 1, 2)
+    assert 4 <= steps <= PRODUCERS // PER_STEP
     assert snapshots(fs, log) == [2 * PRODUCERS]
     assert not log.history.write_on()
     plan = log.flush_plan()
@@ -215,6 +215,15 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
             pass
         assert log.transactions.settled
         logs.append(log, logs.batch([b"v"]))
+
+
+def test_a_cut_ends_a_snapshot_of_what_was_behind_it(log: PartitionLog, fs: MemFs) -> None:
+    log.roll(logs.TIMESTAMP)
+    log.history.write_on()
+    for _ in log.truncation(30):
+        assert not log.history.write_on()
+    assert snapshots(fs, log) == []
+    assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []
 
 
 def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:

@@ -195,6 +195,17 @@ def test_truncation(entries: list[AbortedTxn], offset: int) -> None:
     assert collect_aborted([index], 0, 100, 0).found == [*kept, more]
 
 
+def test_what_was_known_of_entries_that_are_dropped_is_forgotten(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(txn_index, "READ_ENTRIES", 4)
+    index = made(fs, [AbortedTxn(1, 10 * n, 10 * n + 5, 10 * n) for n in range(1, 20)])
+    index.truncate(101)
+    last = AbortedTxn(2, 3, 200, 201)
+    index.append(last)
+    assert collect_aborted([index], 120, 130, 120).found == [last]
+
+
 def raw(*fields: int) -> bytes:
     return struct.pack(">hqqqq", *fields)
 

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from kavka.log.compaction.candidates import Cleanable
 from kavka.log.compaction.order import Order, Progress
-from kavka.log.compaction.run import compact
+from kavka.log.compaction.run import compact, remove_cleaned
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
+from kavka.server import cleaner
+from kavka.server.replica.cleaning import examine
+from kavka.server.replica.manager import Replica
 from support.batches import Written, build
 from support.compaction import compacted, read_all
 from support.memory_broker import MemoryBroker, scenario
@@ -41,12 +45,18 @@ class HeldProcesses:
         self.orders: list[Order] = []
         self.told: list[Callable[[Any], object]] = []
         self.results: list[asyncio.Future[Any]] = []
+        self.tidied: list[str] = []
+        """Directories in which was removed what a run had left."""
         self._fs = broker.fs
+        self._run_process = broker.jobs.run_process
         broker.jobs.run_process = self._run  # type: ignore[method-assign]
 
     def _run(
         self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
     ) -> asyncio.Future[Any]:
+        if function is remove_cleaned:
+            self.tidied.append(args[1])
+            return self._run_process(function, *args, told=told)
         assert function is compact
         self.orders.append(args[1])
         self.told.append(told)
@@ -255,7 +265,118 @@ async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
     assert processes.results[0].cancelled()
 
 
+def left(broker: MemoryBroker) -> list[str]:
+    """What runs have left in the log's directory."""
+    names = broker.fs.list_dir(broker.replica().log.directory)
+    return [name for name in names if name.endswith((".cleaned", ".swap"))]
+
+
+@pytest.mark.parametrize(
+    "failure", [CorruptLogError("0.log", 0, "why"), ProcessLost("killed"), RuntimeError(), None]
+)
+@scenario(BACKOFF)
+async def test_what_came_to_nothing_is_removed(
+    broker: MemoryBroker, failure: Exception | None
+) -> None:
+    processes = await under_way(broker)
+    log = broker.replica().log
+    broker.fs.create(f"{log.directory}/{0:020d}.log.cleaned").pwrite(b"half", 0)
+    if failure is None:  # the log is to be compacted no more
+        log.configure(replace(log.settings, cleanup_policy=("delete",)))
+        processes.told[0](Progress("indexing", 1, 2))
+    else:
+        processes.results[0].set_exception(failure)
+    await settle()
+    assert processes.results[0].done() and not log.compaction.running
+    assert not left(broker) and processes.tidied == [log.directory]
+
+
+@scenario(BACKOFF, "log.cleaner.threads=2")
+async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) -> None:
+    """It would lose what it writes. That the log is another one by then makes no difference."""
+    processes = await under_way(broker)
+    held: list[asyncio.Future[None]] = []
+
+    def hold(function: Callable[..., Any], *args: Any, told: object) -> asyncio.Future[None]:
+        assert function is remove_cleaned
+        held.append(asyncio.get_running_loop().create_future())
+        return held[-1]
+
+    processes._run_process = hold
+    processes.results[0].set_exception(ProcessLost("killed"))
+    await settle()
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(3000)
+    assert len(held) == len(processes.orders) == 1
+    held[0].set_exception(FileNotFoundError())
+    await broker.advance(3000)
+    assert len(processes.orders) == 2
+    processes.results[-1].cancel()
+
+
+@scenario(BACKOFF)
+async def test_what_can_t_be_removed_is_told(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    processes = await under_way(broker)
+    broker.fs.create(f"{broker.replica().log.directory}/{0:020d}.log.cleaned")
+    broker.fs.faults.append(Fault("remove", ".cleaned"))
+    processes.results[0].set_exception(ProcessLost("killed"))
+    await settle()
+    assert "/data/t-0 keeps what was for nothing" in caplog.text
+    await broker.advance(1000)
+    processes.work()
+    await settle()
+    assert clean_upto(broker) and not left(broker), "the next run does it"
+
+
 # --- failures
+
+
+@scenario(BACKOFF)
+async def test_a_log_that_can_t_be_looked_at_does_not_keep_others(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("t", "u"):
+        await broker.create(name, configs=COMPACT)
+        await fill(broker, name)
+
+    def examine_but_t(replica: Replica, now_ms: int) -> Cleanable:
+        if replica.key[0] == "t":
+            raise ValueError("odd")
+        return examine(replica, now_ms)
+
+    monkeypatch.setattr(cleaner, "examine", examine_but_t)
+    await broker.advance(1000)
+    assert clean_upto(broker, "u")
+    assert list(broker.parts.replicas.cleaning.uncleanable) == [broker.replica("t")]
+    assert "t-0 is compacted no more" in caplog.text and "odd" in caplog.text
+
+
+@scenario(BACKOFF, "log.cleaner.threads=1")
+async def test_a_runner_that_fails_is_counted_until_it_begins_again(broker: MemoryBroker) -> None:
+    await under_way(broker)
+    found = broker.instance._cleaner
+    assert found is not None
+
+    async def fail(number: int) -> bool:
+        raise ValueError("odd")
+
+    found.clean_dirtiest = fail  # type: ignore[assignment, method-assign]
+    dead = broker.parts.replicas.cleaning.dead
+    settings = broker.instance.live.now
+    broker.instance.live.change(replace(settings, log_cleaner_threads=2))
+    await settle()
+    assert list(dead) == [1]
+    del found.clean_dirtiest
+    broker.instance.live.change(replace(settings, log_cleaner_threads=3))
+    await settle()
+    assert not dead
+    (failure,) = broker.tasks.failures
+    assert isinstance(failure, ValueError)
+    broker.tasks.failures.clear()
 
 
 @scenario(BACKOFF)

@@ -230,3 +230,36 @@ async def test_too_many_open_files_say_nothing_of_the_disk(broker: MemoryBroker)
     assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
     assert len(await broker.read_all(partition=1)) == 6
     assert broker.instance.health().is_well
+
+
+# -- a log that is damaged ----------------------------------------------------------------------
+
+
+@scenario(topics={"t": 2})
+async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its index is gone, and can't be made anew from what is in its segment."""
+    for index in range(2):
+        assert (await broker.produce(build(), partition=index)).error_code == Code.NONE
+    log = broker.replica().log
+    log.roll(0)
+    log.release()  # as if others had been used since
+    broker.fs.remove(f"{log.directory}/00000000000000000000.index")
+    broker.fs.open(f"{log.directory}/{FIRST_SEGMENT}").pwrite(bytes(30), 0)
+    broker.parts.replicas.flush_soon(broker.replica())
+    await broker.parts.replicas.flushed()
+    await broker.advance(10)
+    assert "t-0 can't be flushed: KAFKA_STORAGE_ERROR" in caplog.text
+    known = await partitions(broker)
+    assert {index: one.leader_id for index, one in known.items()} == {0: -1, 1: 1}
+    assert known[0].offline_replicas == [1]
+    codes = [(await broker.produce(build(), partition=index)).error_code for index in range(2)]
+    assert codes == [Code.KAFKA_STORAGE_ERROR, Code.NONE]
+    assert (await directories(broker))["/data"][0] == 0 and broker.failed == 0
+    await broker.stop()
+    assert not broker.fs.exists("/data/.kafka_cleanshutdown")
+    await broker.revive()
+    for index, offset in ((0, 0), (1, 6)):
+        answer = await broker.produce(build(), partition=index)
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, offset), "it is cut"

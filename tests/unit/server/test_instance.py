@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import random
 import struct
 
 import pytest
 
-from kavka.log.errors import LoadingStopped, StorageError
+from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import CoordinationError
@@ -168,53 +167,6 @@ async def test_a_kill_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -
     await broker.revive()
     assert await values(broker) == [b"1"]
     assert (await broker.produce(one(b"2"))).base_offset == 1
-
-
-@pytest.mark.parametrize("way", ["give up", "cancel"])
-@scenario(topics={"t": 2})
-async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) -> None:
-    """In order, but for the logs: nobody may be at work on them when others can have them, and
-    what was not looked at is not marked as good."""
-    await broker.produce(one(b"1"))
-    await broker.die()
-    starting = MemoryBroker(fs=broker.fs)
-    starting.jobs.hold("DirectoryLoading.load_most")
-    start = starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle()
-    assert starting.jobs.held and not start.done()
-    if way == "cancel":
-        start.cancel()
-    else:
-        starting.instance.give_up()
-    await settle()
-    stop = starting.tasks.spawn(starting.instance.stop(), name="stop")
-    await settle()
-    assert not stop.done()
-    with pytest.raises(BlockingIOError):
-        broker.fs.lock(f"{DATA}/.lock")
-    starting.jobs.release()
-    with pytest.raises((LoadingStopped, asyncio.CancelledError)):
-        await start
-    await stop
-    assert CLEAN.rpartition("/")[2] not in files(broker)
-    await broker.revive()
-    assert await values(broker) == [b"1"]
-
-
-@pytest.mark.parametrize("turns", range(0, 60, 7))
-@scenario(topics={"t": 1})
-async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -> None:
-    await broker.produce(one(b"1"))
-    await broker.die()
-    starting = MemoryBroker(fs=broker.fs)
-    start = starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle(turns)
-    starting.instance.give_up()
-    await asyncio.wait([start])
-    assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
-    await starting.instance.stop()
-    await broker.revive()
-    assert await values(broker) == [b"1"]
 
 
 @pytest.mark.parametrize("op", ["create", "rename", "pwrite", "sync", "sync_dir"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import pytest
 
 from kavka.wire.message import message
+from support import messages
 
 
 def both(define: Callable[[Any], type]) -> tuple[Any, Any]:
@@ -81,3 +82,10 @@ def test_classes_are_those_of_a_dataclass(define: Callable[[Any], type]) -> None
         if wrong or define is answer:
             with pytest.raises(TypeError):
                 ours(**wrong)
+
+
+def test_all_answers_are_made_so() -> None:
+    """A dataclass among them would cost each start as much as five of these."""
+    modules = messages.api_modules().values()
+    found = [one for module in modules for one in vars(module).values() if is_dataclass(one)]
+    assert modules and not found

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 
-from reporting import POLL_MS, Uncommitted, parted, place, tell, value_of
+from support.groups.programs.reporting import POLL_MS, Uncommitted, parted, place, tell, value_of
 
 BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 
@@ -71,7 +71,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         if not offsets:
             return
         try:
-            await self.consumer.commit({TopicPartition(*parted(at)): n for at, n in offsets.items()})
+            await self.consumer.commit(
+                {TopicPartition(*parted(at)): n for at, n in offsets.items()}
+            )
         except KafkaError as error:
             self.uncommitted.refused(error)
         else:

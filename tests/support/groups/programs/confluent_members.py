@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-import hosting
-from reporting import POLL_MS, parted, place
+from support.groups.programs import hosting
+from support.groups.programs.reporting import POLL_MS, parted, place
 
 BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 BATCH = 500

@@ -7,7 +7,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 
-import reporting
+from support.groups.programs import reporting
 
 
 class Member(ABC, threading.Thread):
@@ -77,7 +77,6 @@ class Member(ABC, threading.Thread):
 
 def run(kind: type[Member]) -> None:
     """Obey standard input to its end."""
-    import faulthandler, signal; faulthandler.register(signal.SIGUSR1, all_threads=True)
     members: dict[str, Member] = {}
     for line in sys.stdin:
         command, name, *more = line.split()

@@ -10,8 +10,8 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-import hosting
-from reporting import POLL_MS, parted, place, value_of
+from support.groups.programs import hosting
+from support.groups.programs.reporting import POLL_MS, parted, place, value_of
 
 BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 

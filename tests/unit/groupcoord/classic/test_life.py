@@ -150,7 +150,11 @@ class Groups(RuleBasedStateMachine):
         others = {
             one.assigned.get(client.generation)
             for one in self.clients
-            if one is not client and one.runs and one.generation == client.generation
+            if one is not client
+            and one.runs
+            and one.generation == client.generation
+            # an older one of the same instance does not know yet that it is fenced
+            and (one.instance_id is None or one.instance_id != client.instance_id)
         }
         assert not answer.assignment or answer.assignment not in others, "two have the same part"
 

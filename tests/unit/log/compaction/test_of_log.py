@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from kavka.log import replay
 from kavka.log.compaction.order import LastRecord
 from kavka.log.compaction.run import compact
 from kavka.log.memfs import MemFs
@@ -84,6 +87,28 @@ def test_a_log_that_was_cut_is_dirty_from_there_and_work_on_it_is_void() -> None
     before = read_all(log)
     assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
     assert read_all(log) == before
+
+
+def test_work_that_is_begun_before_a_cut_is_at_its_end_is_void(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It knows no producer, and would replace the segments that are read to find them."""
+    monkeypatch.setattr(replay, "BATCHES_PER_STEP", 4)
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    log = broker.log()
+    cutting = log.truncation(log.end_offset - 1)
+    next(cutting)
+    news: list[Any] = []
+    serial = log.compaction.serial
+    compact(InlineWorker(news.append), fs, order(log))
+    before = read_all(log)
+    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
+    for _ in cutting:
+        pass
+    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
+    assert news and read_all(log) == before
 
 
 def test_what_follows_a_cut_is_not_taken_for_clean_after_a_crash() -> None:

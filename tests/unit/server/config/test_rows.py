@@ -27,6 +27,7 @@ CHECKED_LATER = {
     "log.roll.ms": "[1,...]",
     "log.roll.jitter.ms": "[0,...]",
     "log.flush.interval.ms": "[0,...]",
+    "offsets.topic.compression.codec": "[0,...,4]",
 }
 # Kafka prints these validators in words of their own, or with every version ever made.
 PRINTED_OTHERWISE = {

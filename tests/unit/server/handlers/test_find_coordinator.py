@@ -18,6 +18,11 @@ VERSIONS = range(API.lowest, API.highest + 1)
 TOPIC = "__consumer_offsets"
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NOBODY = (-1, "", -1)
+INVALID = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+"""Apache Kafka 4.3.1's words, as the differential test has them."""
 
 
 async def find(broker: MemoryBroker, version: int, key: str = "g", kind: int = GROUP) -> Any:
@@ -92,6 +97,8 @@ async def test_what_is_not_served(broker: MemoryBroker, version: int) -> None:
     for kind in (SHARE, 3, -1):
         found = await find(broker, version, key="g:t:0", kind=kind)
         assert (found.error_code, node(found)) == (Code.INVALID_REQUEST, NOBODY)
+        told = version < 4 or kind != SHARE
+        assert found.error_message == (INVALID if told else "")
     assert not broker.parts.metadata.image.topics
 
 

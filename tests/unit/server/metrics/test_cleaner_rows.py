@@ -33,7 +33,9 @@ async def test_what_was_compacted(broker: MemoryBroker) -> None:
     assert found[f"{CLEANER}max_compaction_delay_secs"] == 0.5
     assert found[f"{MANAGER}max_dirty_percent"] == 0, "now nothing is"
     assert 300 <= found[f"{MANAGER}time_since_last_run_ms"] <= 1300
-    assert found.all(f"{MANAGER}uncleanable_partitions_count") == {("/data",): 0, ("/more",): 0}
+    for name in ("uncleanable_partitions_count", "uncleanable_bytes"):
+        assert found.all(MANAGER + name) == {("/data",): 0, ("/more",): 0}
+    assert found[f"{CLEANER}deadthreadcount"] == 0
 
 
 @scenario(ON, "log.cleaner.backoff.ms=1000", "log.dirs=/data,/more")
@@ -47,6 +49,14 @@ async def test_what_can_t_be_compacted(broker: MemoryBroker) -> None:
     parent = path.rpartition("/t-0")[0]
     counts = found.all(f"{MANAGER}uncleanable_partitions_count")
     assert counts == {("/data",): parent == "/data", ("/more",): parent == "/more"}
+    names = broker.fs.list_dir(broker.replica().log.directory)
+    closed = sorted(name for name in names if name.endswith(".log"))[:-1]
+    size = sum(broker.fs.size(f"{broker.replica().log.directory}/{name}") for name in closed)
+    sizes = found.all(f"{MANAGER}uncleanable_bytes")
+    assert sizes == {("/data",): size * counts["/data",], ("/more",): size * counts["/more",]}
+    broker.parts.replicas.cleaning.dead[0] = None
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     found = await look(broker)
-    assert not any(found.all(f"{MANAGER}uncleanable_partitions_count").values())
+    for name in ("uncleanable_partitions_count", "uncleanable_bytes"):
+        assert not any(found.all(MANAGER + name).values())
+    assert found[f"{CLEANER}deadthreadcount"] == 1

@@ -19,6 +19,7 @@ LABELS = {  # the tags that Apache Kafka's MBeans of a type have beside type and
     "kafka.log:type=LogManager": ("logDirectory",),
     "kafka.log:type=LogCleanerManager": ("logDirectory",),
     "kafka.cluster:type=Partition": ("topic", "partition"),
+    "kafka.server:type=group-coordinator-metrics": ("protocol", "state"),
 }
 
 APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`, `newTimer`
@@ -73,6 +74,14 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.log:type=LogCleanerManager": {
         *("uncleanable-partitions-count", "uncleanable-bytes", "max-dirty-percent"),
         "time-since-last-run-ms",
+    },
+    "kafka.coordinator.group:type=GroupMetadataManager": {
+        *("NumGroups", "NumOffsets", "NumGroupsPreparingRebalance", "NumGroupsStable"),
+        *("NumGroupsCompletingRebalance", "NumGroupsDead", "NumGroupsEmpty"),
+    },
+    "kafka.server:type=group-coordinator-metrics": {
+        *("group-count", "consumer-group-count", "num-partitions"),
+        *("partition-load-time-max", "partition-load-time-avg"),
     },
     "kafka.cluster:type=Partition": {
         *("UnderReplicated", "InSyncReplicasCount", "UnderMinIsr", "AtMinIsr", "ReplicasCount"),

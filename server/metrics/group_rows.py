@@ -1,0 +1,99 @@
+"""Rows that tell of consumer groups and of the partitions that they are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kavka.server.metrics.row import Kind, Metric, Sample
+from kavka.server.metrics.server_rows import one
+from kavka.server.metrics.view import View
+
+_KINDS: Final = ("classic", "consumer")
+_CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+_CLASSIC_STATES: Final = {
+    "PreparingRebalance": "whose members are asked to join again",
+    "CompletingRebalance": "that wait for their leader's assignment",
+    "Stable": "that have an assignment",
+    "Dead": "that are being removed",
+    "Empty": "without members",
+}
+
+
+def _coordinator(
+    name: str, labels: tuple[str, ...], doc: str, read: Callable[[View], Iterator[Sample]]
+) -> Metric:
+    name = f"kafka.server:type=group-coordinator-metrics#{name}"
+    return Metric(name, Kind.GAUGE, labels, doc, read)
+
+
+def _manager(name: str, doc: str, read: Callable[[View], float]) -> Metric:
+    name = f"kafka.coordinator.group:type=GroupMetadataManager,name={name}"
+    return Metric(name, Kind.GAUGE, (), doc, one(read))
+
+
+def _groups(view: View, kind: str) -> int:
+    return sum(count for (one_kind, _), count in view.groups.items() if one_kind == kind)
+
+
+def _offsets(view: View) -> int:
+    runners = view.broker.groups.runners
+    return sum(runner.machine.offsets.count for runner in runners if runner.is_active)
+
+
+def _by_progress(view: View) -> Iterator[Sample]:
+    runners = view.broker.groups.runners
+    active = sum(runner.is_active for runner in runners)
+    failed = sum(runner.failed for runner in runners)
+    yield ("loading",), len(runners) - active - failed
+    yield ("active",), active
+    yield ("failed",), failed
+
+
+def _load_ms(view: View) -> list[int]:
+    return view.broker.groups.load_ms(view.now_s) or [0]
+
+
+GROUP_ROWS: Final = (
+    _manager("NumGroups", "Classic groups.", lambda view: _groups(view, "classic")),
+    *(
+        _manager(
+            f"NumGroups{state}",
+            f"Classic groups {what}.",
+            lambda view, state=state: view.groups["classic", state],  # type: ignore[misc]
+        )
+        for state, what in _CLASSIC_STATES.items()
+    ),
+    _manager("NumOffsets", "Committed offsets.", _offsets),
+    _coordinator(
+        "group-count",
+        ("protocol",),
+        "Groups, by the protocol that they use.",
+        lambda view: (((kind,), _groups(view, kind)) for kind in _KINDS),
+    ),
+    _coordinator(
+        "consumer-group-count",
+        ("state",),
+        "Groups of the newer protocol, by their state.",
+        lambda view: (((state,), view.groups["consumer", state]) for state in _CONSUMER_STATES),
+    ),
+    _coordinator(
+        "num-partitions",
+        ("state",),
+        "Partitions of __consumer_offsets that this broker leads: those being loaded, those "
+        "served, and those that could not be loaded.",
+        _by_progress,
+    ),
+    _coordinator(
+        "partition-load-time-max",
+        (),
+        "The longest time in ms that a partition's groups took to load, in the last 30 seconds.",
+        one(lambda view: max(_load_ms(view))),
+    ),
+    _coordinator(
+        "partition-load-time-avg",
+        (),
+        "How long that took on average.",
+        one(lambda view: sum(_load_ms(view)) / len(_load_ms(view))),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Programs with consumers in groups, started as processes of their own: see reporting.py."""

@@ -1,0 +1,205 @@
+"""Consumer groups over their lives: whatever members do and however time passes, no partition has
+two owners, epochs never go back, all come to their targets, and the log tells the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.wire.errors import ApiError, ErrorCode
+from support.consumer_groups import (
+    INTERVAL_MS,
+    Client,
+    ConsumerKit,
+    FakeTopics,
+    assert_sound,
+)
+
+TOPICS = {"t": 4, "u": 3, "v": 1}
+NAMES = st.sets(st.sampled_from([*TOPICS, "w"]), min_size=1).map(sorted)
+MEMBERS_MAX = 6
+
+
+class Life(RuleBasedStateMachine):
+    """One group, its members, its topics, and the time."""
+
+    clients = Bundle("clients")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kit = ConsumerKit(topics=FakeTopics(**TOPICS))
+        self.members: dict[str, Client] = {}
+        self.epochs: dict[str, int] = {}
+        self.group_epoch = 0
+        self.count = 0
+
+    # -- what members do
+
+    @rule(target=clients, names=NAMES, assignor=st.sampled_from([None, "uniform", "range"]))
+    def come(self, names: list[str], assignor: str | None) -> Client:
+        assume(len(self.members) < MEMBERS_MAX)
+        self.count += 1
+        client = self.kit.client(f"m{self.count}", names, assignor=assignor)
+        return self._come(client)
+
+    @rule(target=clients, regex=st.sampled_from(["[tu]", "t.*", "nothing", "[uvw]"]))
+    def come_with_regex(self, regex: str) -> Client:
+        assume(len(self.members) < MEMBERS_MAX)
+        self.count += 1
+        return self._come(self.kit.client(f"m{self.count}", None, regex=regex))
+
+    @rule(target=clients, number=st.integers(1, 2), names=NAMES)
+    def come_as_instance(self, number: int, names: list[str]) -> Client:
+        assume(len(self.members) < MEMBERS_MAX)
+        self.count += 1
+        client = self.kit.client(f"m{self.count}", names, instance_id=f"i{number}")
+        try:
+            return self._come(client)
+        except ApiError as refusal:
+            assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID
+            return client
+
+    def _come(self, client: Client) -> Client:
+        client.join()
+        self.members[client.member_id] = client
+        return client
+
+    @rule(client=clients, tells=st.booleans())
+    def beat(self, client: Client, tells: bool) -> None:
+        self._try(client, lambda: client.beat() if tells else client.idle())
+
+    @rule(client=clients, names=NAMES)
+    def subscribe(self, client: Client, names: list[str]) -> None:
+        self._try(client, lambda: client.beat(topic_names=names, topic_regex=""))
+
+    @rule(client=clients)
+    def repeat_lost_answer(self, client: Client) -> None:
+        """The answer to a heartbeat is lost, and the member sends the same again."""
+        before = client.epoch, client.owned
+
+        def twice() -> Any:
+            client.beat()
+            client.epoch, client.owned = before
+            return client.beat()
+
+        self._try(client, twice)
+
+    @rule(client=clients, pauses=st.booleans())
+    def leave(self, client: Client, pauses: bool) -> None:
+        epoch = -2 if pauses and client.instance_id is not None else -1
+        self._try(client, lambda: client.leave(epoch))
+        self.members.pop(client.member_id, None)
+
+    @rule(client=clients)
+    def fall_silent(self, client: Client) -> None:
+        """Its partitions go to others when its session is over."""
+        self.members.pop(client.member_id, None)
+
+    def _try(self, client: Client, ask: Any) -> None:
+        """A member that was fenced joins anew, as clients do."""
+        if client.member_id not in self.members:
+            return
+        try:
+            ask()
+        except ApiError as refusal:
+            assert refusal.code in (
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                ErrorCode.FENCED_INSTANCE_ID,
+                ErrorCode.GROUP_ID_NOT_FOUND,
+            )
+            client.owned = {}
+            self.members.pop(client.member_id)
+
+    # -- what happens to them
+
+    @rule(by_ms=st.sampled_from([1, INTERVAL_MS, 11_000, 46_000, 61_000]))
+    def pass_time(self, by_ms: int) -> None:
+        self.kit.advance(by_ms)
+
+    @rule(name=st.sampled_from([*TOPICS, "w"]))
+    def change_topic(self, name: str) -> None:
+        known = self.kit.known
+        if name not in known.counts:
+            known.make(name, 2)
+        elif known.counts[name] > 5:
+            known.delete(name)
+        else:
+            known.counts[name] += 1
+        self.kit.change_topics(name)
+
+    @rule()
+    def move(self) -> None:
+        """Another broker becomes the coordinator."""
+        self.kit.move()
+
+    @rule()
+    def come_to_rest(self) -> None:
+        """Members that are heard of have just what they shall have, and all of it is theirs."""
+        kit = self.kit
+        kit.advance(61_000)  # whoever is silent is gone, or is fenced for what it keeps
+        for client in list(self.members.values()):
+            if client.member_id in self._group_members():
+                continue
+            client.join()
+        for _ in range(4):  # regular expressions are looked at every ten seconds
+            kit.settle(*self.members.values())
+            kit.advance(11_000)
+        kit.settle(*self.members.values())
+        group = kit.shard.state.groups.get("g")
+        if not isinstance(group, ConsumerGroup) or not group.members:
+            return
+        assert group.state(kit.now_ms) == "Stable"
+        for member in group.members.values():
+            client = self.members[member.member_id]
+            assert kit.named(member.assigned) == client.partitions
+            target = group.targets[member.member_id]
+            live = {one: target[one] for one in target if kit.known.topic_name(one) is not None}
+            assert kit.named(live) == client.partitions
+        self._assert_all_assigned(group)
+
+    def _group_members(self) -> dict[str, Any]:
+        group = self.kit.shard.state.groups.get("g")
+        return group.members if isinstance(group, ConsumerGroup) else {}
+
+    def _assert_all_assigned(self, group: ConsumerGroup) -> None:
+        read = {
+            topic for member in group.members.values() for topic in group.subscribed_topics(member)
+        }
+        wanted = sorted(
+            (name, partition)
+            for name, count in self.kit.known.counts.items()
+            if name in read
+            for partition in range(count)
+        )
+        have = [one for client in self.members.values() for one in client.partitions]
+        assert sorted(have) == wanted
+
+    # -- what is true at all times
+
+    @invariant()
+    def is_sound(self) -> None:
+        group = self.kit.shard.state.groups.get("g")
+        if isinstance(group, ConsumerGroup):
+            assert_sound(self.kit, group)
+
+    @invariant()
+    def epochs_never_go_back(self) -> None:
+        group = self.kit.shard.state.groups.get("g")
+        if not isinstance(group, ConsumerGroup):
+            return
+        assert group.group_epoch >= self.group_epoch
+        self.group_epoch = group.group_epoch
+        for member in group.members.values():
+            if member.member_epoch > 0:
+                assert member.member_epoch >= self.epochs.get(member.member_id, 0)
+                self.epochs[member.member_id] = member.member_epoch
+
+
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLife = Life.TestCase

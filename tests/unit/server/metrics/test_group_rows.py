@@ -1,0 +1,106 @@
+"""What is told of consumer groups and of loading them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.server.metrics import view as view_module
+from support.memory_broker import MemoryBroker, scenario
+from support.metrics import ON, look
+
+COORDINATOR = "kafka_server_group_coordinator_metrics_"
+MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+
+
+class Some:
+    """A group of some kind, in some state."""
+
+    def __init__(self, kind: str, state: str) -> None:
+        self.kind = kind
+        self._state = state
+
+    def state(self, now_ms: int) -> str:
+        return self._state
+
+
+async def make(broker: MemoryBroker) -> None:
+    await broker.ask("FindCoordinator", 6, key_type=0, coordinator_keys=["g"])
+
+
+def fill(broker: MemoryBroker, groups: Sequence[tuple[str, str]]) -> None:
+    """Have these kinds and states, spread over two partitions."""
+    first, second, *_ = broker.parts.groups.shards()
+    for number, (kind, state) in enumerate(groups):
+        some: Any = Some(kind, state)
+        (first, second)[number % 2].state.groups[f"group {number}"] = some
+
+
+@scenario(ON)
+async def test_groups_by_kind_and_state(broker: MemoryBroker) -> None:
+    found = await look(broker)
+    assert found[f"{MANAGER}numgroups"] == 0
+    await make(broker)
+    fill(
+        broker,
+        [
+            *[("classic", "Stable")] * 3,
+            *[("classic", "Empty")] * 2,
+            ("classic", "PreparingRebalance"),
+            *[("consumer", "Stable")] * 2,
+            ("consumer", "Reconciling"),
+        ],
+    )
+    found = await look(broker)
+    assert found[f"{MANAGER}numgroups"] == 6
+    assert found[f"{MANAGER}numgroupsstable"] == 3
+    assert found[f"{MANAGER}numgroupsempty"] == 2
+    assert found[f"{MANAGER}numgroupspreparingrebalance"] == 1
+    assert found[f"{MANAGER}numgroupscompletingrebalance"] == 0
+    assert found[f"{MANAGER}numgroupsdead"] == 0
+    assert found.all(f"{COORDINATOR}group_count") == {("classic",): 6, ("consumer",): 3}
+    assert found.all(f"{COORDINATOR}consumer_group_count") == {
+        ("Empty",): 0,
+        ("Assigning",): 0,
+        ("Reconciling",): 1,
+        ("Stable",): 2,
+        ("Dead",): 0,
+    }
+
+
+@scenario(ON)
+async def test_many_groups_are_counted_in_slices(broker: MemoryBroker) -> None:
+    await make(broker)
+    many = 2 * view_module.GROUPS_PER_SLICE + 1
+    fill(broker, [("classic", "Empty")] * many)
+    found = await look(broker)
+    assert found[f"{MANAGER}numgroupsempty"] == many
+
+
+@scenario(ON)
+async def test_partitions_and_how_long_they_took(broker: MemoryBroker) -> None:
+    await make(broker)
+
+    def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+        return Decision([Record(b"\x7f\xff", b"")], [Reply(ticket, None)])
+
+    broker.parts.groups.call("g", ask)
+    await broker.die()
+    broker._new_life(type(broker.network)())
+    broker.jobs.hold("_MemFile.pread")
+    await broker.start()
+    found = await look(broker)
+    progress = f"{COORDINATOR}num_partitions"
+    assert found.all(progress) == {("loading",): 1, ("active",): 49, ("failed",): 0}
+    await broker.advance(700)
+    broker.jobs.release()
+    await broker.advance(0)
+    found = await look(broker)
+    assert found.all(progress) == {("loading",): 0, ("active",): 50, ("failed",): 0}
+    assert found[f"{COORDINATOR}partition_load_time_max"] == 700
+    assert found[f"{COORDINATOR}partition_load_time_avg"] == 700 / 50
+    await broker.advance(30_001)
+    found = await look(broker)
+    assert found[f"{COORDINATOR}partition_load_time_max"] == 0

@@ -1,0 +1,59 @@
+"""Starts of a broker that somebody gives up: they end soon, and leave everything to the next."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.log.errors import LoadingStopped
+from support.batches import Written, build
+from support.memory_broker import DATA, MemoryBroker, scenario
+from support.virtual import settle
+
+
+@pytest.mark.parametrize("way", ["give up", "cancel"])
+@scenario(topics={"t": 2})
+async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) -> None:
+    """In order, but for the logs: nobody may be at work on them when others can have them, and
+    what was not looked at is not marked as good."""
+    await broker.produce(build([Written(value=b"1")]))
+    await broker.die()
+    starting = MemoryBroker(fs=broker.fs)
+    starting.jobs.hold("DirectoryLoading.load_most")
+    start = starting.tasks.spawn(starting.instance.start(), name="start")
+    await settle()
+    assert starting.jobs.held and not start.done()
+    if way == "cancel":
+        start.cancel()
+    else:
+        starting.instance.give_up()
+    await settle()
+    stop = starting.tasks.spawn(starting.instance.stop(), name="stop")
+    await settle()
+    assert not stop.done()
+    with pytest.raises(BlockingIOError):
+        broker.fs.lock(f"{DATA}/.lock")
+    starting.jobs.release()
+    with pytest.raises((LoadingStopped, asyncio.CancelledError)):
+        await start
+    await stop
+    assert not broker.fs.exists(f"{DATA}/.kafka_cleanshutdown")
+    await broker.revive()
+    assert [one.value for one in await broker.read_all()] == [b"1"]
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 7))
+@scenario(topics={"t": 1})
+async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -> None:
+    await broker.produce(build([Written(value=b"1")]))
+    await broker.die()
+    starting = MemoryBroker(fs=broker.fs)
+    start = starting.tasks.spawn(starting.instance.start(), name="start")
+    await settle(turns)
+    starting.instance.give_up()
+    await asyncio.wait([start])
+    assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
+    await starting.instance.stop()
+    await broker.revive()
+    assert [one.value for one in await broker.read_all()] == [b"1"]
