@@ -7,7 +7,7 @@ one decision: so it neither holds up requests nor fills more than a batch. Pure.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -159,33 +159,33 @@ class Expiry:
         for group_id in list(self._offsets.store.groups()):
             for topic, topic_id in topics:
                 step.looked_at += 1
-                found = self._offsets.store.topics(group_id).get(topic)
-                if found is None:
-                    continue
-                for partition in list(found.values):
+                of_topic = self._offsets.store.topics(group_id).get(topic)
+                for partition in list(of_topic.values) if of_topic else ():
                     step.looked_at += 1
-                    value = found.values.get(partition)
-                    if value is not None and _is_of(value, topic_id):
+                    if self._is_of(topic_id, group_id, topic, partition):
                         step.records.append(tombstone(group_id, topic, partition))
                     if step.is_full:
                         yield step.take()
                 if step.is_full:
                     yield step.take()
-        deleted = dict(topics)
-        for group_id, topic, partition in self._offsets.pending.places():
-            step.looked_at += 1
-            if topic in deleted:
-                step.records.append(tombstone(group_id, topic, partition))
-            if step.is_full:
-                yield step.take()
+        yield from self._look_for_pending(dict(topics), step)
         if step.records:
             yield step.take()
 
+    def _is_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is an offset that is, or may be, of the topic with this id."""
+        value = self._offsets.store.get(group_id, topic, partition)
+        committed = None if value is None else offset_records.decode(value)
+        known = (offset_records.NO_TOPIC_ID, topic_id)
+        return committed is not None and committed.topic_id in known
 
-def _is_of(value: bytes, topic_id: UUID) -> bool:
-    """Whether an offset is, or may be, of the topic with this id."""
-    committed = offset_records.decode(value)
-    return committed is not None and committed.topic_id in (offset_records.NO_TOPIC_ID, topic_id)
+    def _look_for_pending(self, topics: Container[str], step: _Step) -> _Steps:
+        for group_id, topic, partition in self._offsets.pending.places():
+            step.looked_at += 1
+            if topic in topics:
+                step.records.append(tombstone(group_id, topic, partition))
+            if step.is_full:
+                yield step.take()
 
 
 def _is_empty(group: Group) -> bool:

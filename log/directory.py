@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.log.checkpoint import TopicPartition
@@ -38,8 +37,7 @@ _NOT_LOGS: Final = ("__cluster_metadata-0", "remote-log-index-cache")
 _LOG_NAME: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """Whose log directory it is."""
 
     cluster_id: str

@@ -7,14 +7,13 @@ that rolling, closing or deleting meanwhile does not disturb it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kavka.log.fs import File, FileSystem
 from kavka.log.segment import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class FlushPlan:
+class FlushPlan(NamedTuple):
     """Files to fsync for everything below `offset` to survive a power cut."""
 
     fs: FileSystem

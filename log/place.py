@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kavka.log.disk import Disk
 from kavka.log.settings import LogSettings
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPlace(NamedTuple):
     """Which log, and what it needs to work."""
 
     disk: Disk

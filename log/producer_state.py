@@ -263,7 +263,7 @@ class ProducerStates:
     def _added(self, producer_id: int) -> ProducerEntry:
         self._entries[producer_id] = entry = ProducerEntry(producer_id)
         if self._frozen:
-            pass
+            self._new.append(entry)
         return entry
 
     def aborted_by(self, producer_id: int, marker: Marker, offset: int) -> AbortedTxn | None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.log.checkpoint import decode_epochs
 from kavka.log.epochs import FILE as EPOCH_FILE
@@ -45,8 +44,7 @@ logger = logging.getLogger(__name__)
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpointed:
+class Checkpointed(NamedTuple):
     """What was known of a log when the broker stopped."""
 
     clean: bool

@@ -16,10 +16,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Ticket
-from kavka.seams import Clock, Jobs, Random, Tasks
+from kavka.seams import Random
 from kavka.server.controller.messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.controller.runner import Controller
-from kavka.server.delayed import Purgatory
 from kavka.server.group_topics import KnownTopics, create_group_topic
 from kavka.server.journal_loader import LOADS_AT_ONCE_MAX
 from kavka.server.journal_runner import JournalRunner, Parts, Settings
@@ -62,14 +61,9 @@ class GroupCoordinator:
     def __init__(
         self,
         live: LiveSettings,
-        *,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         controller: Controller,
-        purgatory: Purgatory,
-        clock: Clock,
-        tasks: Tasks,
-        jobs: Jobs,
         random: Random,
     ) -> None:
         self._live = live
@@ -77,7 +71,9 @@ class GroupCoordinator:
         self._random = random
         self._topics = KnownTopics(metadata)
         turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
-        self._parts = Parts(clock, tasks, jobs, purgatory, turns)
+        self._parts = Parts(
+            replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns
+        )
         self._runners: dict[int, Runner] = {}
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
@@ -218,7 +214,7 @@ class GroupCoordinator:
             if all(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
         ]
         for runner in runners:
-            if not runner.is_active:
+            if not runner.is_active or not runner.machine.state.groups:
                 continue
             now_ms = self._parts.clock.now_ms()
             if deleted:

@@ -306,18 +306,10 @@ class Instance:
             tasks=self._tasks,
             random=self._random,
         )
-        groups = self._groups = GroupCoordinator(
-            self.live,
-            replicas=replicas,
-            metadata=metadata,
-            controller=controller,
-            purgatory=purgatory,
-            clock=self._clock,
-            tasks=self._tasks,
-            jobs=self._jobs,
-            random=self._random,
-        )
+        groups = GroupCoordinator(self.live, replicas, metadata, controller, self._random)
+        self._groups = groups
         port.on_metadata = groups.metadata_changed
+        slots = settings.max_incremental_fetch_session_cache_slots
         broker = Broker(
             live=self.live,
             clock=self._clock,
@@ -332,11 +324,7 @@ class Instance:
             controller=controller,
             replicas=replicas,
             purgatory=purgatory,
-            sessions=FetchSessions(
-                self._clock,
-                self._random,
-                slots=settings.max_incremental_fetch_session_cache_slots,
-            ),
+            sessions=FetchSessions(self._clock, self._random, slots=slots),
             producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
             groups=groups,
             arenas=ArenaPool(),

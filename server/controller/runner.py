@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.seams import Clock, Random, Tasks
 from kavka.server.controller import store
@@ -39,8 +38,7 @@ logger = logging.getLogger(__name__)
 NO_CONTROLLER: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
+class ControllerSettings(NamedTuple):
     """What of the broker's settings the controller honours."""
 
     broker_id: int

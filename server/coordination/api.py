@@ -117,8 +117,7 @@ class Znode(NamedTuple):
     stat: Stat
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Make a node. A sequential one gets a ten-digit number, rising under its parent."""
 
     path: str
@@ -127,8 +126,7 @@ class Create:
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetData:
+class SetData(NamedTuple):
     """Replace the data of a node of this version."""
 
     path: str

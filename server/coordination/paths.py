@@ -122,8 +122,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerInfo:
+class BrokerInfo(NamedTuple):
     """What a broker registers about itself. Kafka's JSON version 5; without JMX."""
 
     endpoints: tuple[Endpoint, ...]

@@ -77,8 +77,7 @@ class Node(NamedTuple):
     ephemeral_owner: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSession:
+class CloseSession(NamedTuple):
     """Remove every ephemeral node of a session."""
 
     session_id: int

@@ -7,7 +7,6 @@ single ones, become an `Alteration`. Errors and their order are Apache Kafka 4.3
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -46,8 +45,7 @@ class Change(NamedTuple):
     value: str | None
 
 
-@dataclass(frozen=True)
-class Alteration:
+class Alteration(NamedTuple):
     """The changes of one resource; `kind` may be none of `Kind`."""
 
     kind: int

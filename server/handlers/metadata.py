@@ -17,7 +17,7 @@ from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import NewTopic, check_topic_name
 from kavka.server.metadata_cache import PartitionImage, TopicImage
 from kavka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
-from kavka.server.topics import INTERNAL_TOPICS
+from kavka.server.topics import GROUP_TOPIC, INTERNAL_TOPICS
 from kavka.wire.apis.metadata import (
     OPERATIONS_NOT_ASKED,
     BrokerResponse,
@@ -212,7 +212,7 @@ def _to_create(broker: Broker, context: RequestContext, request: Any) -> list[st
     return [
         name
         for name in {topic.name: None for topic in request.topics}
-        if name not in topics and _is_valid(name) and not _internal(name)
+        if name not in topics and _is_valid(name) and (name == GROUP_TOPIC or not _internal(name))
     ]
 
 
@@ -229,6 +229,9 @@ async def _after_creation(
             allowed.append(NewTopic(name))
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if GROUP_TOPIC in [topic.name for topic in allowed]:
+        await broker.groups.make_topic()
+    allowed = [topic for topic in allowed if topic.name != GROUP_TOPIC]
     results = await broker.controller.create_topics(
         allowed, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
     )

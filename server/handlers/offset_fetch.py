@@ -7,31 +7,32 @@ offsets, which is no error; an unknown topic id is one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_fetch import (
     GROUPS_VERSION,
     NO_TOPIC_ID,
     TOPIC_IDS_VERSION,
     GroupResponse,
+    GroupTopicResponse,
     OffsetFetchResponse,
     PartitionResponse,
     TopicResponse,
     group_error,
 )
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ErrorCode
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets that are looked up in one go, at 2 us each; or groups, if there are more of them."""
+"""Offsets, topics and groups that are looked up in one go, at 2 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -42,31 +43,15 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ]
     else:
         groups = [_Group(broker, context, request.group_id, None, -1, request.topics)]
-    done = slices.run(broker.tasks, _fetch(broker, groups, request.require_stable), context)
-    if done is None and not any(group.waits for group in groups):
-        return _answer(context, request, groups)
-    return _later(done, context, request, groups)
+    calls = GroupCalls(broker)
+    steps = _fetch(calls, groups, require_stable=request.require_stable)
+    return calls.run(context, steps, partial(_answer, context, request, groups))
 
 
-async def _later(
-    done: Awaitable[None] | None, context: RequestContext, request: Any, groups: list[_Group]
-) -> OffsetFetchResponse:
-    if done is not None:
-        await done
-    for group in groups:
-        try:
-            for wait in group.waits:
-                await wait
-        except ApiError as refusal:
-            group.code = refusal.code
-    return _answer(context, request, groups)
-
-
-def _fetch(broker: Broker, groups: list[_Group], require_stable: bool) -> Slices[None]:
-    """Ask all groups; what is found may be told when their `waits` are over."""
+def _fetch(calls: GroupCalls, groups: list[_Group], *, require_stable: bool) -> Slices[None]:
     looked_at = 0
     for group in groups:
-        for size in group.fetch(broker, require_stable):
+        for size in group.fetch(calls, require_stable=require_stable):
             looked_at += size
             if looked_at >= OFFSETS_A_STEP:
                 looked_at = 0
@@ -79,7 +64,8 @@ def _answer(context: RequestContext, request: Any, groups: list[_Group]) -> Offs
     group = groups[0]
     if group.code:
         return OffsetFetchResponse(*group_error(request, group.code, context.version))
-    return OffsetFetchResponse(group.topics + group.refused)
+    topics = [TopicResponse(one.name or "", one.partitions) for one in group.topics + group.refused]
+    return OffsetFetchResponse(topics)
 
 
 class _Topic(NamedTuple):
@@ -113,17 +99,17 @@ class _Group:
         self._group_id = group_id
         self._member = member_id, member_epoch
         self._asked: list[_Topic] | None = None if topics is None else []
+        self._all: Iterable[_Topic | None] = ()
         self._exists = False
         self._image = broker.metadata.image
         self._by_id = context.version >= TOPIC_IDS_VERSION
         self._authorizer = broker.authorizer
         self._context = context
         self.code = ErrorCode.NONE
-        self.topics: list[TopicResponse] = []
-        self.refused: list[TopicResponse] = []
+        self.topics: list[GroupTopicResponse] = []
+        self.refused: list[GroupTopicResponse] = []
         """They come last, as in Apache Kafka."""
 
-        self.waits: list[Awaitable[None]] = []
         if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             self.code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         for topic in topics or ():
@@ -151,62 +137,68 @@ class _Group:
         partitions = [
             PartitionResponse(index, error_code=code) for index in topic.partition_indexes
         ]
-        self.refused.append(TopicResponse(topic.name, partitions, topic.topic_id))
+        self.refused.append(GroupTopicResponse(topic.name, topic.topic_id, partitions))
 
-    def fetch(self, broker: Broker, require_stable: bool) -> Iterator[int]:
+    def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
         """Look everything up, and tell how much in each step."""
-        if self.code:
-            return
-        try:
-            self._wait_for(broker.groups.read(self._group_id, self._begin))
+        if not self.code:
+            calls.read(self._group_id, self._begin, _nothing, self._failed)
             yield 1
-            for step in self._steps():
-                look = partial(self._look, step, require_stable)
-                self._wait_for(broker.groups.read(self._group_id, look))
-                yield sum(len(topic.partitions) for topic in step)
-        except ApiError as refusal:
-            self.code = refusal.code
+        for step, size in self._steps():
+            look = partial(self._look, step, require_stable)
+            calls.read(self._group_id, look, _nothing, self._failed)
+            yield size
+            if self.code:
+                break
 
-    def _wait_for(self, told: Any) -> None:
-        if told is not None:
-            self.waits.append(told)
+    def _failed(self, code: ErrorCode) -> None:
+        self.code = code
 
     def _begin(self, shard: GroupShard, now_ms: int) -> None:
         """Whether this member may ask; and for what, if it asks for everything."""
-        offsets, group_id = shard.offsets, self._group_id
-        self._exists = offsets.check_fetch(group_id, *self._member)
-        if self._asked is not None:
+        self._exists = shard.offsets.check_fetch(self._group_id, *self._member)
+        if self._asked is None and self._exists:
+            self._all = self._topics_of(shard)
+
+    def _topics_of(self, shard: GroupShard) -> Iterator[_Topic | None]:
+        """All topics of the group, as they are when it is their turn; None for what is hidden."""
+        store = shard.offsets.store
+        for name in list(store.topics(self._group_id)):
+            of_topic = store.topics(self._group_id).get(name)
+            if of_topic is None or (self._by_id and name not in self._image.topics):
+                yield None
+            elif self._may_see(name):
+                yield _Topic(name, NO_TOPIC_ID, list(of_topic.values))
+            else:
+                yield None
+
+    def _steps(self) -> Iterator[tuple[list[_Lookup], int]]:
+        """What is to be looked up, cut where it is much, with its size."""
+        if self.code:
             return
-        found = offsets.partitions(group_id) if self._exists else {}
-        self._asked = [
-            _Topic(name, NO_TOPIC_ID, partitions)
-            for name, partitions in found.items()
-            if self._may_see(name) and (not self._by_id or name in self._image.topics)
-        ]
-
-    def _steps(self) -> Iterator[list[_Lookup]]:
-        """What is asked, cut where it is much."""
         step: list[_Lookup] = []
-        room = OFFSETS_A_STEP
-        for topic in self._asked or ():
-            answer = self._answer_of(topic)
-            self.topics.append(answer)
-            left = topic.partitions
-            while left:
-                step.append(_Lookup(topic, left[:room], answer.partitions))
-                taken = len(step[-1].partitions)
-                left, room = left[taken:], room - taken
-                if not room:
-                    yield step
-                    step, room = [], OFFSETS_A_STEP
+        size = 0
+        for topic in self._all if self._asked is None else self._asked:
+            size += 1
+            for lookup in self._lookups(topic):
+                if size >= OFFSETS_A_STEP:
+                    yield step, size
+                    step, size = [], 0
+                step.append(lookup)
+                size += len(lookup.partitions)
         if step:
-            yield step
+            yield step, size
 
-    def _answer_of(self, topic: _Topic) -> TopicResponse:
-        topic_id = topic.topic_id
+    def _lookups(self, topic: _Topic | None) -> Iterator[_Lookup]:
+        if topic is None:
+            return
+        name, topic_id, partitions = topic
         if self._by_id and topic_id == NO_TOPIC_ID:
-            topic_id = self._image.topics[topic.name].topic_id
-        return TopicResponse(topic.name, [], topic_id)
+            topic_id = self._image.topics[name].topic_id
+        answers: list[PartitionResponse] = []
+        self.topics.append(GroupTopicResponse(name, topic_id, answers))
+        for begin in range(0, len(partitions), OFFSETS_A_STEP):
+            yield _Lookup(topic, partitions[begin : begin + OFFSETS_A_STEP], answers)
 
     def _look(
         self, step: list[_Lookup], require_stable: bool, shard: GroupShard, now_ms: int
@@ -225,3 +217,7 @@ class _Group:
         if self.code:
             return GroupResponse(self._group_id, error_code=self.code)
         return GroupResponse(self._group_id, self.topics + self.refused)
+
+
+def _nothing(found: object) -> None:
+    """What was found is in its place."""

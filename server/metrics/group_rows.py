@@ -36,11 +36,6 @@ def _groups(view: View, kind: str) -> int:
     return sum(count for (one_kind, _), count in view.groups.items() if one_kind == kind)
 
 
-def _offsets(view: View) -> int:
-    runners = view.broker.groups.runners
-    return sum(runner.machine.offsets.count for runner in runners if runner.is_active)
-
-
 def _by_progress(view: View) -> Iterator[Sample]:
     runners = view.broker.groups.runners
     active = sum(runner.is_active for runner in runners)
@@ -64,7 +59,7 @@ GROUP_ROWS: Final = (
         )
         for state, what in _CLASSIC_STATES.items()
     ),
-    _manager("NumOffsets", "Committed offsets.", _offsets),
+    _manager("NumOffsets", "Committed offsets.", lambda view: view.offsets),
     _coordinator(
         "group-count",
         ("protocol",),

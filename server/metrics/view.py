@@ -78,6 +78,8 @@ class View:
     cluster: ClusterCounts = field(default_factory=ClusterCounts)
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many there are of a kind and in a state, as ListGroups names them."""
+    offsets: int = 0
+    """How many they have committed."""
 
     @property
     def broker(self) -> Broker:
@@ -113,7 +115,11 @@ def _count_groups(view: View) -> Slices[None]:
     now_ms = view.broker.clock.now_ms()
     looked = 0
     for runner in view.broker.groups.runners:
-        for group in list(runner.machine.state.groups.values()) if runner.is_active else ():
+        if not runner.is_active:
+            continue
+        shard = runner.machine
+        view.offsets += shard.offsets.store.count
+        for group in list(shard.state.groups.values()):
             view.groups[group.kind, group.state(now_ms)] += 1
             looked += 1
             if looked % GROUPS_PER_SLICE == 0:

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from admin.operations import IN_ORDER
+from admin import held
+from admin.operations import IN_ORDER, OPERATIONS
 from admin.place import Place
 
 OK: Final = "ok"
@@ -68,6 +69,8 @@ class Client:
         outcomes = {}
         with self.opened(place) as client:
             for operation in IN_ORDER:
+                if operation == OPERATIONS["Groups"][0]:
+                    held.write_groups(place)
                 if operation in self.cells:
                     outcomes[operation] = self._outcome(self.cells[operation], client, place)
         return outcomes

@@ -369,12 +369,6 @@ def _(admin: AdminClient, place: Place) -> Told:
     return plain(result(admin.describe_cluster(include_authorized_operations=True)))
 
 
-@does("list groups")
-def _(admin: AdminClient, place: Place) -> Told:
-    found = result(admin.list_consumer_groups())
-    return {"valid": plain(found.valid), "errors": [named(one) for one in found.errors]}
-
-
 @does("describe access rules")
 def _(admin: AdminClient, place: Place) -> Told:
     kind, pattern = ResourceType.TOPIC, ResourcePatternType.ANY

@@ -29,7 +29,6 @@ TRANSACTIONS: Final = f"{PACKAGE}.TransactionsCommand"
 DELETE_RECORDS: Final = f"{PACKAGE}.DeleteRecordsCommand"
 FEATURES: Final = f"{PACKAGE}.FeatureCommand"
 QUORUM: Final = f"{PACKAGE}.MetadataQuorumCommand"
-GROUPS: Final = f"{PACKAGE}.GroupsCommand"
 RULES: Final = f"{PACKAGE}.AclCommand"
 
 _KAFKA_ERROR: Final = re.compile(r"org\.apache\.kafka\.common\.\w+\.(\w+Exception)\b")
@@ -417,11 +416,6 @@ def _(tools: Tools, place: Place) -> Told:
 @does("describe the metadata quorum")
 def _(tools: Tools, place: Place) -> Told:
     return bool(run(tools, place, QUORUM, "describe", "--status"))
-
-
-@does("list groups")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, GROUPS, "--list")
 
 
 @does("list transactions")

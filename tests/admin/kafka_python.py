@@ -456,11 +456,6 @@ def _(admin: Admin, place: Place) -> Told:
     return bool(admin.describe_metadata_quorum())
 
 
-@does("list groups")
-def _(admin: Admin, place: Place) -> Told:
-    return admin.list_groups()
-
-
 @does("list transactions")
 def _(admin: Admin, place: Place) -> Told:
     return admin.list_transactions()

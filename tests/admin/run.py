@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin import confluent, java_tools, kafka_python
+from admin import (
+    confluent,
+    confluent_groups,
+    java_groups,
+    java_tools,
+    kafka_python,
+    kafka_python_groups,
+)
 from admin.cells import Client, Outcome
 from admin.compare import Difference, differences
 from admin.operations import IN_ORDER
@@ -19,8 +26,15 @@ from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
 
+GROUP_CELLS: Final = (confluent_groups, java_groups, kafka_python_groups)
+"""They add to the clients' cells."""
+
 CLIENTS: Final[Sequence[Client]] = (kafka_python.CLIENT, confluent.CLIENT, java_tools.CLIENT)
-SAME_ID: Final = {"broker.id": "1"}
+NO_WAITING: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
+"""Groups are made for the clients, and need not wait for more members."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,10 @@ class Cell:
 def brokers(home: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
     """Kavka and Apache Kafka, running."""
     java.kafka_libs()  # without Java the test is skipped here and not in a thread
-    pair = Kavka(home / "kavka", SAME_ID), ApacheKafka(home / "kafka")
+    pair = (
+        Kavka(home / "kavka", {"broker.id": "1", **NO_WAITING}),
+        ApacheKafka(home / "kafka", NO_WAITING),
+    )
     try:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(BrokerProcess.start, pair))

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import StartBroker
-from support.groups.clients import BROKER_SETTINGS, CLIENTS, GroupClient
+from support.broker import StartBroker, broker_kind
+from support.groups.clients import BROKER_SETTINGS, GroupClient, clients_of
 from support.groups.scenario import play
 
 ROUNDS = int(os.environ.get("GROUP_ROUNDS", "1"))
 
 
 @pytest.mark.timeout(240 + 120 * ROUNDS)
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", clients_of(broker_kind()), ids=lambda client: client.name)
 def test_every_record_is_processed_whoever_dies(
     start_broker: StartBroker, client: GroupClient, tmp_path: Path
 ) -> None:

@@ -333,6 +333,12 @@ UNORDERED: Final = (
         "DeleteGroups", "results", ("group_id",), "Apache Kafka deletes partition by partition"
     ),
     Unordered("OffsetCommit", "topics", ("name",), "Apache Kafka answers what it refuses first"),
+    Unordered(
+        "OffsetCommit",
+        "topics.*.partitions",
+        ("partition_index", "error_code"),
+        "Apache Kafka 3.9 keeps them in a hash map",
+    ),
     Unordered("OffsetFetch", "topics", ("name",), "Apache Kafka keeps offsets in hash maps"),
     Unordered(
         "OffsetFetch",

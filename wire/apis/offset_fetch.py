@@ -37,17 +37,25 @@ class PartitionResponse:
 
 @message
 class TopicResponse:
-    """`name` up to version 9, `topic_id` in 10."""
+    """Up to version 7."""
 
     name: str
+    partitions: Sequence[PartitionResponse]
+
+
+@message
+class GroupTopicResponse:
+    """`name` in versions 8 and 9, `topic_id` from 10 on."""
+
+    name: str | None
+    topic_id: UUID | None
     partitions: list[PartitionResponse]
-    topic_id: UUID | None = NO_TOPIC_ID
 
 
 @message
 class GroupResponse:
     group_id: str
-    topics: Sequence[TopicResponse] = ()
+    topics: Sequence[GroupTopicResponse] = ()
     error_code: int = 0
 
 

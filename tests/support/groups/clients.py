@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from support import golang, java, java_compiler, node
 from support.clients.of_old import kafka_python_2
+from support.oracle import ApacheKafka
 from support.paths import JAVA, ROOT
+from support.process import BrokerProcess
 
 TESTS = ROOT / "tests"
 PROGRAMS = TESTS / "support" / "groups" / "programs"
@@ -116,7 +118,7 @@ OLD_KAFKA_PYTHON = GroupClient(
 )
 JAVA_0_9 = GroupClient("java-0.9.0.1", lambda: of_java("kafka09"), SESSION)
 
-CLIENTS = (
+TODAYS = (
     KAFKA_PYTHON,
     AIOKAFKA,
     CONFLUENT,
@@ -125,6 +127,11 @@ CLIENTS = (
     JAVA_CONSUMER,
     KAFKAJS,
     FRANZ_GO,
-    OLD_KAFKA_PYTHON,
-    JAVA_0_9,
 )
+OLD = (OLD_KAFKA_PYTHON, JAVA_0_9)
+"""Of before 0.11."""
+
+
+def clients_of(broker: type[BrokerProcess]) -> tuple[GroupClient, ...]:
+    """Those that a broker serves: Apache Kafka 4 doesn't know the old ones any more."""
+    return TODAYS if broker is ApacheKafka else TODAYS + OLD

@@ -217,10 +217,14 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
         logs.append(log, logs.batch([b"v"]))
 
 
-def test_a_cut_ends_a_snapshot_of_what_was_behind_it(log: PartitionLog, fs: MemFs) -> None:
+@pytest.mark.parametrize("end", [30, 2 * PRODUCERS, 2 * PRODUCERS + 1])
+def test_a_cut_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
+    """Its producers are known no more."""
     log.roll(logs.TIMESTAMP)
     log.history.write_on()
-    for _ in log.truncation(30):
+    for sequence in (2, 3):
+        write(log, 0, sequence)
+    for _ in log.truncation(end):
         assert not log.history.write_on()
     assert snapshots(fs, log) == []
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []

@@ -79,9 +79,9 @@ def commit(broker: MemoryBroker, group: str = "g", offset: int = 5, topic: str =
 
 def committed(broker: MemoryBroker, group: str = "g", topic: str = "t") -> int | None:
     def look(shard: GroupShard, now_ms: int) -> int | None:
-        found = shard.offsets.topics(group).get(topic)
-        value = None if found is None else found.values.get(0)
-        return None if value is None else offset_records.decode(value).offset  # type: ignore[union-attr]
+        value = shard.offsets.store.get(group, topic, 0)
+        found = None if value is None else offset_records.decode(value)
+        return None if found is None else found.offset
 
     found = broker.parts.groups.read(group, look)
     assert found is None or isinstance(found, int)

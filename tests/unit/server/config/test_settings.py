@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import kavka.groupcoord
 import kavka.server
 from kavka.server.config import BrokerSettings, ConfigError, Listener
 from kavka.server.config.table import BROKER, TOPIC, broker_row, broker_rows
@@ -81,10 +82,9 @@ def test_each_field_is_read_somewhere() -> None:
     """A setting is honoured, or its row says that it is not; never is it passed over."""
     server = Path(kavka.server.__file__).parent
     own = server / "config"
-    code = "".join(
-        path.read_text("utf-8") for path in server.rglob("*.py") if own not in path.parents
-    )
-    read = set(re.findall(r"\b(?:settings|now|old|new)\.([a-z_]+)", code))
+    paths = [*server.rglob("*.py"), *Path(kavka.groupcoord.__file__).parent.rglob("*.py")]
+    code = "".join(path.read_text("utf-8") for path in paths if own not in path.parents)
+    read = set(re.findall(r"\b(?:settings|settings\(\)|now|old|new)\.([a-z_]+)", code))
     assert [row.name for row in BROKER.values() if row.field and row.field not in read] == []
 
 

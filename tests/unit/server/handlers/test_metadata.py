@@ -186,11 +186,11 @@ async def test_asking_creates(broker: MemoryBroker, version: int) -> None:
 
 @scenario()
 async def test_only_what_can_be_is_created(broker: MemoryBroker) -> None:
-    answer = await ask(broker, "a b", "ok.1", "__consumer_offsets", create=True)
+    answer = await ask(broker, "a b", "ok.1", "__transaction_state", create=True)
     assert codes(answer) == {
         "a b": Code.INVALID_TOPIC_EXCEPTION,
         "ok.1": Code.NONE,
-        "__consumer_offsets": Code.UNKNOWN_TOPIC_OR_PARTITION,
+        "__transaction_state": Code.UNKNOWN_TOPIC_OR_PARTITION,
     }
     answer = await ask(broker, "ok_1", create=True)
     assert codes(answer) == {"ok_1": Code.UNKNOWN_TOPIC_OR_PARTITION}, "collides with ok.1"
@@ -240,3 +240,17 @@ async def test_addresses_are_those_of_the_listener_that_was_asked(broker: Memory
     assert (known.host, known.port) == broker.instance.addresses["INSIDE"]
     (known,) = (await broker.ask("Metadata", 9, topics=[])).brokers
     assert (known.host, known.port) == ("outside.test", 9092)
+
+
+@scenario()
+async def test_who_asks_for_the_topic_of_groups_has_it_made(broker: MemoryBroker) -> None:
+    asked = {"topics": [{"name": "__consumer_offsets"}, {"name": "t"}]}
+    answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=False)
+    assert {topic.error_code for topic in answer.topics} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+    answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=True)
+    assert [(one.error_code, one.is_internal, len(one.partitions)) for one in answer.topics] == [
+        (Code.NONE, True, 50),
+        (Code.NONE, False, 1),
+    ]
+    topic = broker.replica("__consumer_offsets").log.settings
+    assert topic.cleanup_policy == ("compact",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.metrics import view as view_module
@@ -12,6 +13,9 @@ from support.memory_broker import MemoryBroker, scenario
 from support.metrics import ON, look
 
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
+COMMITTED = offset_records.CommittedOffset(
+    1, -1, "", 0, offset_records.NO_TIME, offset_records.NO_TOPIC_ID
+)
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 
 
@@ -55,6 +59,7 @@ async def test_groups_by_kind_and_state(broker: MemoryBroker) -> None:
     )
     found = await look(broker)
     assert found[f"{MANAGER}numgroups"] == 6
+    assert found[f"{MANAGER}numoffsets"] == 0
     assert found[f"{MANAGER}numgroupsstable"] == 3
     assert found[f"{MANAGER}numgroupsempty"] == 2
     assert found[f"{MANAGER}numgroupspreparingrebalance"] == 1
@@ -68,6 +73,20 @@ async def test_groups_by_kind_and_state(broker: MemoryBroker) -> None:
         ("Stable",): 2,
         ("Dead",): 0,
     }
+
+
+@scenario(ON)
+async def test_offsets(broker: MemoryBroker) -> None:
+    await make(broker)
+    for topic, partition in (("t", 0), ("t", 1), ("u", 0), ("t", 0)):
+        key = offset_records.partition_key(offset_records.topic_key("g", topic), partition)
+        record = Record(key, offset_records.encode(COMMITTED))
+
+        def ask(_: object, ticket: Ticket, __: int, record: Record = record) -> Decision:
+            return Decision([record], [Reply(ticket, None)])
+
+        broker.parts.groups.call("g", ask)
+    assert (await look(broker))[f"{MANAGER}numoffsets"] == 3
 
 
 @scenario(ON)

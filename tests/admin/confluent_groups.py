@@ -1,0 +1,83 @@
+"""Groups by confluent-kafka's AdminClient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from admin.confluent import CLIENT, named, plain, result
+from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
+from admin.place import Place
+
+Told = Any
+does = CLIENT.does
+
+
+def listed(**options: Any) -> Callable[[AdminClient, Place], Told]:
+    def cell(admin: AdminClient, place: Place) -> Told:
+        found = result(admin.list_consumer_groups(**options))
+        own = [one for one in plain(found.valid) if one["group_id"].startswith(place.prefix)]
+        errors = [named(one) for one in found.errors]
+        return {"valid": sorted(own, key=str), "errors": errors}
+
+    return cell
+
+
+def described(label: str) -> Callable[[AdminClient, Place], Told]:
+    return lambda admin, place: plain(
+        result(
+            admin.describe_consumer_groups([place.topic(label)], include_authorized_operations=True)
+        )
+    )
+
+
+def told(place: Place, found: Any) -> Told:
+    return [
+        (one.topic, one.partition, one.offset, one.metadata, one.error and one.error.name())
+        for one in found.topic_partitions
+    ]
+
+
+def offsets(label: str) -> Callable[[AdminClient, Place], Told]:
+    def cell(admin: AdminClient, place: Place) -> Told:
+        asked = ConsumerGroupTopicPartitions(place.topic(label))
+        return sorted(told(place, result(admin.list_consumer_group_offsets([asked]))))
+
+    return cell
+
+
+def altered(label: str) -> Callable[[AdminClient, Place], Told]:
+    def cell(admin: AdminClient, place: Place) -> Told:
+        partitions = [TopicPartition(place.topic("data"), index, 2) for index in range(2)]
+        asked = ConsumerGroupTopicPartitions(place.topic(label), partitions)
+        return told(place, result(admin.alter_consumer_group_offsets([asked])))
+
+    return cell
+
+
+def deleted(label: str) -> Callable[[AdminClient, Place], Told]:
+    return lambda admin, place: plain(result(admin.delete_consumer_groups([place.topic(label)])))
+
+
+does("list groups")(listed())
+does("list groups in some states")(listed(states={ConsumerGroupState.STABLE}))
+does("list groups of a type")(listed(types={ConsumerGroupType.CLASSIC}))
+does("describe a group")(described(HELD))
+does("describe a group of the newer protocol")(described(NEW))
+does("describe an empty group")(described(IDLE))
+does("describe a missing group")(described(NOBODY))
+does("a group's offsets")(offsets(HELD))
+does("a missing group's offsets")(offsets(NOBODY))
+does("set an empty group's offsets")(altered(IDLE))
+does("set offsets of a group in use")(altered(HELD))
+does("delete a group in use")(deleted(HELD))
+does("delete a group")(deleted(SPARE))
+does("delete a missing group")(deleted(NOBODY))

@@ -1,0 +1,109 @@
+"""Groups by kafka-consumer-groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from admin.cells import Failed
+from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
+from admin.java_tools import CLIENT, run
+from admin.place import Place
+from support.batches import BASE_TIMESTAMP_MS
+from support.java_tools import Tools
+
+Told = Any
+does = CLIENT.does
+
+GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+WARNED: Final = "exit code 0"
+"""Something was said beside what was asked for, which is no failure."""
+SECOND: Final = datetime.fromtimestamp((BASE_TIMESTAMP_MS + 5) / 1000, UTC)
+"""A time between the first record and the second."""
+
+
+def asked(tools: Tools, place: Place, *options: str) -> list[str]:
+    """What is printed; columns are as wide as ports and ids make them."""
+    try:
+        lines = run(tools, place, GROUPS, *options)
+    except Failed as failure:
+        if failure.word != WARNED:
+            raise
+        lines = failure.told["errors"] + failure.told["output"]
+    return [" ".join(line.split()) for line in lines]
+
+
+def own(place: Place, lines: list[str]) -> list[str]:
+    return sorted(line for line in lines if line.startswith(place.prefix))
+
+
+def group(label: str, *options: str) -> Callable[[Tools, Place], Told]:
+    """A cell of one group."""
+
+    def cell(tools: Tools, place: Place) -> Told:
+        return asked(tools, place, f"--group={place.topic(label)}", *options)
+
+    return cell
+
+
+def described(label: str, *options: str) -> Callable[[Tools, Place], Told]:
+    return group(label, "--describe", *options)
+
+
+def listed(*options: str) -> Callable[[Tools, Place], Told]:
+    return lambda tools, place: own(place, asked(tools, place, "--list", *options))
+
+
+def reset(label: str, *options: str) -> Callable[[Tools, Place], Told]:
+    def cell(tools: Tools, place: Place) -> Told:
+        topic = f"--topic={place.topic('data')}"
+        return group(label, "--reset-offsets", topic, *options)(tools, place)
+
+    return cell
+
+
+does("list groups")(
+    lambda tools, place: (listed()(tools, place), listed("--state", "--type")(tools, place))
+)
+does("list groups in some states")(listed("--state=Stable"))
+does("list groups of a type")(listed("--type=classic"))
+does("describe a group")(described(HELD))
+does("describe a group of the newer protocol")(
+    lambda tools, place: [
+        described(NEW)(tools, place),
+        described(NEW, "--members", "--verbose")(tools, place),
+        described(NEW, "--state")(tools, place),
+    ]
+)
+does("describe an empty group")(described(IDLE))
+does("describe a group's members")(described(HELD, "--members", "--verbose"))
+does("describe a group's state")(described(HELD, "--state"))
+does("describe a missing group")(described(NOBODY))
+does("a group's offsets")(described(HELD, "--offsets", "--verbose"))
+does("reset offsets to the beginning")(reset(IDLE, "--to-earliest", "--execute"))
+does("reset offsets to the end")(reset(IDLE, "--to-latest", "--execute"))
+does("reset offsets to a time")(
+    reset(IDLE, f"--to-datetime={SECOND.strftime('%Y-%m-%dT%H:%M:%S.%f')[:-3]}Z", "--execute")
+)
+does("reset offsets by a distance")(reset(IDLE, "--shift-by=-1", "--execute"))
+does("reset offsets, only to plan")(reset(IDLE, "--to-offset=2", "--dry-run", "--export"))
+does("reset offsets of a group in use")(reset(HELD, "--to-earliest", "--execute"))
+does("set an empty group's offsets")(reset(IDLE, "--to-offset=2", "--execute"))
+does("a missing group's offsets")(reset(NOBODY, "--to-current", "--dry-run"))
+
+
+def forgotten(label: str) -> Callable[[Tools, Place], Told]:
+    def cell(tools: Tools, place: Place) -> Told:
+        topic = f"--topic={place.topic('data')}"
+        return group(label, "--delete-offsets", topic)(tools, place)
+
+    return cell
+
+
+does("delete a group's offsets")(forgotten(IDLE))
+does("delete offsets that a group reads on from")(forgotten(HELD))
+does("delete a missing group's offsets")(forgotten(NOBODY))
+does("delete a group in use")(group(HELD, "--delete"))
+does("delete a group")(group(SPARE, "--delete"))
+does("delete a missing group")(group(NOBODY, "--delete"))

@@ -1,0 +1,115 @@
+"""Groups by kafka-python's KafkaAdminClient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka import KafkaAdminClient as Admin
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec, OffsetTimestamp
+from kafka.admin._groups import MemberToRemove
+from kafka.structs import OffsetAndMetadata
+
+from admin.held import HELD, IDLE, INSTANCE, NEW, NOBODY, SPARE
+from admin.kafka_python import CLIENT
+from admin.place import Place
+from support.batches import BASE_TIMESTAMP_MS
+
+Told = Any
+does = CLIENT.does
+
+
+def partitions(place: Place) -> list[TopicPartition]:
+    return [TopicPartition(place.topic("data"), index) for index in range(2)]
+
+
+def shown(value: Any) -> Any:
+    """With texts in the place of what is no plain value."""
+    if isinstance(value, dict):
+        return {str(key): shown(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [shown(one) for one in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def listed(**options: Any) -> Callable[[Admin, Place], Told]:
+    def cell(admin: Admin, place: Place) -> Told:
+        own = [one for one in shown(admin.list_groups(**options)) if place.prefix in str(one)]
+        return sorted(own, key=str)
+
+    return cell
+
+
+def described(label: str) -> Callable[[Admin, Place], Told]:
+    return lambda admin, place: shown(admin.describe_groups([place.topic(label)]))
+
+
+def offsets(label: str) -> Callable[[Admin, Place], Told]:
+    return lambda admin, place: shown(admin.list_group_offsets(place.topic(label)))
+
+
+def altered(label: str) -> Callable[[Admin, Place], Told]:
+    def cell(admin: Admin, place: Place) -> Told:
+        wanted = {one: OffsetAndMetadata(2, "set", -1) for one in partitions(place)}
+        told = admin.alter_group_offsets(place.topic(label), wanted)
+        return shown(told), offsets(label)(admin, place)
+
+    return cell
+
+
+def reset(label: str, to: Any) -> Callable[[Admin, Place], Told]:
+    def cell(admin: Admin, place: Place) -> Told:
+        wanted = dict.fromkeys(partitions(place), to)
+        return shown(admin.reset_group_offsets(place.topic(label), wanted))
+
+    return cell
+
+
+def forgotten(label: str) -> Callable[[Admin, Place], Told]:
+    def cell(admin: Admin, place: Place) -> Told:
+        return shown(admin.delete_group_offsets(place.topic(label), partitions(place)))
+
+    return cell
+
+
+def removed(instance: str) -> Callable[[Admin, Place], Told]:
+    def cell(admin: Admin, place: Place) -> Told:
+        member = MemberToRemove(group_instance_id=instance)
+        return shown(admin.remove_group_members(place.topic(HELD), [member]))
+
+    return cell
+
+
+def deleted(label: str) -> Callable[[Admin, Place], Told]:
+    return lambda admin, place: shown(admin.delete_groups([place.topic(label)]))
+
+
+does("list groups")(listed())
+does("list groups in some states")(listed(states_filter=["Stable"]))
+does("list groups of a type")(listed(types_filter=["classic"]))
+does("describe a group")(described(HELD))
+does("describe a group of the newer protocol")(described(NEW))
+does("describe an empty group")(described(IDLE))
+does("describe a missing group")(described(NOBODY))
+does("a group's offsets")(offsets(HELD))
+does("offsets of several groups")(
+    lambda admin, place: shown(
+        admin.list_group_offsets([place.topic(one) for one in (HELD, IDLE, NEW)])
+    )
+)
+does("a missing group's offsets")(offsets(NOBODY))
+does("set an empty group's offsets")(altered(IDLE))
+does("set offsets of a group in use")(altered(HELD))
+does("reset offsets to the beginning")(reset(IDLE, OffsetSpec.EARLIEST))
+does("reset offsets to the end")(reset(IDLE, OffsetSpec.LATEST))
+does("reset offsets to a time")(reset(IDLE, OffsetTimestamp(BASE_TIMESTAMP_MS + 5)))
+does("reset offsets of a group in use")(reset(HELD, OffsetSpec.EARLIEST))
+does("delete a group's offsets")(forgotten(IDLE))
+does("delete offsets that a group reads on from")(forgotten(HELD))
+does("delete a missing group's offsets")(forgotten(NOBODY))
+does("delete a group in use")(deleted(HELD))
+does("remove a member")(removed(INSTANCE))
+does("remove a missing member")(removed("another"))
+does("delete a group")(deleted(SPARE))
+does("delete a missing group")(deleted(NOBODY))
