@@ -156,7 +156,7 @@ class Offsets:
         topic, key = None, b""
         for one in commit.offsets:
             metadata = one.metadata or ""
-            if len(metadata) * 2 > longest and _utf16_units(metadata) > longest:
+            if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
             if one.topic != topic:
@@ -316,6 +316,8 @@ def _differ(one: UUID, other: UUID) -> bool:
     return one != other and one.int != 0 and other.int != 0
 
 
-def _utf16_units(text: str) -> int:
-    """The length that Java sees."""
-    return len(text) + sum(character > "\uffff" for character in text)
+def is_too_long(metadata: str, most: int) -> bool:
+    """Whether there are more characters than may come with an offset, as Java counts them."""
+    if 2 * len(metadata) <= most:
+        return False
+    return len(metadata) + sum(character > "\uffff" for character in metadata) > most

@@ -98,7 +98,8 @@ class Decision:
     refused: Callable[[ErrorCode, int], Decision] | None = None
     """What it leads to instead when the records can't be appended, or are not committed in time;
     then they stay in the log and in the state. It is given the code for clients, and the time in
-    ms. None: the code is the answer to all `replies`."""
+    ms; without records of its own it is answered at once. None: the code is the answer to all
+    `replies`."""
 
     producer: Producer | None = None
     """The transaction that the records belong to."""
@@ -243,10 +244,14 @@ class Journal:
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> None:
         told = _TOLD.get(code, code)
-        if decision.refused is None:
+        if decision.refused is None or self._resigned is not None:
             _fail(decision, told)
-        else:
-            self.carry_out(decision.refused(told, now_ms), now_ms)
+            return
+        instead = decision.refused(told, now_ms)
+        if instead.records:
+            self.carry_out(instead, now_ms)
+        else:  # it tells nothing of the state, so it rests on nothing
+            self._release(instead)
 
     def resign(self, code: ErrorCode) -> None:
         """This broker leads the partition no longer: nobody gets an answer but `code`."""

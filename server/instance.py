@@ -51,6 +51,7 @@ from kavka.server.replica.requests import ControllerRequests
 from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
+from kavka.server.tree_offsets import TreeOffsets
 from kavka.server.upkeep import Upkeep
 from kavka.wire.frame import ArenaPool
 
@@ -327,6 +328,7 @@ class Instance:
             sessions=FetchSessions(self._clock, self._random, slots=slots),
             producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
             groups=groups,
+            tree_offsets=TreeOffsets(coordination),
             arenas=ArenaPool(),
             requests=RequestStats(self._clock.monotonic_s),
             apis=tuple(api for api, _ in HANDLERS.values()),

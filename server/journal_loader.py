@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 LOADS_AT_ONCE_MAX: Final = 2
 """Partitions that are replayed at a time; each takes a slice of every turn of the loop."""
 
-SLICE_S: Final = 0.001
+SLICE_S: Final = 0.0005
 """How long records of one partition are applied before the loop gets a turn."""
 
 CHUNK_RECORDS: Final = 200

@@ -197,17 +197,21 @@ class JournalRunner(Generic[M]):
             name = "replay of {}-{}".format(*self.replica.key)
             self._parts.tasks.spawn(self._load(), name=name)
             return
-        journal = self._journal_from(log.end_offset)
         now_ms = self._parts.clock.now_ms()
-        for decision in self.machine.loaded(now_ms):
-            journal.carry_out(decision, now_ms)
-        self._activate(journal, Loaded(log.end_offset, 0, 0, now_ms, 0, 0))
+        try:
+            journal = self._journal_from(log.end_offset)
+            for decision in self.machine.loaded(now_ms):
+                journal.carry_out(decision, now_ms)
+        except Exception as failure:
+            self._fail(failure)
+        else:
+            self._activate(journal, Loaded(log.end_offset, 0, 0, now_ms, 0, 0))
 
     async def _load(self) -> None:
-        replica, parts = self.replica, self._parts
+        parts = self._parts
         try:
             loaded = await load(
-                replica,
+                self.replica,
                 self.machine,
                 bytes_max=self._settings.load_bytes,
                 goes_on=lambda: not self._closed and self.leads,
@@ -216,17 +220,28 @@ class JournalRunner(Generic[M]):
                 clock=parts.clock,
                 turns=parts.turns,
             )
+            journal = self._journal_from(loaded.end)
+            await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
         except Superseded:
             return
-        except (OSError, StorageError) as failure:
-            self.failed = True
-            logger.error("%s-%d can't be replayed: %s", *replica.key, failure)
-            replica.read_failed(failure)
+        except Exception as failure:
+            self._fail(failure)
             return
-        journal = self._journal_from(loaded.end)
-        await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
         if not self._closed:
             self._activate(journal, loaded)
+
+    def _fail(self, failure: Exception) -> None:
+        """It can't be led as it is: nobody is served, and everybody told to look elsewhere."""
+        self.failed = True
+        of_log = isinstance(failure, OSError | StorageError | ApiError)
+        logger.error(
+            "%s-%d can't be replayed: %s",
+            *self.replica.key,
+            failure,
+            exc_info=None if of_log else failure,
+        )
+        if of_log:
+            self.replica.read_failed(failure)
 
     def _journal_from(self, end: int) -> Journal:
         """The journal of the machine, to which all has been applied that is below `end`."""
@@ -260,9 +275,13 @@ class JournalRunner(Generic[M]):
     async def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Carry out what a change elsewhere leads to, in slices."""
         journal = self._journal
-        if journal is not None:
+        if journal is None:
+            return
+        try:
             await self._carry_out_slowly(journal, decisions)
-            self._after(journal)
+        except Exception:  # of one group, perhaps: the others are told the next time
+            logger.exception("%s-%d: a change could not be carried out", *self.replica.key)
+        self._after(journal)
 
     def close(self, code: ErrorCode) -> None:
         """Lead no more: whoever waits for an answer gets `code`."""

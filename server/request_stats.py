@@ -1,8 +1,8 @@
 """What is counted and timed of requests, for metrics and the request log.
 
-Every request is counted. Times cost a microsecond, so of Produce and Fetch, of which there are
-many, only one in `HOT_PERIOD` is timed and stands for those since the last one; of all others,
-and while the request log is on, each is.
+Every request is counted. Times cost some microseconds, so of the APIs in `HOT`, of which there
+are many requests, only one in `HOT_PERIOD` is timed and stands for those since the last one; of
+all others, and while the request log is on, each is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from kavka.wire.errors import ErrorCode
 HOT_PERIOD: Final = 127
 """A prime, so that a pattern of requests does not hide behind it."""
 
-_HOT: Final = (0, 1)  # Produce and Fetch
+HOT: Final = (0, 1, 8, 12, 68)
+"""Produce, Fetch, OffsetCommit, Heartbeat and ConsumerGroupHeartbeat."""
 
 
 class Tally:
@@ -82,7 +83,7 @@ class ApiStats:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.period = HOT_PERIOD if api.key in _HOT else 1
+        self.period = HOT_PERIOD if api.key in HOT else 1
         self.tallies = [Tally(self, version) for version in range(api.highest + 1)]
         self.remembered = [Tally(self, version) for version in range(api.highest + 1)]
         """Those that went the short way, each for one partition and without error."""

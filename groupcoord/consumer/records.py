@@ -246,7 +246,9 @@ def _read_classic(reader: Reader) -> ClassicProtocols | None:
         reader.tags()
         return found
 
-    return ClassicProtocols(reader.int32(), tuple(reader.array(protocol)))
+    found = ClassicProtocols(reader.int32(), tuple(reader.array(protocol)))
+    reader.tags()
+    return found
 
 
 def read_target(value: bytes) -> TargetValue:
@@ -263,20 +265,18 @@ def read_target_member(value: bytes) -> dict[UUID, tuple[int, ...]]:
         reader.tags()
         return found
 
-    return dict(reader.array(topic))
+    found = dict(reader.array(topic))
+    reader.tags()
+    return found
 
 
 def read_current_member(value: bytes) -> CurrentValue:
     reader = _value(value)
     epoch, previous, state = reader.int32(), reader.int32(), reader.int8()
     default_epoch = max(epoch, 0)
-    return CurrentValue(
-        epoch,
-        previous,
-        MemberState.of(state),
-        _read_owned(reader, default_epoch),
-        _read_owned(reader, default_epoch),
-    )
+    assigned, revoking = _read_owned(reader, default_epoch), _read_owned(reader, default_epoch)
+    reader.tags()
+    return CurrentValue(epoch, previous, MemberState.of(state), assigned, revoking)
 
 
 def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]]:
@@ -295,4 +295,7 @@ def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]
 
 def read_regex(value: bytes) -> Resolved:
     reader = _value(value)
-    return Resolved(tuple(sorted(reader.array(reader.string))), reader.int64(), reader.int64())
+    topics = tuple(sorted(reader.array(reader.string)))
+    found = Resolved(topics, reader.int64(), reader.int64())
+    reader.tags()
+    return found

@@ -86,6 +86,11 @@ def topic_deletion(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
 
 
+def consumer_offset(group_id: str, topic: str, partition: int) -> str:
+    """How far a group has come, by the oldest way to keep that; the offset as a decimal number."""
+    return f"/consumers/{group_id}/offsets/{topic}/{partition}"
+
+
 def ancestors(path: str) -> list[str]:
     """The nodes above `path`, the root left out, from the top down."""
     parts = path.split("/")[1:-1]

@@ -2,22 +2,26 @@
 
 Promises: members commit in their generation or epoch, anyone else while nobody is in the group; a
 commit of up to `OFFSETS_A_STEP` partitions is kept whole or not at all, a bigger one in parts.
+Version 0 keeps offsets in the coordination tree (see `kavka.server.tree_offsets`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kavka.groupcoord.offsets import Commit, OffsetToCommit
+from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.group_calls import GroupCalls
 from kavka.server.metadata_cache import TopicImage
+from kavka.server.slices import Slices
 from kavka.wire.apis.offset_commit import (
     TOPIC_IDS_VERSION,
     OffsetCommitResponse,
@@ -38,9 +42,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     offsets = sorted_out.offsets
     if not offsets:
         return sorted_out.answer()
+    if context.version == 0:
+        context.applied = broker.tasks.future()
+        return _in_tree(broker, group_id, sorted_out, context.applied)
     if len(offsets) > OFFSETS_A_STEP:
         return _in_steps(broker, context, request, sorted_out)
-    codes = _commit(broker, context, request, offsets)
+    try:
+        ask = partial(_ask, _commit(context, request, offsets))
+        codes = broker.groups.call(group_id, ask)
+    except ApiError as refusal:
+        codes = [refusal.code] * len(offsets)
     if isinstance(codes, list):
         return sorted_out.answer_with(codes)
     return _later(codes, sorted_out)
@@ -50,14 +61,11 @@ async def _later(codes: Awaitable[list[int]], sorted_out: _SortedOut) -> OffsetC
     try:
         return sorted_out.answer_with(await codes)
     except ApiError as refusal:
-        return sorted_out.answer_with([int(refusal.code)] * len(sorted_out.offsets))
+        return sorted_out.answer_with([refusal.code] * len(sorted_out.offsets))
 
 
-def _commit(
-    broker: Broker, context: RequestContext, request: Any, offsets: list[OffsetToCommit]
-) -> Any:
-    """Codes of the offsets, or something to await that gives them or raises ApiError."""
-    commit = Commit(
+def _commit(context: RequestContext, request: Any, offsets: Sequence[OffsetToCommit]) -> Commit:
+    return Commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -66,35 +74,57 @@ def _commit(
         offsets,
         request.retention_time_ms,
     )
-    try:
-        return broker.groups.call(request.group_id, partial(_ask, commit))
-    except ApiError as refusal:
-        return [int(refusal.code)] * len(offsets)
 
 
 def _ask(commit: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
     return shard.offsets.commit(commit, ticket, now_ms)
 
 
-async def _in_steps(
+def _in_steps(
     broker: Broker, context: RequestContext, request: Any, sorted_out: _SortedOut
-) -> OffsetCommitResponse:
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commit many offsets, some at a time, and let others have a turn between."""
-    waiting: list[Any] = []
-    applied = context.applied = broker.tasks.future()
+    calls, offsets = GroupCalls(broker), sorted_out.offsets
+    codes = [0] * len(offsets)
+
+    def steps() -> Slices[None]:
+        for begin in range(0, len(offsets), OFFSETS_A_STEP):
+            part = slice(begin, min(begin + OFFSETS_A_STEP, len(offsets)))
+            ask = partial(_ask, _commit(context, request, offsets[part]))
+            calls.call(
+                request.group_id, ask, partial(_note, codes, part), partial(_fail, codes, part)
+            )
+            yield
+
+    return calls.run(context, steps(), lambda: sorted_out.answer_with(codes))
+
+
+def _note(codes: list[int], part: slice, found: list[int]) -> None:
+    codes[part] = found
+
+
+def _fail(codes: list[int], part: slice, code: ErrorCode) -> None:
+    codes[part] = [code] * (part.stop - part.start)
+
+
+async def _in_tree(
+    broker: Broker, group_id: str, sorted_out: _SortedOut, applied: asyncio.Future[None]
+) -> OffsetCommitResponse:
+    """Version 0."""
+    codes: list[int] = []
+    longest = broker.settings.offset_metadata_max_bytes
     try:
-        for begin in range(0, len(sorted_out.offsets), OFFSETS_A_STEP):
-            step = sorted_out.offsets[begin : begin + OFFSETS_A_STEP]
-            waiting.append((step, _commit(broker, context, request, step)))
-            await broker.tasks.sleep(0)
+        for one in sorted_out.offsets:
+            if is_too_long(one.metadata or "", longest):
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            try:
+                await broker.tree_offsets.put(group_id, one.topic, one.partition, one.offset)
+                codes.append(0)
+            except ApiError as refusal:
+                codes.append(refusal.code)
     finally:
         applied.set_result(None)
-    codes: list[int] = []
-    for step, found in waiting:
-        try:
-            codes += found if isinstance(found, list) else await found
-        except ApiError as refusal:
-            codes += [int(refusal.code)] * len(step)
     return sorted_out.answer_with(codes)
 
 

@@ -2,7 +2,8 @@
 
 Promises: what is told is committed; with `require_stable` partitions that an open transaction has
 committed say UNSTABLE_OFFSET_COMMIT (KIP-447). Unknown groups, topics and partitions have no
-offsets, which is no error; an unknown topic id is one.
+offsets, which is no error; an unknown topic id is one. Version 0 is of offsets in the coordination
+tree (see `kavka.server.tree_offsets`).
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from kavka.wire.apis.offset_fetch import (
     TopicResponse,
     group_error,
 )
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets, topics and groups that are looked up in one go, at 2 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if context.version == 0:
+        return _out_of_tree(broker, context, request)
     if context.version >= GROUPS_VERSION:
         groups = [
             _Group(broker, context, one.group_id, one.member_id, one.member_epoch, one.topics)
@@ -46,6 +49,38 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker)
     steps = _fetch(calls, groups, require_stable=request.require_stable)
     return calls.run(context, steps, partial(_answer, context, request, groups))
+
+
+async def _out_of_tree(
+    broker: Broker, context: RequestContext, request: Any
+) -> OffsetFetchResponse:
+    """Version 0. A partition without an offset is told like one that is not there."""
+    allows = broker.authorizer.allows
+    if not allows(context, Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics = []
+    for topic in request.topics:
+        name, answers = topic.name, []
+        for index in topic.partition_indexes:
+            answer = PartitionResponse(index)
+            answers.append(answer)
+            try:
+                if not allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                answer.committed_offset = await _in_tree(broker, request.group_id, name, index)
+            except ApiError as refusal:
+                answer.error_code = refusal.code
+        topics.append(TopicResponse(name, answers))
+    return OffsetFetchResponse(topics)
+
+
+async def _in_tree(broker: Broker, group_id: str, name: str, index: int) -> int:
+    known = broker.metadata.image.topics.get(name)
+    if known is not None and known.partition(index) is not None:
+        offset = await broker.tree_offsets.get(group_id, name, index)
+        if offset is not None:
+            return offset
+    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _fetch(calls: GroupCalls, groups: list[_Group], *, require_stable: bool) -> Slices[None]:

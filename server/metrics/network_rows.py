@@ -66,8 +66,9 @@ NETWORK_ROWS: Final = (
     ),
     _spread(
         "TotalTimeMs",
-        "Time from the arrival of a request to the sending of its answer. Of Produce and Fetch "
-        f"one request in {HOT_PERIOD} is timed and stands for those since the last one.",
+        "Time from the arrival of a request to the sending of its answer. Of Produce, Fetch, "
+        f"OffsetCommit and heartbeats one request in {HOT_PERIOD} is timed and stands for those "
+        "since the last one.",
         lambda stats: stats.total_ms,
     ),
     _spread(

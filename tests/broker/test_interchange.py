@@ -18,10 +18,13 @@ from support.clients.kafka_python import create_topic
 from support.interchange import (
     COMMITTED_OFFSET,
     COMPACT,
+    GROUP,
     INTERNAL,
     OPEN,
     PARTITIONS,
     SEGMENT_MS,
+    TRANSACTIONS,
+    Place,
     Stage,
     alter,
     assert_grown,
@@ -41,6 +44,21 @@ from support.interchange import (
     write_transactions,
 )
 from support.process import BrokerProcess
+
+
+def of_both(offset: int) -> dict[Place, int]:
+    """The offset in both partitions of a topic."""
+    return {("codec.none", index): offset for index in range(PARTITIONS)}
+
+
+OFFSETS = {
+    GROUP: of_both(COMMITTED_OFFSET),
+    "commits": {("codec.none", 0): 6},
+    "both": {("codec.none", 0): 6},
+    "aborts": {},
+    OPEN: {},
+}
+"""After `fill`: the last turn that each producer committed."""
 
 
 @pytest.fixture
@@ -66,6 +84,8 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     fill(stage)
     written = look(apache)
     assert len(written.committed["transactional", 0]) < len(written.records["transactional", 0])
+    offsets = committed_offsets(apache)
+    assert offsets == OFFSETS
     end(apache)
     before = stage.segments()
     for suffix in (".log", ".index", ".timeindex"):
@@ -74,6 +94,7 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     stage.carry("import")
     kavka.start()
     assert_same(look(kavka), written)
+    assert committed_offsets(kavka) == offsets
     kavka.stop()
     if end is stop:
         assert stage.segments() == before, "Kavka only read"
@@ -82,7 +103,11 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
 
     kavka.start()
     more = write_every_codec(kavka)
+    commit_offsets(kavka, "commits", 99)
+    commit_offsets(kavka, "new", 5)
+    offsets |= {"commits": of_both(99), "new": of_both(5)}
     both = look(kavka)
+    more["__consumer_offsets"] = 2 * PARTITIONS
     assert_grown(both.records, written.records, more)
     assert_grown(both.committed, written.committed, more)
     end(kavka)
@@ -91,7 +116,7 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     apache.start()
     wait_for_leaders(apache, len(both.topics))
     assert_same(look(apache), both)
-    assert committed_offsets(apache) == {COMMITTED_OFFSET}
+    assert committed_offsets(apache) == offsets
     transactional(apache, OPEN)  # aborts what the last one of this name had begun
     ended = look(apache)
     for index in range(PARTITIONS):
@@ -118,6 +143,8 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     write_keys(kavka)
     wait_for_cleaning(stage, kavka, "compacted")
     configure_brokers(kavka)
+    commit_offsets(kavka)
+    commit_offsets(kavka, "new", 5)
     alter(kavka, ConfigResource.Type.TOPIC, "codec.zstd", "kavka.durability", "fsync")
     written = look(kavka)
     assert len(written.brokers) == 2
@@ -133,26 +160,31 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     kavka.kill()
 
     said = stage.carry("export")
-    assert f"6 topics with {len(corpus.CODECS) * PARTITIONS + 1} partitions" in said
+    assert f"7 topics with {len(corpus.CODECS) * PARTITIONS + 1 + 3} partitions" in said
     assert "have been exported" in stage.storage("export").stderr, "it has moved"
     apache.start()
     wait_for_leaders(apache, len(written.topics))
     assert_same(look(apache), written)
+    assert committed_offsets(apache) == {GROUP: of_both(COMMITTED_OFFSET), "new": of_both(5)}
     assert "using" in stage.storage("import").stderr
 
     more = write_every_codec(apache)
     create_topic(apache.bootstrap, "transactional", PARTITIONS, {"segment.ms": SEGMENT_MS})
     write_transactions(apache)
-    commit_offsets(apache)
+    commit_offsets(apache, offset=8)
+    offsets = committed_offsets(apache)
     both = look(apache)
+    more["__consumer_offsets"] = PARTITIONS + TRANSACTIONS
     assert_grown(both.records, written.records, more)
-    assert set(both.topics) - set(written.topics) == INTERNAL | {"transactional"}
+    assert INTERNAL <= set(both.topics)
     apache.kill()
 
     stage.carry("import")
     kavka.start()
     found = look(kavka)
     assert_same(found, both)
+    assert committed_offsets(kavka) == offsets
+    assert offsets[GROUP] == of_both(8)
     assert found.ours == written.ours == {("codec.zstd", "kavka.durability"): "fsync"}
     kavka.stop()
     stage.assert_sound()

@@ -18,6 +18,7 @@ from typing import Any, Final
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     Message,
     Producer,
@@ -55,6 +56,8 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 DELETED_BEFORE: Final = 100
 COMMITTED_OFFSET: Final = 7
 GROUP: Final = "committed"
+TURNS: Final = 6
+TRANSACTIONS: Final = 3 * TURNS + 1
 OPEN: Final = "open"
 """Transactional id of the producer that has not ended its transaction."""
 INTERNAL: Final = {"__consumer_offsets", "__transaction_state"}
@@ -73,6 +76,7 @@ APACHE_SETTINGS: Final[Mapping[str, str]] = {
 
 KAVKA_SETTINGS: Final = {
     "broker.id": BROKER_ID,
+    "offsets.topic.num.partitions": "3",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "10000000",
 }
@@ -206,10 +210,13 @@ def write_keys(broker: BrokerProcess, topic: str = "compacted", count: int = 1_0
 
 
 def write_transactions(broker: BrokerProcess) -> None:
-    """Committed, aborted and, at the end, open transactions of several producers, interleaved."""
+    """Committed, aborted and, at the end, open transactions of several producers, interleaved; with
+    each of them offsets of a group of the producer's name."""
     producers = {name: transactional(broker, name) for name in ("commits", "aborts", "both")}
     opener = transactional(broker, OPEN)
     began_ms = time.time_ns() // 1_000_000
+    settings = {"bootstrap.servers": broker.bootstrap}
+    groups = {name: Consumer({**settings, "group.id": name}) for name in [*producers, OPEN]}
 
     def write(name: str, producer: Producer, turn: int) -> None:
         producer.begin_transaction()
@@ -220,9 +227,12 @@ def write_transactions(broker: BrokerProcess) -> None:
                 partition=number % PARTITIONS,
                 timestamp=began_ms + 100 * turn + number,
             )
+        place = TopicPartition("codec.none", 0, 1 + turn)
+        group = groups[name].consumer_group_metadata()
+        producer.send_offsets_to_transaction([place], group, WITHIN_S)
         assert producer.flush(WITHIN_S) == 0
 
-    for turn in range(6):
+    for turn in range(TURNS):
         for name, producer in producers.items():
             write(name, producer, turn)
         if turn == 4:
@@ -232,6 +242,8 @@ def write_transactions(broker: BrokerProcess) -> None:
                 producer.commit_transaction(WITHIN_S)
             else:
                 producer.abort_transaction(WITHIN_S)
+    for consumer in groups.values():
+        consumer.close()
 
 
 def transactional(broker: BrokerProcess, name: str) -> Producer:
@@ -255,26 +267,30 @@ def delete_records(broker: BrokerProcess, topic: str, partition: int) -> None:
     assert done.result(WITHIN_S).low_watermark == DELETED_BEFORE
 
 
-def commit_offsets(broker: BrokerProcess) -> None:
+def commit_offsets(
+    broker: BrokerProcess, group: str = GROUP, offset: int = COMMITTED_OFFSET
+) -> None:
     """A group's offsets, for the log of the group coordinator."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
-        places = [
-            TopicPartition("codec.none", index, COMMITTED_OFFSET) for index in range(PARTITIONS)
-        ]
+        places = [TopicPartition("codec.none", index, offset) for index in range(PARTITIONS)]
         consumer.commit(offsets=places, asynchronous=False)
     finally:
         consumer.close()
 
 
-def committed_offsets(broker: BrokerProcess) -> set[int]:
-    """What `commit_offsets` committed."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
-    try:
-        places = [TopicPartition("codec.none", index) for index in range(PARTITIONS)]
-        return {place.offset for place in consumer.committed(places, WITHIN_S)}
-    finally:
-        consumer.close()
+def committed_offsets(broker: BrokerProcess) -> dict[str, dict[Place, int]]:
+    """What every group has committed; of those whose transaction is open what counts so far."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    listed = admin.list_consumer_groups(request_timeout=WITHIN_S).result(WITHIN_S)
+    assert not listed.errors, listed.errors
+    found: dict[str, dict[Place, int]] = {}
+    for group in sorted(one.group_id for one in listed.valid):
+        asked = [ConsumerGroupTopicPartitions(group)]
+        [answer] = admin.list_consumer_group_offsets(asked, request_timeout=WITHIN_S).values()
+        places = answer.result(WITHIN_S).topic_partitions
+        found[group] = {(place.topic, place.partition): place.offset for place in places}
+    return found
 
 
 def wait_for_cleaning(stage: Stage, broker: BrokerProcess, topic: str) -> None:

@@ -165,6 +165,7 @@ class LogLife(RuleBasedStateMachine):
             self.history.end + 1 if may_have_holes else self.dense_from,
         )
         least_end = min([self.durable if cut else self.history.end, *taken])
+        start = self.log.start_offset
         self.disarm()
         if cut:
             self.fs.crash(random.Random(self.power_cut) if self.power_cut else None)
@@ -175,9 +176,9 @@ class LogLife(RuleBasedStateMachine):
         expected.check(list(found.values()))
         end = self.log.end_offset
         assert least_end <= end <= self.history.end + len(added)
-        if may_have_holes and found != self.seen:
-            # what was not flushed may have gone from between two segments: which transactions
-            # and producers are known then is hard to tell from outside
+        if may_have_holes and (found != self.seen or self.log.start_offset < start):
+            # what was not flushed may have gone from between two segments, or from a deleted one
+            # that is back: which transactions and producers are known then is hard to tell
             self.begin_anew()
             return
         if added and end > self.history.end:

@@ -54,4 +54,4 @@ def named_once(name: str) -> Values:
     return {"group_id": GROUP, "topics": [topic], "groups": []}
 
 
-add_odd_names(CASES, named_once, since=1, until=7)
+add_odd_names(CASES, named_once, until=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any
 
 import pytest
@@ -407,6 +407,57 @@ async def test_a_log_that_can_not_be_read_serves_nobody(broker: MemoryBroker) ->
     await broker.advance(0)
     assert not kit.loaded
     assert refused(kit.put) == NOT_COORDINATOR
+
+
+@scenario(topics=ONE)
+async def test_a_log_that_ends_in_nothing_serves_nobody(broker: MemoryBroker) -> None:
+    Kit(broker).put()
+    broker.fs.open(SEGMENT).pwrite(b"\0\0\0\1", 8)  # the length of its only batch
+    kit = Kit(broker)
+    await broker.advance(0)
+    assert refused(kit.put) == NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("records", [0, 1])
+@scenario(topics=ONE)
+async def test_a_machine_that_fails_at_once_serves_nobody(
+    broker: MemoryBroker, records: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(records):
+        Kit(broker).put()
+    toy = Toy()
+
+    def fails(now_ms: int) -> list[Decision]:
+        raise ValueError("nobody knows why")
+
+    toy.loaded = fails  # type: ignore[method-assign]
+    with caplog.at_level(logging.ERROR, journal_runner.__name__):
+        kit = Kit(broker, toy)
+        await broker.advance(0)
+    assert refused(kit.put) == NOT_COORDINATOR
+    assert kit.runner.failed
+    assert "nobody knows why" in caplog.text
+
+
+@scenario(topics=ONE)
+async def test_changes_elsewhere_lead_to_records(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = Kit(broker)
+
+    def decisions() -> Iterator[Decision]:
+        yield Decision([Record(b"a", b"1")])
+        yield Decision([Record(b"b", b"2")], after=["go"])
+        raise ValueError("nobody knows why")
+
+    with caplog.at_level(logging.ERROR, journal_runner.__name__):
+        await kit.runner.carry_out(decisions())
+    assert kit.toy.numbers == {b"a": b"1", b"b": b"2"}
+    assert kit.commands == ["go"]
+    assert "nobody knows why" in caplog.text
+    kit.runner.close(NOT_COORDINATOR)
+    await kit.runner.carry_out(decisions())
+    assert broker.replica().log.end_offset == 2
 
 
 def test_an_answer_to_nobody() -> None:

@@ -1,0 +1,50 @@
+"""Offsets in the coordination tree, where the first consumers kept them themselves.
+
+OffsetCommit 0 and OffsetFetch 0 are their way to have a broker do that. They know no members, and
+what they keep is apart from what groups have in `__consumer_offsets`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import Coordination, CoordinationError, NoNode
+from kavka.server.coordination.broker_registration import ensure_paths
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+class TreeOffsets:
+    """All of them. Apache Kafka up to 3.9 reads and writes the same nodes."""
+
+    def __init__(self, coordination: Coordination) -> None:
+        self._coordination: Final = coordination
+
+    async def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
+        """Keep an offset, durably. ApiError if that is not possible."""
+        path, data = paths.consumer_offset(group_id, topic, partition), b"%d" % offset
+        try:
+            while True:
+                try:
+                    await self._coordination.set(path, data)
+                    return
+                except NoNode:
+                    if await ensure_paths(self._coordination, {path: data}):
+                        return
+        except CoordinationError as failure:
+            raise _refusal(path, failure) from failure
+
+    async def get(self, group_id: str, topic: str, partition: int) -> int | None:
+        """What was kept, if anything. ApiError."""
+        path = paths.consumer_offset(group_id, topic, partition)
+        try:
+            data = (await self._coordination.get(path)).data
+            return None if data is None else int(data)
+        except NoNode:
+            return None
+        except (CoordinationError, ValueError) as failure:
+            raise _refusal(path, failure) from failure
+
+
+def _refusal(path: str, failure: Exception) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path}: {failure!r}")

@@ -1,0 +1,57 @@
+"""The assignor `uniform` where members read different topics."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import given
+
+from kavka.groupcoord.consumer.assignors import mixed
+from kavka.groupcoord.consumer.assignors.task import Candidate, Task
+from support.assignments import check, tasks
+
+T, U = UUID(int=1), UUID(int=2)
+
+
+def test_the_member_with_fewest_gets_what_both_read() -> None:
+    members = [Candidate("a", None, [T, U], {}), Candidate("b", None, [U], {})]
+    found = mixed.assign(Task(members, {T: 2, U: 4}, False))
+    assert {name: sum(map(len, own.values())) for name, own in found.items()} == {"a": 3, "b": 3}
+    assert found["a"][T] == [0, 1]
+
+
+def test_what_is_even_stays() -> None:
+    members = [
+        Candidate("a", None, [T, U], {T: (0, 1), U: (3,)}),
+        Candidate("b", None, [U], {U: (0, 1, 2)}),
+    ]
+    assert mixed.assign(Task(members, {T: 2, U: 4}, False)) == {
+        "a": {T: [0, 1], U: [3]},
+        "b": {U: [0, 1, 2]},
+    }
+
+
+def test_partitions_move_to_who_has_fewest() -> None:
+    members = [
+        Candidate("a", None, [T, U], {T: (0, 1, 2), U: (0,)}),
+        Candidate("b", None, [T], {}),
+        Candidate("c", None, [T, U], {U: (1, 2)}),
+    ]
+    found = mixed.assign(Task(members, {T: 3, U: 3}, False))
+    assert {name: sum(map(len, own.values())) for name, own in found.items()} == {
+        "a": 2,
+        "b": 2,
+        "c": 2,
+    }
+
+
+@given(tasks())
+def test_no_single_move_makes_it_more_even(task: Task) -> None:
+    found = mixed.assign(task)
+    check(task, found)
+    sizes = {name: sum(map(len, own.values())) for name, own in found.items()}
+    for giver in task.members:
+        for topic in found[giver.member_id]:
+            for taker in task.members:
+                if topic in taker.topics:
+                    assert sizes[giver.member_id] - sizes[taker.member_id] <= 1

@@ -1,0 +1,35 @@
+"""What all assignors owe: each partition goes to one member that reads its topic."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from kavka.groupcoord.consumer.assignors import ASSIGNORS
+from kavka.groupcoord.consumer.assignors.task import Task
+from support.assignments import check, tasks
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(task=tasks())
+def test_all_is_assigned_once_to_readers(name: str, task: Task) -> None:
+    check(task, ASSIGNORS[name](task))
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(task=tasks())
+def test_what_was_assigned_stays_when_nothing_changes(name: str, task: Task) -> None:
+    first = ASSIGNORS[name](task)
+    again = task._replace(
+        members=[
+            one._replace(
+                target={
+                    topic: tuple(own) for topic, own in first.get(one.member_id, {}).items()
+                }
+            )
+            for one in task.members
+        ]
+    )
+    assert {key: value for key, value in ASSIGNORS[name](again).items() if value} == {
+        key: value for key, value in first.items() if value
+    }

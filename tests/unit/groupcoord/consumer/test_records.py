@@ -1,0 +1,209 @@
+"""Records of consumer groups: the judge is what Apache Kafka 4.3.1 wrote, byte by byte."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.fields import Malformed
+from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState
+from kavka.groupcoord.consumer.records import Key, Resolved
+from kavka.log.journal import Record
+
+ALPHA = UUID("182a9a66-e341-4b6f-a263-e4048219ef14")
+BETA = UUID("c48176f9-e382-4da9-bf4a-dfa89540d9ab")
+GROUP = "recorded"
+
+# Recorded: member m1 (instance i1, rack r1, assignor range) read alpha with 3 partitions and beta
+# with 1; then m2 came, with the expression al.*, and m1 was to give partition 2 of alpha up.
+FIRST = Member(
+    "m1",
+    2,
+    0,
+    instance_id="i1",
+    rack_id="r1",
+    rebalance_timeout_ms=60_000,
+    client_id="tester",
+    client_host="/127.0.0.1",
+    topic_names=("alpha", "beta"),
+    server_assignor="range",
+    assigned={ALPHA: {0: 2, 1: 2, 2: 2}, BETA: {0: 2}},
+)
+GIVING_UP = Member(
+    "m1",
+    2,
+    2,
+    MemberState.UNREVOKED_PARTITIONS,
+    assigned={ALPHA: {0: 2, 1: 2}, BETA: {0: 2}},
+    revoking={ALPHA: {2: 2}},
+)
+SECOND = Member(
+    "m2",
+    rebalance_timeout_ms=30_000,
+    client_id="tester",
+    client_host="/127.0.0.1",
+    topic_regex="al.*",
+)
+CLASSIC = Member(
+    "m",
+    rebalance_timeout_ms=60_000,
+    client_id="tester",
+    client_host="/127.0.0.1",
+    topic_names=("a-topic",),
+    classic=ClassicProtocols(
+        60_000, (("range", bytes.fromhex("0000000000010007612d746f706963000000 00")),)
+    ),
+)
+
+WRITTEN = {
+    "group": (
+        records.group(GROUP, 2, 0x0E99D88BAA55A2BF),
+        "000300087265636f72646564",
+        "0000000000020100080e99d88baa55a2bf",
+    ),
+    "group without a hash": (
+        records.group(GROUP, 3, 0),
+        "000300087265636f72646564",
+        "00000000000300",
+    ),
+    "member": (
+        records.member(GROUP, FIRST),
+        "000500087265636f7264656400026d31",
+        "0000036931037231077465737465720b2f3132372e302e302e310306616c7068610562657461010000ea60"
+        "0672616e676501000100",
+    ),
+    "member with an expression": (
+        records.member(GROUP, SECOND),
+        "000500087265636f7264656400026d32",
+        "00000000077465737465720b2f3132372e302e302e310105616c2e2a000075300001000100",
+    ),
+    "target": (
+        records.target(GROUP, 2, 0x01A1FFD4E319),
+        "000600087265636f72646564",
+        "000000000002010008000001a1ffd4e319",
+    ),
+    "target without a time": (
+        records.target(GROUP, 1, 0),
+        "000600087265636f72646564",
+        "00000000000100",
+    ),
+    "target of a member": (
+        records.target_member(GROUP, "m1", {ALPHA: (0, 1, 2), BETA: (0,)}),
+        "000700087265636f7264656400026d31",
+        "000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
+        "00c48176f9e3824da9bf4adfa89540d9ab02000000000000",
+    ),
+    "current": (
+        records.current_member(GROUP, FIRST),
+        "000800087265636f7264656400026d31",
+        "000000000002000000000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
+        "01000d04000000020000000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000"
+        "00020100",
+    ),
+    "current, giving up": (
+        records.current_member(GROUP, GIVING_UP),
+        "000800087265636f7264656400026d31",
+        "000000000002000000020103182a9a66e3414b6fa263e4048219ef14030000000000000001010009030000"
+        "000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000000202182a9a66e3414b"
+        "6fa263e4048219ef140200000002010005020000000200",
+    ),
+    "regular expression": (
+        records.regex(GROUP, "al.*", Resolved(("alpha",), 0x8C1, 0x01A1FFD4E7EE)),
+        "001000087265636f726465640004616c2e2a",
+        "00000206616c70686100000000000008c1000001a1ffd4e7ee00",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_written_as_apache_kafka_writes(name: str) -> None:
+    record, key, value = WRITTEN[name]
+    assert (record.key.hex(), record.value and record.value.hex()) == (key, value)
+
+
+def test_a_member_of_the_classic_protocol_is_written_as_apache_kafka_writes() -> None:
+    # recorded with the group id and member id of another script: the value alone
+    recorded = (
+        "00000000077465737465720b2f3132372e302e302e310208612d746f706963010000ea600001002201"
+        "0000ea60020672616e6765140000000000010007612d746f706963000000000000"
+    )
+    value = records.member(GROUP, CLASSIC).value
+    assert value is not None
+    assert value.hex() == recorded
+    assert records.read_member("m", bytes.fromhex(recorded)) == CLASSIC
+
+
+def test_what_was_written_is_read() -> None:
+    found = {name: bytes.fromhex(value) for name, (_, _, value) in WRITTEN.items()}
+    assert records.read_group(found["group"]) == (2, 0x0E99D88BAA55A2BF)
+    assert records.read_group(found["group without a hash"]) == (3, 0)
+    assert records.read_member("m2", found["member with an expression"]) == SECOND
+    assert records.read_target(found["target"]) == (2, 0x01A1FFD4E319)
+    assert records.read_target(found["target without a time"]) == (1, 0)
+    target = records.read_target_member(found["target of a member"])
+    assert target == {ALPHA: (0, 1, 2), BETA: (0,)}
+    current = records.read_current_member(found["current, giving up"])
+    assert current == (2, 2, MemberState.UNREVOKED_PARTITIONS, GIVING_UP.assigned, {ALPHA: {2: 2}})
+    resolved = records.read_regex(found["regular expression"])
+    assert resolved == (("alpha",), 0x8C1, 0x01A1FFD4E7EE)
+
+
+def test_keys_are_read() -> None:
+    assert records.read_key(bytes.fromhex("000300087265636f72646564")) == Key(3, GROUP, "")
+    assert records.read_key(bytes.fromhex("000800087265636f7264656400026d31")) == Key(
+        8, GROUP, "m1"
+    )
+    for kind in (0, 1, 2, 9, 15, 17):
+        with pytest.raises(Malformed):
+            records.read_key(kind.to_bytes(2, "big") + b"\0\1g\0\1m")
+
+
+def test_before_4_3_partitions_had_no_epochs() -> None:
+    """As 4.0 wrote it: epoch 5, partitions 1 and 0 of alpha, nothing to give up."""
+    value = bytes.fromhex("0000 00000005 00000004 00 02") + ALPHA.bytes
+    value += bytes.fromhex("03 00000001 00000000 00 01 00")
+    assert records.read_current_member(value).assigned == {ALPHA: {0: 5, 1: 5}}
+
+
+def test_an_unknown_state_is_told_apart() -> None:
+    value = bytes.fromhex("0000 00000005 00000004 2a 01 01 00")
+    assert records.read_current_member(value).state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_cut_off_is_malformed(name: str) -> None:
+    record, *_ = WRITTEN[name]
+    assert record.value is not None
+    read = {
+        3: records.read_group,
+        5: lambda value: records.read_member("m", value),
+        6: records.read_target,
+        7: records.read_target_member,
+        8: records.read_current_member,
+        16: records.read_regex,
+    }[records.read_key(record.key).kind]
+    for size in range(len(record.value)):
+        with pytest.raises(Malformed):
+            read(record.value[:size])
+    with pytest.raises(Malformed):
+        read(b"\0\1" + record.value[2:])
+
+
+def test_a_group_goes_with_all_that_it_has() -> None:
+    gone = records.without_group(GROUP, ["m1", "m2"], ["al.*"])
+    assert [records.read_key(record.key) for record in gone] == [
+        Key(8, GROUP, "m1"),
+        Key(8, GROUP, "m2"),
+        Key(7, GROUP, "m1"),
+        Key(7, GROUP, "m2"),
+        Key(6, GROUP, ""),
+        Key(5, GROUP, "m1"),
+        Key(5, GROUP, "m2"),
+        Key(16, GROUP, "al.*"),
+        Key(4, GROUP, ""),
+        Key(3, GROUP, ""),
+    ]
+    assert all(record.value is None for record in gone)
+    assert records.without_member(GROUP, "m1")[0] == Record(gone[0].key, None)

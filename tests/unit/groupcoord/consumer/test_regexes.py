@@ -1,0 +1,90 @@
+"""Regular expressions of topics. What Apache Kafka says of bad ones was recorded from the library
+that it uses, re2j 1.8."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.groupcoord.consumer import regexes
+from kavka.groupcoord.consumer.regexes import MATCHES_A_SLICE, Resolution
+from kavka.wire.errors import ApiError, ErrorCode
+from support.consumer_groups import FakeTopics
+
+BAD = {
+    "(": "missing closing )",
+    "[": "missing closing ]",
+    "a**": "invalid nested repetition operator",
+    "*a": "missing argument to repetition operator",
+    "a{2000}": "invalid repeat count",
+    "\\": "trailing backslash at end of expression",
+    "(?=a)b": "invalid or unsupported Perl syntax",
+    "(?P<>a)": "invalid named capture",
+    "[z-a]": "invalid character class range",
+    "a)": "regexp/syntax: internal error",
+    "\\8": "invalid escape sequence",
+    "[[:foo:]]": "invalid character class range",
+    "\\pX": "invalid character class range",
+}
+
+
+@pytest.mark.parametrize("expression", BAD)
+def test_bad_expressions(expression: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        regexes.check(expression)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refused.value.message == (
+        f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {BAD[expression]}."
+    )
+
+
+@pytest.mark.parametrize("expression", ["", "a.*", "(?<n>a)", "\\Qa", "a{,2}", "(?i)A", "a|b"])
+def test_good_expressions(expression: str) -> None:
+    regexes.check(expression)
+
+
+def test_an_expression_that_takes_too_much_memory_is_refused() -> None:
+    with pytest.raises(ApiError) as refused:
+        regexes.check("((a{100}){100}){100}")
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def resolve(expressions: list[str], topics: FakeTopics, hidden: str = "") -> dict[str, list[str]]:
+    resolution = Resolution(expressions, topics, lambda name: name != hidden, version=7, now_ms=5)
+    while not resolution.advance():
+        pass
+    found = resolution.result()
+    assert all((one.version, one.timestamp_ms) == (7, 5) for one in found.values())
+    return {expression: list(one.topics) for expression, one in found.items()}
+
+
+def test_whole_names_match() -> None:
+    topics = FakeTopics(a=1, ab=1, ba=1, bab=1)
+    assert resolve(["a.*", "b|a", "x"], topics) == {"a.*": ["a", "ab"], "b|a": ["a"], "x": []}
+
+
+def test_what_the_member_may_not_see_is_left_out() -> None:
+    assert resolve(["a.*"], FakeTopics(a=1, ab=1), hidden="ab") == {"a.*": ["a"]}
+
+
+def test_one_that_came_out_of_a_log_and_is_bad_stands_for_nothing() -> None:
+    assert resolve(["(", "a"], FakeTopics(a=1)) == {"(": [], "a": ["a"]}
+
+
+def test_many_topics_are_gone_through_in_slices() -> None:
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * MATCHES_A_SLICE + 1)})
+    resolution = Resolution([".*5", ".*"], topics, lambda name: True, version=1, now_ms=1)
+    steps = 1
+    while not resolution.advance():
+        steps += 1
+    assert steps == 5
+    assert len(resolution.result()[".*"].topics) == 2 * MATCHES_A_SLICE + 1
+
+
+def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
+    topics = FakeTopics(a=1)
+    resolution = Resolution([".*"], topics, lambda name: True, version=1, now_ms=1)
+    topics.make("b", 1)
+    assert resolution.advance()
+    assert resolution.result()[".*"].topics == ("a",)
+    assert regexes.stands_for(".*", "b")
+    assert not regexes.stands_for("(", "b")
