@@ -10,6 +10,7 @@ DATA ?= ./data
 WORKERS ?= 2
 COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 200
+GROUP_ROUNDS ?= 5
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -72,6 +73,9 @@ crash: $(FOR_TEST) java ## kill a broker under load, 200 times (CRASH_ROUNDS=), 
 fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
 		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
+
+groups: $(FOR_TEST) java ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
+	@$(STEP) "groups" env GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
 
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
 	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench import frames
+from bench import frames, group_frames
 from bench.micro_log import UnwrittenFs
 from kavka.server.broker import Broker
 from kavka.server.clock import SystemClock
@@ -33,6 +33,9 @@ RULES: Final = {
     "to-zstd": {"compression.type": "zstd"},
 }
 """Topics whose batches can't be appended as they came."""
+
+GROUP: Final = "group"
+NO_WAITING: Final = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1")
 
 START_S_MAX: Final = 30.0
 
@@ -53,6 +56,10 @@ def calls(scratch: Path) -> Iterator[Named]:
         fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=1 << 20)
         yield "server: Fetch of nothing", partial(broker.ask, bytes(fetch.at(broker.end())))
         yield "server: ApiVersions", partial(broker.ask, frames.api_versions())
+        member = broker.join(GROUP)
+        yield "server: Heartbeat", partial(broker.ask, group_frames.heartbeat(GROUP, member))
+        commit = group_frames.offset_commit("simple", {TOPIC: [5]})
+        yield "server: OffsetCommit of one partition", partial(broker.ask, commit)
         encoded = BATCHES["16 KiB"].encode()
         for label, configs in RULES.items():
             broker.make(label, configs)
@@ -128,7 +135,7 @@ class InProcess:
         self._network = _Network()
         self._jobs = ThreadJobs(loop)
         self._instance = Instance(
-            BrokerSettings.load(overrides=[f"log.dirs={scratch / 'server'}"]),
+            BrokerSettings.load(overrides=[f"log.dirs={scratch / 'server'}", *NO_WAITING]),
             clock=SystemClock(),
             tasks=LoopTasks(loop),
             jobs=self._jobs,
@@ -144,16 +151,30 @@ class InProcess:
         self._connect()
         await self._make(TOPIC, {})
 
+    def join(self, group: str) -> group_frames.Joined:
+        """Make a group of one member."""
+        self._loop.run_until_complete(self._ask_later(group_frames.find_coordinator(group)))
+        answer = self._loop.run_until_complete(self._ask_later(group_frames.join_group(group)))
+        one = group_frames.joined(answer)
+        self._loop.run_until_complete(self._ask_later(group_frames.sync_group(group, one)))
+        return one
+
+    async def _ask_later(self, request: bytes) -> memoryview:
+        """The answer to a request that may have to wait."""
+        self._transport.last = b""
+        self._send(request)
+        while not self._transport.last:
+            await asyncio.sleep(0.001)
+        return memoryview(bytes(self._transport.last))[4:]
+
     def make(self, topic: str, configs: Mapping[str, str]) -> None:
         """Make another topic."""
         self._loop.run_until_complete(self._make(topic, configs))
 
     async def _make(self, topic: str, configs: Mapping[str, str]) -> None:
-        self._transport.last = b""
-        self._send(frames.create_topic(topic, 1, configs=configs))
-        while not self._transport.last:
-            await asyncio.sleep(0.001)
-        code = frames.create_topic_error(memoryview(bytes(self._transport.last))[4:])
+        code = frames.create_topic_error(
+            await self._ask_later(frames.create_topic(topic, 1, configs=configs))
+        )
         if code:
             raise RuntimeError(f"CreateTopics answered error {code}")
 
@@ -177,7 +198,8 @@ class InProcess:
     def end(self) -> int:
         """The end of the log."""
         assert self._instance.broker is not None
-        (replica,) = self._instance.broker.replicas
+        replica = self._instance.broker.replicas.find(TOPIC, 0)
+        assert replica is not None
         return replica.log.end_offset
 
     def ask(self, request: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import Coordination, CoordinationError, NoNode
 from kavka.server.coordination.broker_registration import ensure_paths
+from kavka.server.coordination.tree import check_path
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -38,6 +39,7 @@ class TreeOffsets:
         """What was kept, if anything. ApiError."""
         path = paths.consumer_offset(group_id, topic, partition)
         try:
+            check_path(path)
             data = (await self._coordination.get(path)).data
             return None if data is None else int(data)
         except NoNode:

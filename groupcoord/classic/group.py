@@ -267,6 +267,15 @@ class ClassicGroup:
             timeout_ms = member.session_timeout_ms
         self._timers.set(member.timer, now_ms + timeout_ms)
 
+    def cancel_timers(self) -> None:
+        """The group is gone: it has no deadlines any more."""
+        for member in self.members.values():
+            self._timers.cancel(member.timer)
+        for member_id in self.pending:
+            self._timers.cancel(member_timer(self.group_id, member_id))
+        self._timers.cancel(self.join_timer)
+        self._timers.cancel(self.sync_timer)
+
     @property
     def all_have_joined(self) -> bool:
         return len(self.members) == self.joining and not self.pending

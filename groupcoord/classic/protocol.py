@@ -85,7 +85,7 @@ class ClassicProtocol:
             logger.warning(
                 "Failed to write empty metadata for group %s: %s", group.group_id, code.name
             )
-            self.dismiss_all(group, code)
+            group.cancel_timers()
             return Decision(replies=[Reply(ticket, ApiError(code))])
 
         out.records = other.tombstones() if other is not None else ()
@@ -205,7 +205,7 @@ class ClassicProtocol:
             return
         known = self._group(group_id)
         if known is not None:
-            self.dismiss_all(known, ErrorCode.UNKNOWN_MEMBER_ID)
+            known.cancel_timers()
             del self._state.groups[group_id]
         if record.value is None:
             return
@@ -257,17 +257,14 @@ class ClassicProtocol:
         """It is the members' business to see that."""
         return iter(())
 
-    def dismiss_all(self, group: ClassicGroup, code: ErrorCode) -> list[Reply]:
-        """No member waits any more, and no deadline runs: the group becomes another's. Answers
-        for those that waited."""
+    def dismiss_all(self, group: ClassicGroup, code: ErrorCode, now_ms: int) -> list[Reply]:
+        """No member waits any more, as the group is about to become another's. Answers for those
+        that waited; should the group stay, they have a session's time to be heard of."""
         out = Decision()
         for member in group.members.values():
-            self._rebalancing.answer_waiting(group, member, code, member.member_id, out)
-            self._state.timers.cancel(member.timer)
-        for member_id in list(group.pending):
-            group.remove(member_id)
-        self._state.timers.cancel(group.join_timer)
-        self._state.timers.cancel(group.sync_timer)
+            if member.join is not None or member.sync is not None:
+                group.touch(member, now_ms)
+                self._rebalancing.answer_waiting(group, member, code, member.member_id, out)
         return out.replies
 
     def tickets(self) -> list[Ticket]:

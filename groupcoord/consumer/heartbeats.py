@@ -143,7 +143,7 @@ class Heartbeats:
             partitions_of(new.assigned) if tells else None,
         )
         return Decision(
-            collected, [*self._migration.let_go(request.group_id), Reply(ticket, answer)]
+            collected, [*self._migration.let_go(request.group_id, now_ms), Reply(ticket, answer)]
         )
 
     def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:

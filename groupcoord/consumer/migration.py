@@ -69,13 +69,13 @@ class Migration:
         self._check_upgrade(found)
         return self._upgraded(found, collected, now_ms)
 
-    def let_go(self, group_id: str) -> list[Reply]:
+    def let_go(self, group_id: str, now_ms: int) -> list[Reply]:
         """What those are told that wait for a classic group which becomes a consumer group: to
         join again."""
         found = self._book.state.groups.get(group_id)
         if not isinstance(found, ClassicGroup):
             return []
-        return self._classic.dismiss_all(found, ErrorCode.REBALANCE_IN_PROGRESS)
+        return self._classic.dismiss_all(found, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if self.policy not in _UPGRADE:

@@ -328,9 +328,13 @@ class Tree:
 
 
 def _check_path(op: Create) -> None:
-    path = op.path + "1" if op.sequential else op.path
+    check_path(op.path + "1" if op.sequential else op.path)
+
+
+def check_path(path: str) -> None:
+    """Whether ZooKeeper takes a path. BadArguments."""
     if len(path) > PATH_CHARACTERS_MAX or not _is_path(path):
-        raise BadArguments(op.path)
+        raise BadArguments(path)
 
 
 def _drop(table: dict[K, dict[str, None]], key: K, name: str) -> None:

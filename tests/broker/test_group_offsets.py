@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     try:
         yield shared.start()
     finally:
-        finish(shared)
+        shared.close()
 
 
 def fill(bootstrap: str, topic: str, partitions: int = 1) -> dict[str, int]:

@@ -97,8 +97,8 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("ListOffsets", (0, 11), "topics.0.name"),
             ("DeleteRecords", (0, 2), "topics.0.name"),
             ("Metadata", (4, 13), "topics.0.name"),
-            ("OffsetCommit", (1, 9), "topics.0.name"),
-            ("OffsetFetch", (1, 7), "topics.0.name"),
+            ("OffsetCommit", (0, 9), "topics.0.name"),
+            ("OffsetFetch", (0, 7), "topics.0.name"),
             ("OffsetForLeaderEpoch", (0, 4), "topics.0.topic"),
         )
     ),

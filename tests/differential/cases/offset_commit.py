@@ -8,7 +8,6 @@ from differential.case import Cases, Ground, Script, Step, Topic, Values
 from differential.frames import add_frames, add_odd_names
 
 CASES = Cases("OffsetCommit")
-CASES.first = 1  # version 0 is another thing: see `the tree`
 T = Topic("frames", shared=True)
 TWO = Topic("two", partitions=2)
 
@@ -63,12 +62,10 @@ def odd_groups_in_the_tree(on: Ground) -> Script:
 
 @CASES.case(until=0, topics=[TWO])
 def metadata_in_the_tree(on: Ground) -> Script:
-    for size in (4096, 4097):
-        asked = committing(on.topic)
-        asked["topics"][0]["partitions"][0]["committed_metadata"] = "m" * size
-        yield on.ask(**{**asked, "group_id": on.group})
-    asked["topics"][0]["partitions"][0]["committed_metadata"] = None
-    yield on.ask(**{**asked, "group_id": on.group})
+    asked = {**committing(on.topic), "group_id": on.group}
+    for metadata in ("m" * 4096, "m" * 4097, None):
+        asked["topics"][0]["partitions"][0]["committed_metadata"] = metadata
+        yield on.ask(**asked)
     yield on.ask(**{**committing(on.unused("nobody")), "group_id": on.group})
     yield out_of_tree(on)
 
@@ -94,5 +91,5 @@ def a_null_name(on: Ground) -> Values:
     return committing(None)
 
 
-add_frames(CASES, lambda on: committing(on.topic, on.topic_id), topics=[T])
+add_frames(CASES, lambda on: committing(on.topic, on.topic_id, group_id=on.group), topics=[T])
 add_odd_names(CASES, committing, until=9)

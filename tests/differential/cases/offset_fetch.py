@@ -8,7 +8,6 @@ from differential.case import Cases, Ground, Topic, Values
 from differential.frames import add_frames, add_odd_names
 
 CASES = Cases("OffsetFetch")
-CASES.first = 1  # version 0 is another thing: see `the tree`
 T = Topic("frames", shared=True)
 GROUP = "OffsetFetch-frames"
 

@@ -15,7 +15,7 @@ from differential.members import (
 )
 
 CASES = Cases("OffsetCommit")
-CASES.first = 1  # version 0 is of offsets in ZooKeeper, where Kavka keeps none
+CASES.first = 1  # version 0 is of offsets in the tree: see `cases`
 FIRST_MEMBERS = 1
 NEW_SINCE = 2
 """What 4.3.1 serves: the older coordinator answers what is named twice once."""

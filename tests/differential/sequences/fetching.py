@@ -9,7 +9,7 @@ from differential.case import Cases, Ground, Script, Step, Topic
 from differential.members import Member, settled, simple_commit
 
 CASES = Cases("OffsetFetch")
-CASES.first = 1  # version 0 is of offsets in ZooKeeper, where Kavka keeps none
+CASES.first = 1  # version 0 is of offsets in the tree: see `cases`
 ALL_SINCE = 2
 STABLE_SINCE = 7
 GROUPS_SINCE = 8

@@ -11,13 +11,16 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from support.groups.programs import hosting
-from support.groups.programs.reporting import POLL_MS, parted, place, value_of
+from support.groups.programs.reporting import parted, place, value_of
 
 BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 
 MORE_FIELDS = [-1] * (len(OffsetAndMetadata._fields) - 2)
 """The leader's epoch, of which 2.0.2 knows nothing."""
 
+POLL_MS = 2000
+"""Long: when a poll of 3.0.12 ends while its group is being joined, and the answer comes before the
+next poll, the client forgets its assignment, and its member is gone after the session's time."""
 COMMIT_TIMEOUT_MS = 5000
 TAKES_TIMEOUT = "timeout_ms" in inspect.signature(KafkaConsumer.commit).parameters
 COMMIT_OPTIONS = {"timeout_ms": COMMIT_TIMEOUT_MS} if TAKES_TIMEOUT else {}

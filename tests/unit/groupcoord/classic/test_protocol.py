@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
-from kavka.groupcoord.classic.members import member_timer
+from kavka.groupcoord.classic.members import Member, member_timer
 from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
-from kavka.log.journal import Record
+from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from support.classic_groups import BOTH, DELAY_MS, RANGE, SESSION_MS, ClassicKit, code_of
+from support.classic_groups import (
+    BOTH,
+    DELAY_MS,
+    RANGE,
+    REBALANCE_MS,
+    SESSION_MS,
+    ClassicKit,
+    code_of,
+)
 
 
 def test_heartbeats_keep_a_member() -> None:
@@ -197,16 +205,47 @@ def test_a_record_takes_the_place_of_what_was() -> None:
     )
 
 
-def test_dismissing_all() -> None:
+def test_a_group_that_is_about_to_be_another_s() -> None:
     kit = ClassicKit()
     leader, follower = kit.form(RANGE, RANGE)
     join = kit.join(leader)
-    kit.join()
-    replies = kit.shard.classic.dismiss_all(kit.group, ErrorCode.REBALANCE_IN_PROGRESS)
+    kit.advance(SESSION_MS - 1)
+    replies = kit.shard.classic.dismiss_all(kit.group, ErrorCode.REBALANCE_IN_PROGRESS, kit.now_ms)
     assert [one.ticket for one in replies] == [join]
     assert replies[0].answer.member_id == leader
-    assert len(kit.shard.timers) == 0
-    assert follower in kit.group.members
+    kit.advance(SESSION_MS - 1)
+    assert list(kit.group.members) == [leader], "it stayed, and has had time to be heard of"
+    kit.advance(1)
+    assert kit.group.current is GroupState.EMPTY
+    assert follower not in kit.group.members
+
+
+def test_a_group_comes_from_elsewhere() -> None:
+    kit = ClassicKit()
+    group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
+    group.current = GroupState.STABLE
+    group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
+    group.protocol = "range"
+    out = Decision()
+    kit.shard.classic.adopt(group, out, "because", kit.now_ms)
+    assert not kit.shard.state.groups
+    kit.journal.carry_out(out, kit.now_ms)
+    kit.commit()
+    assert kit.group is group
+    assert kit.beat("m", 0) is ErrorCode.REBALANCE_IN_PROGRESS
+    stored = kit.replayed().state.groups["g"]
+    assert (stored.state(0), stored.protocol_type) == ("Stable", "consumer")
+    kit.advance(SESSION_MS)
+    assert kit.group.current is GroupState.EMPTY
+
+
+def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
+    kit = ClassicKit()
+    group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
+    out = Decision()
+    kit.shard.classic.adopt(group, out, None, kit.now_ms)
+    kit.journal.carry_out(out, kit.now_ms)
+    assert kit.group.current is GroupState.EMPTY
 
 
 def test_a_rebalance_for_a_reason_from_outside() -> None:

@@ -23,9 +23,7 @@ def test_what_was_assigned_stays_when_nothing_changes(name: str, task: Task) -> 
     again = task._replace(
         members=[
             one._replace(
-                target={
-                    topic: tuple(own) for topic, own in first.get(one.member_id, {}).items()
-                }
+                target={topic: tuple(own) for topic, own in first.get(one.member_id, {}).items()}
             )
             for one in task.members
         ]

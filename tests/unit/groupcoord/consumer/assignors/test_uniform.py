@@ -47,7 +47,5 @@ def test_no_more_moves_than_a_new_member_needs(members: int, partitions: int) ->
     )
     have = [candidate(name, *own.get(T, ())) for name, own in before.items()]
     after = uniform.assign(Task([*have, candidate("new")], {T: partitions}, True))
-    moved = sum(
-        len(set(before[name].get(T, ())) - set(after[name].get(T, ()))) for name in before
-    )
+    moved = sum(len(set(before[name].get(T, ())) - set(after[name].get(T, ()))) for name in before)
     assert moved == len(after["new"].get(T, ())) == partitions // (members + 1)

@@ -1,0 +1,46 @@
+"""Members as values."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kavka.groupcoord.consumer.member import (
+    Member,
+    MemberState,
+    in_order,
+    partitions_of,
+    with_epoch,
+)
+
+T = UUID(int=1)
+
+
+def test_names_of_topics_come_once_and_in_order() -> None:
+    assert in_order(["b", "a", "b"]) == ("a", "b")
+
+
+def test_assignments_with_and_without_epochs() -> None:
+    assert with_epoch({T: (1, 0)}, 7) == {T: {1: 7, 0: 7}}
+    assert partitions_of({T: {1: 7, 0: 3}}) == {T: [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("number", "state"),
+    [(0, MemberState.STABLE), (2, MemberState.UNRELEASED_PARTITIONS), (9, MemberState.UNKNOWN)],
+)
+def test_states_by_number(number: int, state: MemberState) -> None:
+    assert MemberState.of(number) is state
+
+
+def test_when_a_member_is_where_it_should_be() -> None:
+    assert Member("m", 3).is_reconciled_to(3)
+    assert not Member("m", 3).is_reconciled_to(4)
+    assert not Member("m", 3, state=MemberState.UNRELEASED_PARTITIONS).is_reconciled_to(3)
+
+
+def test_an_empty_expression_is_none() -> None:
+    assert Member("m").regex is None
+    assert Member("m", topic_regex=None).regex is None
+    assert Member("m", topic_regex="a").regex == "a"

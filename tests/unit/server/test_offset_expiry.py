@@ -1,0 +1,155 @@
+"""Committed offsets go when their time is over, and not a moment earlier, on a whole broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.wire.errors import ErrorCode as Code
+from support.group_requests import join, make_topic
+from support.memory_broker import MemoryBroker, scenario
+
+MINUTE_MS = 60_000
+RETENTION_MS = 2 * MINUTE_MS
+CHECK_MS = 1_000
+SETTINGS = ("offsets.retention.minutes=2", f"offsets.retention.check.interval.ms={CHECK_MS}")
+SESSION_MS = 30 * MINUTE_MS
+"""Longer than anything here: no member is lost for its silence."""
+NONE_COMMITTED = -1
+
+
+async def commit(
+    broker: MemoryBroker, group: str = "g", offset: int = 5, member: str = "", generation: int = -1
+) -> None:
+    answer = await broker.ask(
+        "OffsetCommit",
+        9,
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        group_instance_id=None,
+        topics=[
+            {
+                "name": "t",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "committed_offset": offset,
+                        "committed_leader_epoch": -1,
+                        "committed_metadata": "",
+                    }
+                ],
+            }
+        ],
+    )
+    assert answer.topics[0].partitions[0].error_code == Code.NONE
+
+
+async def committed(broker: MemoryBroker, group: str = "g") -> int:
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}]
+    answer = await broker.ask("OffsetFetch", 9, groups=asked, require_stable=False)
+    assert answer.groups[0].error_code == Code.NONE
+    offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
+    return offset
+
+
+async def groups(broker: MemoryBroker) -> list[str]:
+    answer = await broker.ask("ListGroups", 5, states_filter=[], types_filter=[])
+    return sorted(one.group_id for one in answer.groups)
+
+
+async def prepare(broker: MemoryBroker) -> None:
+    """There is a topic to commit for, and one for the groups."""
+    await broker.create("t")
+    await make_topic(broker)
+
+
+async def member_of(broker: MemoryBroker) -> Any:
+    """The one member of group g, which is stable."""
+    joined = await join(broker, 7, session_timeout_ms=SESSION_MS)
+    synced = await broker.ask(
+        "SyncGroup",
+        5,
+        group_id="g",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": joined.member_id, "assignment": b""}],
+    )
+    assert synced.error_code == Code.NONE
+    return joined
+
+
+async def leave(broker: MemoryBroker, member: str) -> None:
+    leaving = [{"member_id": member, "group_instance_id": None, "reason": None}]
+    answer = await broker.ask("LeaveGroup", 5, group_id="g", members=leaving)
+    assert answer.members[0].error_code == Code.NONE
+
+
+@scenario(*SETTINGS)
+async def test_without_members_it_is_the_commits_age(broker: MemoryBroker) -> None:
+    await prepare(broker)
+    await commit(broker)
+    await broker.advance(MINUTE_MS)
+    await commit(broker, "later", 7)
+    await broker.advance(RETENTION_MS - MINUTE_MS - 1)
+    assert (await committed(broker), await committed(broker, "later")) == (5, 7)
+    await broker.advance(1 + CHECK_MS)
+    assert (await committed(broker), await committed(broker, "later")) == (NONE_COMMITTED, 7)
+    assert await groups(broker) == ["later"], "nothing is left of a group without members"
+    await broker.advance(MINUTE_MS)
+    assert await groups(broker) == []
+
+
+@scenario(*SETTINGS)
+async def test_a_new_commit_counts_anew(broker: MemoryBroker) -> None:
+    await prepare(broker)
+    for offset in (5, 6, 7):
+        await commit(broker, offset=offset)
+        await broker.advance(RETENTION_MS - CHECK_MS)
+    assert await committed(broker) == 7
+    await broker.advance(2 * CHECK_MS)
+    assert await committed(broker) == NONE_COMMITTED
+
+
+@scenario(*SETTINGS)
+async def test_with_members_it_is_the_time_since_the_last_left(broker: MemoryBroker) -> None:
+    await prepare(broker)
+    joined = await member_of(broker)
+    await commit(broker, member=joined.member_id, generation=joined.generation_id)
+    await broker.advance(3 * RETENTION_MS)
+    assert await committed(broker) == 5
+    await leave(broker, joined.member_id)
+    await broker.advance(RETENTION_MS - 1)
+    assert await committed(broker) == 5
+    await broker.advance(1 + CHECK_MS)
+    assert await committed(broker) == NONE_COMMITTED
+    assert await groups(broker) == []
+
+
+@scenario(*SETTINGS)
+async def test_time_goes_on_while_the_broker_is_down(broker: MemoryBroker) -> None:
+    await prepare(broker)
+    await commit(broker)
+    await broker.advance(RETENTION_MS // 2)
+    await broker.kill()
+    await broker.advance(RETENTION_MS // 2 - CHECK_MS)
+    assert await committed(broker) == 5
+    await broker.advance(2 * CHECK_MS)
+    assert await committed(broker) == NONE_COMMITTED
+    await broker.restart()
+    await broker.advance(0)
+    assert await committed(broker) == NONE_COMMITTED, "that it is gone was written down"
+    assert await groups(broker) == []
+
+
+@scenario("offsets.retention.minutes=2")
+async def test_it_is_looked_for_every_ten_minutes(broker: MemoryBroker) -> None:
+    await prepare(broker)
+    await commit(broker)
+    await broker.advance(4 * MINUTE_MS)
+    assert await committed(broker) == 5
+    await broker.advance(8 * MINUTE_MS)
+    assert await committed(broker) == NONE_COMMITTED
