@@ -26,7 +26,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash faults fuzz compact bench clean java
+.PHONY: help run test lint unit format crash groups faults fuzz compact bench clean java clients
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -37,7 +37,7 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
 		--override "log.dirs=$(DATA)"
 
-test: lint java tests ## all that CI runs: lints, types, and every test
+test: lint java clients tests ## all that CI runs: lints, types, and every test
 
 .PHONY: tests
 tests: $(FOR_TEST)
@@ -74,7 +74,7 @@ fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
 		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
 
-groups: $(FOR_TEST) java ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
+groups: $(FOR_TEST) java clients ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
 	@$(STEP) "groups" env GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
 
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
@@ -95,6 +95,9 @@ clean: ## remove what make made, but not ./data
 
 java:
 	@.ci/java
+
+clients:
+	@.ci/clients
 
 $(BIN)/python:
 	@$(STEP) "environment in $(VENV)" .ci/venv $(VENV)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.group import Group
-from kavka.groupcoord.offset_records import NO_TIME, tombstone
+from kavka.groupcoord.offset_records import NO_TIME, TOMBSTONE_BYTES_A_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record
@@ -36,14 +36,21 @@ class _Step:
     def __init__(self) -> None:
         self.looked_at = 0
         self.records: list[Record] = []
+        self._size_bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return self.looked_at >= LOOKED_AT_MAX
+        return self.looked_at >= LOOKED_AT_MAX or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
+
+    def add(self, record: Record) -> None:
+        """One more tombstone."""
+        self.records.append(record)
+        self._size_bytes += len(record.key)
 
     def take(self) -> list[Record]:
         """Its records; the next step begins."""
-        taken, self.records, self.looked_at = self.records, [], 0
+        taken, self.records = self.records, []
+        self.looked_at = self._size_bytes = 0
         return taken
 
 
@@ -104,7 +111,7 @@ class Expiry:
                     and self._is_over(value, since, now_ms)
                     and not self._offsets.pending.has(group_id, topic, partition)
                 ):
-                    step.records.append(tombstone(group_id, topic, partition))
+                    step.add(tombstone(group_id, topic, partition))
                 else:
                     kept = True
                 if step.is_full:
@@ -136,7 +143,8 @@ class Expiry:
             return
         left = sum(len(found.values) for found in self._offsets.store.topics(group_id).values())
         if left == going and _is_empty(group):
-            step.records.extend(group.tombstones())
+            for record in group.tombstones():
+                step.add(record)
 
     # Deleted topics.
 
@@ -163,7 +171,7 @@ class Expiry:
                 for partition in list(of_topic.values) if of_topic else ():
                     step.looked_at += 1
                     if self._is_of(topic_id, group_id, topic, partition):
-                        step.records.append(tombstone(group_id, topic, partition))
+                        step.add(tombstone(group_id, topic, partition))
                     if step.is_full:
                         yield step.take()
                 if step.is_full:
@@ -183,7 +191,7 @@ class Expiry:
         for group_id, topic, partition in self._offsets.pending.places():
             step.looked_at += 1
             if topic in topics:
-                step.records.append(tombstone(group_id, topic, partition))
+                step.add(tombstone(group_id, topic, partition))
             if step.is_full:
                 yield step.take()
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.offset_records import tombstone
+from kavka.groupcoord.offset_records import TOMBSTONE_BYTES_A_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record, Reply, Ticket
@@ -99,9 +99,11 @@ def delete_group(state: GroupsState, offsets: Offsets, group_id: str, ticket: Ti
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     group.check_delete()
     records: list[Record] = []
+    size_bytes = 0
     for topic, partition in offsets.places(group_id):
-        if len(records) == OFFSETS_A_STEP:
+        if len(records) == OFFSETS_A_STEP or size_bytes >= TOMBSTONE_BYTES_A_STEP:
             return Decision(records, [Reply(ticket, False)])
         records.append(tombstone(group_id, topic, partition))
+        size_bytes += len(records[-1].key)
     logger.info("Group %s is deleted, with its last %d offsets", group_id, len(records))
     return Decision([*records, *group.tombstones()], [Reply(ticket, True)])

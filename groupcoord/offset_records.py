@@ -32,6 +32,9 @@ _LONG: Final = Struct(">q")
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """One tagged field follows: tag 0, 16 bytes."""
 
+TOMBSTONE_BYTES_A_STEP: Final = 500_000
+"""Keys that go into one batch where there are many: half of what it may hold."""
+
 _TOPIC_ID_BYTES: Final = 16
 _V4_LEAST: Final = 24
 """Bytes of a value of version 3 or 4 with neither metadata nor topic id."""

@@ -61,6 +61,10 @@ class GroupShard:
         self.consumer: Final = ConsumerProtocol(state, self.classic)
         self.offsets: Final = Offsets(state, self.classic.simple_group)
         self.expiry: Final = Expiry(state, self.offsets)
+        self._parts: Final[dict[object, Part]] = {
+            "classic": self.classic,
+            "consumer": self.consumer,
+        }
         self._unknown: Final[dict[int, None]] = {}
 
     def classic_of(self, group_id: str, now_ms: int) -> ClassicRequests:
@@ -111,11 +115,8 @@ class GroupShard:
     def expire(self, key: Hashable, now_ms: int) -> Decision:
         """What the passing of a deadline leads to."""
         assert isinstance(key, tuple)
-        if key[0] == "classic":
-            return self.classic.expire(key, now_ms)
-        if key[0] == "consumer":
-            return self.consumer.expire(key, now_ms)
-        return self.expiry.expire(key, now_ms)
+        part = self._parts.get(key[0])
+        return self.expiry.expire(key, now_ms) if part is None else part.expire(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
         """Topics have come, gone, or changed; the decisions are to be carried out one by one."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 from uuid import UUID
 
 from kavka.groupcoord.group import Group
@@ -32,17 +32,26 @@ class Topics(Protocol):
         ...
 
 
+NO_CONFIGS: Final[Mapping[str, str]] = {}
+
+
 class GroupsState:
     """All groups of one partition. Rules change it; records applied change it alone for good."""
 
-    __slots__ = ("groups", "random", "settings", "timers", "topics")
+    __slots__ = ("configs", "groups", "random", "settings", "timers", "topics")
 
     def __init__(
-        self, settings: Callable[[], GroupSettings], topics: Topics, random: Random
+        self,
+        settings: Callable[[], GroupSettings],
+        topics: Topics,
+        random: Random,
+        configs: Callable[[str], Mapping[str, str]] = lambda group_id: NO_CONFIGS,
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.settings = settings
         """What is in force now."""
+        self.configs = configs
+        """What a group has been given for itself now, by the group's id: texts by name."""
         self.topics = topics
         self.random = random
         self.timers = Timers()

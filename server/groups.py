@@ -25,6 +25,7 @@ from kavka.server.journal_runner import JournalRunner, Parts, Settings
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.topic_configs import TopicConfigs
 from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
@@ -64,10 +65,12 @@ class GroupCoordinator:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         controller: Controller,
+        configs: TopicConfigs,
         random: Random,
     ) -> None:
         self._live = live
         self._metadata = metadata
+        self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)
         turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
@@ -151,7 +154,7 @@ class GroupCoordinator:
         index = replica.log.partition
         runner = self._runners.get(index)
         if runner is not None:
-            if runner.leads and runner.replica is replica:
+            if runner.leads:
                 return
             del self._runners[index]
             runner.close(ErrorCode.NOT_COORDINATOR)
@@ -161,7 +164,7 @@ class GroupCoordinator:
 
     def _lead(self, replica: Replica) -> None:
         now = self._live.now
-        state = GroupsState(lambda: self._live.now, self._topics, self._random)
+        state = GroupsState(lambda: self._live.now, self._topics, self._random, self._configs.group)
         settings = Settings(
             commit_timeout_ms=now.offsets_commit_timeout_ms,
             codec=Codec(now.offsets_topic_compression_codec),

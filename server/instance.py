@@ -273,11 +273,10 @@ class Instance:
     ) -> tuple[Broker, Controller]:
         settings = self.settings
         metadata = MetadataCache(cluster)
-        purgatory = Purgatory(self._tasks)
         replicas = self._replicas = ReplicaManager(
             logs=logs,
             metadata=metadata,
-            purgatory=purgatory,
+            purgatory=Purgatory(self._tasks),
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
@@ -307,8 +306,9 @@ class Instance:
             tasks=self._tasks,
             random=self._random,
         )
-        groups = GroupCoordinator(self.live, replicas, metadata, controller, self._random)
-        self._groups = groups
+        groups = self._groups = GroupCoordinator(
+            self.live, replicas, metadata, controller, topic_configs, self._random
+        )
         port.on_metadata = groups.metadata_changed
         slots = settings.max_incremental_fetch_session_cache_slots
         broker = Broker(
@@ -324,7 +324,7 @@ class Instance:
             config_writer=ConfigWriter(coordination, topic_configs, self._tasks),
             controller=controller,
             replicas=replicas,
-            purgatory=purgatory,
+            purgatory=replicas.purgatory,
             sessions=FetchSessions(self._clock, self._random, slots=slots),
             producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
             groups=groups,

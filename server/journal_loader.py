@@ -156,8 +156,6 @@ class _Replay:
         self._hand_over()
         if self._now_s() >= self._slice_ends_s:
             yield None
-            if not self._goes_on():
-                raise Superseded
             self._begin_slice()
 
     def _apply_batches(self, data: bytes) -> Steps[int]:

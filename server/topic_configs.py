@@ -1,8 +1,10 @@
-"""Settings made while the cluster runs: a topic's overrides and the brokers' dynamic settings.
+"""Settings made while the cluster runs: a topic's overrides, the brokers' dynamic settings, and
+those of consumer groups.
 
-They live in `/config/topics` and `/config/brokers`. Whoever changes one also leaves a note under
-`/config/changes`, and every broker then reads that entity again. Nobody leaves a note for a topic
-that is being made, so whoever makes its first log here reads its settings first (`refresh`).
+They live in `/config/topics`, `/config/brokers` and `/config/groups`. Whoever changes one also
+leaves a note under `/config/changes`, and every broker then reads that entity again. Nobody leaves
+a note for a topic that is being made, so whoever makes its first log here reads its settings first
+(`refresh`).
 
 Owns what is in the tree, as text; what the settings mean is `kavka.server.config`'s business.
 """
@@ -44,9 +46,10 @@ READS_MAX: Final = 500
 """Entities read at once when all are loaded, before the loop gets a turn."""
 
 ConfigListener: TypeAlias = Callable[[str, str], object]
-"""Called with the kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`) and name that changed."""
+"""Called with the kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`, `paths.GROUP_CONFIGS`) and
+name that changed."""
 
-_KINDS: Final = (paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS)
+_KINDS: Final = (paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS, paths.GROUP_CONFIGS)
 _NONE: Final[Mapping[str, str]] = {}
 
 
@@ -78,6 +81,18 @@ class TopicConfigs:
         """The dynamic settings that hold for all brokers."""
         return self._settings.get((paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY), _NONE)
 
+    def group(self, group_id: str) -> Mapping[str, str]:
+        """What a consumer group has for itself."""
+        return self._settings.get((paths.GROUP_CONFIGS, group_id), _NONE)
+
+    def groups(self) -> list[str]:
+        """The groups that have something for themselves."""
+        return [
+            name
+            for (kind, name), found in self._settings.items()
+            if kind == paths.GROUP_CONFIGS and found
+        ]
+
     def on_change(self, listener: ConfigListener) -> None:
         """Call `listener` after each change, when the new settings are here already."""
         self._listeners.append(listener)
@@ -87,7 +102,11 @@ class TopicConfigs:
         notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
         self._last_note = max(notes, default="")
         for kind in _KINDS:
-            names = await self._coordination.children(f"/config/{kind}")
+            try:
+                nodes = await self._coordination.children(f"/config/{kind}")
+            except NoNode:
+                continue  # no group has ever been given any
+            names = [paths.config_entity(kind, node) for node in nodes]
             for start in range(0, len(names), READS_MAX):
                 await self._read([(kind, name) for name in names[start : start + READS_MAX]])
                 await self._tasks.sleep(0)

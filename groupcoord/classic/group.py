@@ -362,7 +362,6 @@ class ClassicGroup:
         """All that joined are the members of a new generation."""
         self.generation += 1
         self.delay = None
-        self.unsynced.clear()
         self.protocol = self.choose_protocol() if self.members else None
         self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
         self.find_topics()

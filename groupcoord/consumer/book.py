@@ -140,13 +140,33 @@ class Book:
     # -- settings of one group -------------------------------------------------------------------
 
     def session_timeout_ms(self, group_id: str) -> int:
-        return self.settings().group_consumer_session_timeout_ms
+        settings = self.settings()
+        text = self.state.configs(group_id).get("consumer.session.timeout.ms")
+        if text is None:
+            return settings.group_consumer_session_timeout_ms
+        least_ms = settings.group_consumer_min_session_timeout_ms
+        return _between(least_ms, int(text), settings.group_consumer_max_session_timeout_ms)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        return self.settings().group_consumer_heartbeat_interval_ms
+        settings = self.settings()
+        text = self.state.configs(group_id).get("consumer.heartbeat.interval.ms")
+        if text is None:
+            return settings.group_consumer_heartbeat_interval_ms
+        least_ms = settings.group_consumer_min_heartbeat_interval_ms
+        return _between(least_ms, int(text), settings.group_consumer_max_heartbeat_interval_ms)
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        return self.settings().group_consumer_assignment_interval_ms
+        settings = self.settings()
+        text = self.state.configs(group_id).get("consumer.assignment.interval.ms")
+        if text is None:
+            return settings.group_consumer_assignment_interval_ms
+        least_ms = settings.group_consumer_min_assignment_interval_ms
+        return _between(least_ms, int(text), settings.group_consumer_max_assignment_interval_ms)
+
+
+def _between(least_ms: int, time_ms: int, most_ms: int) -> int:
+    """A group's own time within the broker's bounds, which may have changed since it was set."""
+    return max(least_ms, min(time_ms, most_ms))
 
 
 def not_found(message: str) -> ApiError:

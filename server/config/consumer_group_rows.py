@@ -51,7 +51,7 @@ CONSUMER_GROUP_ROWS: Final = (
     _row(
         "assignors",
         _ASSIGNORS,
-        Items(may_be_empty=False, words=_ASSIGNORS),
+        Items(may_be_empty=False),
         "The assignors that members may ask for; the first is for groups that ask for none.",
         Type.LIST,
     ),
@@ -127,7 +127,11 @@ _BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.in
 
 
 def broken_rule(values: Mapping[str, Value]) -> tuple[str, str] | None:
-    """(setting, what is wrong with it) if the times do not fit together."""
+    """(setting, what is wrong with it) if the times do not fit together, or an assignor is none
+    of those that there are."""
+    assignors = values.get("group.consumer.assignors", _ASSIGNORS)
+    if not isinstance(assignors, tuple) or set(assignors).difference(_ASSIGNORS):
+        return "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"
     times = {row.name: values.get(row.name, row.default) for row in CONSUMER_GROUP_ROWS}
 
     def ms(name: str) -> int:

@@ -13,6 +13,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.server.config.dynamic import effective_given
+from kavka.server.config.other_rows import GROUP
 from kavka.server.config.rows import Config, Mode, Scope
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.table import (
@@ -35,6 +36,7 @@ class Source(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     LOGGER = 6
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -77,6 +79,26 @@ def default_entries(
     """Configs of a resource that has none of its own, by name; only those of `names` if given."""
     values = _parsed(_effective(settings))
     return [_default_entry(rows[name], values, settings) for name in _chosen(rows, names)]
+
+
+def group_entries(
+    settings: BrokerSettings,
+    configs: Mapping[str, str],
+    *,
+    names: Collection[str] | None = None,
+) -> list[Entry]:
+    """Configs of a consumer group that was given `configs`, by name; only those of `names` if
+    given."""
+    entries = []
+    for entry in default_entries(GROUP, settings, names=names):
+        text = configs.get(entry.name)
+        if text is not None:
+            row = GROUP[entry.name]
+            own = Synonym(entry.name, to_text(row.parse(text)), Source.GROUP)
+            synonyms = [own, *entry.synonyms]
+            entry = _entry(entry.name, row, own.value, False, synonyms)
+        entries.append(entry)
+    return entries
 
 
 def broker_entries(

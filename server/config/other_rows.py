@@ -1,6 +1,7 @@
-"""Configs of groups and of client metrics subscriptions: known, described, and not taken yet.
+"""Configs of groups and of client metrics subscriptions.
 
-Apache Kafka describes any group and any subscription, made or not, by the defaults; so does Kavka.
+Those of consumer groups are taken; the others are known, described, and refused. Apache Kafka
+describes any group and any subscription, made or not, by the defaults; so does Kavka.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kavka.server.config.checks import Between, Check, Items
+from kavka.server.config.checks import AtLeast, Between, Check, Items
 from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.values import Type, Value
 
-_NO_GROUPS: Final = "this broker serves no consumer groups yet"
+_NO_GROUPS: Final = "share groups and streams groups are not served"
 _NO_CLIENT_METRICS: Final = "this broker collects no metrics of clients"
 _HOUR_MS: Final = 3_600_000
 
@@ -39,10 +40,23 @@ def _row(
     return Config(name, type_, default, doc, check, scope=scope, status=Status.REFUSED, **more)
 
 
+def _consumer(name: str, default: int, least: int, doc: str) -> Config:
+    key = f"consumer.{name}"
+    return Config(
+        key,
+        Type.INT,
+        default,
+        doc,
+        AtLeast(least),
+        scope=Scope.GROUP,
+        fallback=((f"group.{key}", 1),),
+    )
+
+
 _GROUP_ROWS: Final = (
-    _group("consumer.assignment.interval.ms", 1000, "Least time between two assignments."),
-    _group("consumer.heartbeat.interval.ms", 5000, "Time between two heartbeats of a consumer."),
-    _group("consumer.session.timeout.ms", 45_000, "A silent consumer is given up after this time."),
+    _consumer("assignment.interval.ms", 1000, 0, "Least time between two assignments."),
+    _consumer("heartbeat.interval.ms", 5000, 1, "Time between two heartbeats of a consumer."),
+    _consumer("session.timeout.ms", 45_000, 1, "A silent consumer is given up after this time."),
     _group("share.assignment.interval.ms", 1000, "Least time between two assignments."),
     _group("share.auto.offset.reset", "latest", "Where a share group begins.", Type.STRING),
     _group("share.delivery.count.limit", 5, "How often a record is delivered at most."),

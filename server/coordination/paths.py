@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE: Final = "/brokers/seqid"
@@ -30,6 +31,9 @@ FEATURE: Final = "/feature"
 
 TOPIC_CONFIGS: Final = "topics"
 BROKER_CONFIGS: Final = "brokers"
+GROUP_CONFIGS: Final = "groups"
+"""Settings of consumer groups. Apache Kafka has none while it uses ZooKeeper; its node is made
+when it is needed."""
 CONFIG_TYPES: Final = (TOPIC_CONFIGS, "clients", "users", BROKER_CONFIGS, "ips")
 DEFAULT_ENTITY: Final = "<default>"
 """Name of the entity whose settings hold for all of its type that have none of their own."""
@@ -77,8 +81,21 @@ def partition_state(name: str, index: int) -> str:
 
 
 def config(kind: str, entity: str) -> str:
-    """Settings of an entity; `kind` is one of `CONFIG_TYPES`."""
-    return f"/config/{kind}/{entity}"
+    """Settings of an entity; `kind` is one of `CONFIG_TYPES`, or `GROUP_CONFIGS`."""
+    return f"/config/{kind}/{_node_name(kind, entity)}"
+
+
+def _node_name(kind: str, entity: str) -> str:
+    """Ids of groups are any text: in a name as Apache Kafka has those of clients and users."""
+    if kind != GROUP_CONFIGS:
+        return entity
+    name = quote(entity, safe="").replace("~", "%7E")
+    return name.replace(".", "%2E") if not name.strip(".") else name
+
+
+def config_entity(kind: str, node_name: str) -> str:
+    """What an entity is called whose node has that name."""
+    return unquote(node_name) if kind == GROUP_CONFIGS else node_name
 
 
 def topic_deletion(name: str) -> str:
@@ -315,7 +332,7 @@ def decode_config(data: bytes | None) -> dict[str, str]:
 
 def encode_config_change(kind: str, entity: str) -> bytes:
     """Version 2 of the notification."""
-    return _dump({"version": 2, "entity_path": f"{kind}/{entity}"})
+    return _dump({"version": 2, "entity_path": f"{kind}/{_node_name(kind, entity)}"})
 
 
 def decode_config_change(data: bytes | None) -> tuple[str, str]:
@@ -328,7 +345,7 @@ def decode_config_change(data: bytes | None) -> tuple[str, str]:
     kind, slash, entity = str(fields["entity_path"]).partition("/")
     if not slash:
         raise ValueError(f"no entity in the config change {fields!r}")
-    return kind, entity
+    return kind, config_entity(kind, entity)
 
 
 class ProducerIdBlock(NamedTuple):

@@ -24,6 +24,7 @@ from kavka.server.config.dynamic import (
     usable,
     value_of,
 )
+from kavka.server.config.groups import validate_group_configs
 from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.values import BadValue, Type, one_line
@@ -37,9 +38,6 @@ from kavka.server.dynamic.changes import OPS, Alteration, Kind, Op
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-_ROWS: Final = {Kind.CLIENT_METRICS: CLIENT_METRICS, Kind.GROUP: GROUP}
-"""Kinds of which this broker has none."""
 
 _NO_SUBSCRIPTION_NAME: Final = "Subscription name can't be empty"
 
@@ -128,7 +126,7 @@ def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_on
         stored = broker.topic_configs
         current = stored.broker(broker.broker_id) if one.name else stored.broker_defaults()
         _broker_configs(broker, one, current)
-    elif one.kind not in (Kind.TOPIC, *_ROWS):
+    elif one.kind not in (Kind.TOPIC, Kind.GROUP, Kind.CLIENT_METRICS):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
     return False
 
@@ -173,8 +171,25 @@ async def _store(
             lambda current: _broker_configs(broker, one, current),
             validate_only=validate_only,
         )
+    elif one.kind == Kind.GROUP:
+        if not one.name:
+            reason = "Default group resources are not allowed."
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        await broker.config_writer.change(
+            (paths.GROUP_CONFIGS, one.name),
+            lambda current: _group_configs(broker, one, current),
+            validate_only=validate_only,
+        )
     else:
-        _refuse_kind(one)
+        _refuse_subscription(one)
+
+
+def _group_configs(
+    broker: Broker, one: Alteration, current: Mapping[str, str]
+) -> Mapping[str, str]:
+    wanted = one.applied(current, GROUP)
+    validate_group_configs(wanted, broker.settings)
+    return wanted
 
 
 async def _store_topic(broker: Broker, one: Alteration, validate_only: bool) -> None:
@@ -236,24 +251,19 @@ def _broker_configs(
     return one.applied(current, rows)
 
 
-def _refuse_kind(one: Alteration) -> None:
+def _refuse_subscription(one: Alteration) -> None:
     """Nothing can be set of what this broker has none of; what is not set can be unset."""
-    kind = Kind(one.kind)
-    rows = _ROWS[kind]
     wanted = one.applied({}, {})
     if not one.name:
-        of_group = kind is Kind.GROUP
-        reason = "Default group resources are not allowed." if of_group else _NO_SUBSCRIPTION_NAME
-        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        raise ApiError(ErrorCode.INVALID_REQUEST, _NO_SUBSCRIPTION_NAME)
     for key, text in wanted.items():
-        if key not in rows and kind is Kind.GROUP:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
-        if key not in rows:
+        if key not in CLIENT_METRICS:
             reason = f"Unknown client metrics configuration: {key}"
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)
         try:
-            rows[key].parse(text)
+            CLIENT_METRICS[key].parse(text)
         except BadValue as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     for key in wanted:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{key} is not supported: {rows[key].note}.")
+        reason = f"{key} is not supported: {CLIENT_METRICS[key].note}."
+        raise ApiError(ErrorCode.INVALID_CONFIG, reason)

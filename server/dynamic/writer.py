@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
 Entity: TypeAlias = tuple[str, str]
-"""Kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`) and name."""
+"""Kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`, `paths.GROUP_CONFIGS`) and name."""
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From the configs as they are to those that are to be; raises to leave them."""
@@ -89,6 +89,8 @@ class ConfigWriter:
     async def _write(self, entity: Entity, configs: dict[str, str], version: int | None) -> str:
         """Write node and note; the note's name, or "" if the node has changed meanwhile."""
         kind, name = entity
+        if kind == paths.GROUP_CONFIGS and version is None:
+            await self._make_parent(kind)
         path, data = paths.config(kind, name), paths.encode_config(configs)
         node: Op = Create(path, data) if version is None else SetData(path, data, version)
         note = Create(
@@ -106,3 +108,10 @@ class ConfigWriter:
             raise
         assert isinstance(created, Created)
         return created.path.rpartition("/")[2]
+
+    async def _make_parent(self, kind: str) -> None:
+        """Where configs of this kind are to lie, unless there were any before."""
+        try:
+            await self._coordination.create(f"/config/{kind}", None)
+        except NodeExists:
+            pass

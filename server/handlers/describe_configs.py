@@ -15,7 +15,7 @@ from kavka.server import slices
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.config import describe
-from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
+from kavka.server.config.other_rows import CLIENT_METRICS
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import check_topic_name
 from kavka.server.dynamic import loggers
@@ -133,7 +133,7 @@ def _check_broker(broker: Broker, name: str, also: str) -> None:
 def _group(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-    return describe.default_entries(GROUP, broker.settings, names=keys)
+    return describe.group_entries(broker.settings, broker.topic_configs.group(name), names=keys)
 
 
 def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:

@@ -1,4 +1,4 @@
-"""ListConfigResources: topics, brokers and their loggers; there are no other kinds so far.
+"""ListConfigResources: topics, brokers and their loggers, and groups that have configs.
 
 Version 0 asks for client metrics subscriptions only, of which there are none. A kind that is not
 known is answered UNSUPPORTED_VERSION, with nothing of the others.
@@ -31,7 +31,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigR
         return ListConfigResourcesResponse(ErrorCode.UNSUPPORTED_VERSION, [])
     image = broker.metadata.image
     brokers = [str(broker_id) for broker_id in image.brokers]
-    names = {Kind.BROKER_LOGGER: brokers, Kind.BROKER: brokers, Kind.TOPIC: list(image.topics)}
+    names = {
+        Kind.GROUP: broker.topic_configs.groups(),
+        Kind.BROKER_LOGGER: brokers,
+        Kind.BROKER: brokers,
+        Kind.TOPIC: list(image.topics),
+    }
     return ListConfigResourcesResponse(
         ErrorCode.NONE,
         [Resource(name, kind) for kind, found in names.items() if kind in kinds for name in found],

@@ -38,6 +38,8 @@ OFFSETS_A_STEP: Final = 1_000
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if context.version == 0:
+        if not _may_see_group(broker, context, request.group_id):
+            raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _out_of_tree(broker, context, request)
     if context.version >= GROUPS_VERSION:
         groups = [
@@ -55,9 +57,6 @@ async def _out_of_tree(
     broker: Broker, context: RequestContext, request: Any
 ) -> OffsetFetchResponse:
     """Version 0. A partition without an offset is told like one that is not there."""
-    allows = broker.authorizer.allows
-    if not allows(context, Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topics = []
     for topic in request.topics:
         name, answers = topic.name, []
@@ -65,7 +64,7 @@ async def _out_of_tree(
             answer = PartitionResponse(index)
             answers.append(answer)
             try:
-                if not allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                if not _may_see_topic(broker, context, name):
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 answer.committed_offset = await _in_tree(broker, request.group_id, name, index)
             except ApiError as refusal:
@@ -138,14 +137,14 @@ class _Group:
         self._exists = False
         self._image = broker.metadata.image
         self._by_id = context.version >= TOPIC_IDS_VERSION
-        self._authorizer = broker.authorizer
+        self._broker = broker
         self._context = context
         self.code = ErrorCode.NONE
         self.topics: list[GroupTopicResponse] = []
         self.refused: list[GroupTopicResponse] = []
         """They come last, as in Apache Kafka."""
 
-        if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        if not _may_see_group(broker, context, group_id):
             self.code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         for topic in topics or ():
             self._sort_out(topic)
@@ -165,14 +164,14 @@ class _Group:
             self._asked.append(_Topic(name, topic_id, topic.partition_indexes))
 
     def _may_see(self, topic: str) -> bool:
-        allows = self._authorizer.allows
-        return allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        return _may_see_topic(self._broker, self._context, topic)
 
     def _refuse(self, topic: Any, code: ErrorCode) -> None:
         partitions = [
             PartitionResponse(index, error_code=code) for index in topic.partition_indexes
         ]
-        self.refused.append(GroupTopicResponse(topic.name, topic.topic_id, partitions))
+        topic_id = topic.topic_id if self._by_id else None
+        self.refused.append(GroupTopicResponse(topic.name, topic_id, partitions))
 
     def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
         """Look everything up, and tell how much in each step."""
@@ -252,6 +251,14 @@ class _Group:
         if self.code:
             return GroupResponse(self._group_id, error_code=self.code)
         return GroupResponse(self._group_id, self.topics + self.refused)
+
+
+def _may_see_group(broker: Broker, context: RequestContext, name: str) -> bool:
+    return broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.GROUP, name)
+
+
+def _may_see_topic(broker: Broker, context: RequestContext, name: str) -> bool:
+    return broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _nothing(found: object) -> None:

@@ -20,7 +20,7 @@ Each stock admin client does its whole round against Kavka and against Apache Ka
 what it is told must be the same: values, errors and their texts, or the lines that a tool prints.
 Java's AdminClient is driven by Apache Kafka's own command line tools: kafka-topics, kafka-configs,
 kafka-log-dirs, kafka-get-offsets, kafka-broker-api-versions, kafka-leader-election,
-kafka-reassign-partitions, kafka-cluster, kafka-transactions and others.
+kafka-reassign-partitions, kafka-cluster, kafka-consumer-groups, kafka-transactions and others.
 
 This page is made by the test itself: run `PYTHONPATH=src:tests python -m admin > docs/clients.md`
 when it changes (it needs Java, and takes half a minute); `--client kafka-python` prints what is

@@ -55,8 +55,6 @@ OFFSETS = {
     GROUP: of_both(COMMITTED_OFFSET),
     "commits": {("codec.none", 0): 6},
     "both": {("codec.none", 0): 6},
-    "aborts": {},
-    OPEN: {},
 }
 """After `fill`: the last turn that each producer committed."""
 

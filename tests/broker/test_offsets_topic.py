@@ -22,7 +22,7 @@ from differential.members import (
 )
 from differential.run import played
 from differential.uniform import ConsumerMember
-from support import java
+from support import java, stock_codec
 from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
@@ -150,6 +150,7 @@ def java_id(data: bytes) -> str:
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
     java.kafka_libs()
+    stock_codec.modules()  # two threads must not load it at once
     home: Path = tmp_path_factory.mktemp("offsets-topic")
     pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
     try:

@@ -1,4 +1,4 @@
-"""The examples in the README and in docs/testing.md do what they say."""
+"""The examples in the README and in docs do what they say."""
 
 from __future__ import annotations
 
@@ -76,3 +76,9 @@ def test_the_programs_on_the_page_about_tests_do_what_they_say(number: int) -> N
     programs = [one for one in examples("docs/testing.md") if not NAMED.match(one)]
     assert len(programs) == len(OUTPUT_OF_PROGRAMS)
     assert run([sys.executable, "-c", programs[number]], {}) == OUTPUT_OF_PROGRAMS[number]
+
+
+def test_the_program_on_the_page_about_groups_does_what_it_says() -> None:
+    [program] = examples("docs/groups.md")
+    orders = [f"order {number}" for number in range(6)]
+    assert run([sys.executable, "-c", program], {}) == f"{orders}\n"

@@ -55,7 +55,6 @@ _NOT_OPENED: Final = (
 _OTHER_LIBRARY: Final = "other libraries compress to other bytes, which inflate to the same"
 _NO_ANSWER: Final = "Apache Kafka fails in a way that leaves the request without an answer"
 
-_NO_GROUPS: Final = "no consumer groups are served yet, so nothing is set for one"
 _NO_SUBSCRIPTIONS: Final = "no metrics of clients are collected, so nothing is subscribed"
 _NO_TLS: Final = "TLS comes later; what Kavka can't honour it refuses"
 _FIXED: Final = "listeners are opened at the start only"
@@ -142,10 +141,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
     *(
         Allowed(api, case, versions, path, kavka, kafka, why)
         for api, versions in (("AlterConfigs", (0, 2)), ("IncrementalAlterConfigs", (0, 1)))
-        for case, why in (
-            ("a config of a group", _NO_GROUPS),
-            ("a config of a subscription", _NO_SUBSCRIPTIONS),
-        )
+        for case, why in (("a config of a subscription", _NO_SUBSCRIPTIONS),)
         for path, kavka, kafka in (
             ("responses.0.error_code", 40, 0),
             ("responses.0.error_message", ANYTHING, None),

@@ -25,6 +25,7 @@ PRODUCER_ID: Final = ("InitProducerId", 0)
 
 OFFSET_FETCH: Final = ("OffsetFetch", 5)
 FIND_COORDINATOR: Final = ("FindCoordinator", 3)
+HEARTBEAT: Final = ("ConsumerGroupHeartbeat", 1)
 GROUPS: Final = 32
 """So many are asked for that each partition of the offsets topic has one of them."""
 NOT_YET: Final = (3, 5, 6)
@@ -61,6 +62,8 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
                 _append(link, name, bytes(batch))
         if any(case.of_groups for case, _ in runs):
             await_coordinators(link)
+            if ids:
+                await_seen(link, list(ids)[-1])
     return replace(facts, ids=ids)
 
 
@@ -71,10 +74,28 @@ def await_coordinators(link: Link) -> None:
         found = _ask(link, FIND_COORDINATOR, key=group, key_type=0)
         if found["error_code"]:
             return False
-        return _ask(link, OFFSET_FETCH, group_id=group, topics=[])["error_code"] == 0
+        return bool(_ask(link, OFFSET_FETCH, group_id=group, topics=[])["error_code"] == 0)
 
     for group in (f"group-{number}" for number in range(GROUPS)):
         eventually(lambda: is_served(group), within_s=WITHIN_S, what=f"{group} has a coordinator")  # noqa: B023 - called here
+
+
+def await_seen(link: Link, topic: str) -> None:
+    """Wait until each coordinator knows of the topic that was made last: in Apache Kafka each
+    hears of it by itself. Nothing to wait for where the protocol of KIP-848 is not served."""
+
+    def is_assigned(group: str) -> bool:
+        member = {"group_id": group, "member_id": "a-member", "rebalance_timeout_ms": 1000}
+        fields = {"member_epoch": 0, "subscribed_topic_names": [topic], "topic_partitions": []}
+        answer = _played(link, HEARTBEAT, **member, **fields)
+        if isinstance(answer, Outcome):
+            return True
+        assigned = answer["assignment"] and answer["assignment"]["topic_partitions"]
+        _played(link, HEARTBEAT, **member, member_epoch=-1)
+        return bool(assigned)
+
+    for group in (f"seeing-{number}" for number in range(GROUPS)):
+        eventually(lambda: is_assigned(group), within_s=WITHIN_S, what=f"{group} sees {topic}")  # noqa: B023 - called here
 
 
 def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
@@ -133,8 +154,11 @@ def _append(link: Link, name: str, batch: bytes) -> None:
     assert code == 0, answer
 
 
+def _played(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+    return link.play(Step(wire_client.framed(wire_client.encode(*api, 1, **fields)), api))
+
+
 def _ask(link: Link, api: tuple[str, int], **fields: Any) -> Any:
-    frame = wire_client.framed(wire_client.encode(*api, 1, **fields))
-    answer = link.play(Step(frame, api))
+    answer = _played(link, api, **fields)
     assert not isinstance(answer, Outcome), f"{api}: {answer}"
     return answer

@@ -22,7 +22,8 @@ Does Kavka answer as Apache Kafka does? A test sends the same requests to both, 
 ones, for every API and every version that Kavka serves, and compares the answers field by field;
 where Apache Kafka closes the connection, Kavka must close it too. The judge is Apache Kafka {new},
 and for versions that Kafka 4 dropped Apache Kafka {old} in ZooKeeper mode. Answers are read by
-kafka-python's codec as it is published.
+kafka-python's codec as it is published, and those that it lacks by the schemas in Apache Kafka's
+own jar.
 
 This page is made from the test's tables: run
 `PYTHONPATH=src:tests python -m differential.page > docs/conformance.md` when they change. The test
@@ -32,7 +33,9 @@ runs the cases of one API and prints what differs.
 ## What is compared
 
 {runs} requests or short scripts of requests ({cases} cases, each in every version that it is for).
-A star marks what Apache Kafka {old} judges.
+A script of a group has several members, each on a connection of its own; some wait for others, and
+all pass on what they were told: ids, generations, epochs. A star marks what Apache Kafka {old}
+judges.
 
 | key | API | cases | runs | in each version |
 |--:|---|--:|--:|---|
@@ -59,14 +62,15 @@ Made alike before answers are compared:
 
 def page() -> str:
     """The whole page."""
-    counted = [list(cases.runs()) for cases in tables()]
+    ordered = sorted(tables(), key=lambda cases: cases.key)
+    counted = [list(cases.runs()) for cases in ordered]
     head = _HEAD.format(
         new=NEW,
         old=OLD,
         runs=f"{sum(map(len, counted)):,}",
         cases=sum(len(cases.cases) for cases in tables()),
     )
-    parts = [head, *(_row(cases) for cases in tables()), _DIFFERENCES, *map(_difference, ALLOWED)]
+    parts = [head, *(_row(cases) for cases in ordered), _DIFFERENCES, *map(_difference, ALLOWED)]
     return "".join([*parts, _NATURE, *_nature()])
 
 
@@ -112,6 +116,7 @@ def _nature() -> Iterator[str]:
     for rule in NATURE:
         where = "" if rule.api == "*" else f" in {rule.api}"
         yield f"- {rule.what}{where} (`{rule.path}`): {rule.why}\n"
+    yield "- ids that a broker draws for members of groups: told by when a script met them\n"
     for order in UNORDERED:
         yield f"- the order of `{order.path}` in {order.api}: {order.why}\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -182,7 +182,7 @@ class ConsumerKit(ClassicKit):
             self.journal.carry_out(decision, self.now_ms)
         self.commit_unless_held()
 
-    def named(self, owned: Mapping[UUID, Sequence[int]]) -> list[tuple[str, int]]:
+    def named(self, owned: Mapping[UUID, Iterable[int]]) -> list[tuple[str, int]]:
         """Partitions with the names of their topics, in order."""
         return sorted(
             (self.known.topic_name(topic) or str(topic), partition)

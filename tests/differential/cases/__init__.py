@@ -8,18 +8,21 @@ from functools import cache
 from types import ModuleType
 
 from differential import sequences
-from differential.case import Cases
+from differential.case import GROUP_APIS, Cases
 
 
 @cache
 def tables() -> tuple[Cases, ...]:
-    """All of them, one for each API, by its key."""
+    """All of them, one for each API, by its key; groups, which have a topic made, come last."""
     found: dict[str, Cases] = {}
     for package in (importlib.import_module(__name__), sequences):
         for one in modules(package):
             if isinstance(cases := getattr(one, "CASES", None), Cases):
                 found.setdefault(cases.api, Cases(cases.api)).cases += cases.cases
-    return tuple(sorted(found.values(), key=lambda cases: cases.key))
+    for merged in found.values():
+        names = [case.name for case in merged.cases]
+        assert len(set(names)) == len(names), f"{merged.api}: two cases of one name"
+    return tuple(sorted(found.values(), key=lambda cases: (cases.api in GROUP_APIS, cases.key)))
 
 
 def modules(package: ModuleType) -> list[ModuleType]:

@@ -74,8 +74,9 @@ OF_REGEX: dict[str, dict[str, Any]] = {
 def joining(**more: Any) -> Function:
     def script(on: Ground) -> Script:
         member = ConsumerMember(on)
-        yield from member.told(member.joining(**more))
-        yield consumer_group(on)
+        answer = yield from member.told(member.joining(**more))
+        if not answer["error_code"]:
+            yield consumer_group(on)
 
     return script
 
@@ -83,7 +84,6 @@ def joining(**more: Any) -> Function:
 def beating(**more: Any) -> Function:
     def script(on: Ground) -> Script:
         yield ConsumerMember(on).beating(**{"member_id": "somebody", **more})
-        yield consumer_group(on)
 
     return script
 

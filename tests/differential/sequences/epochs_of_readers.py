@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from differential.case import Cases, Ground, Script, Topic
 from differential.members import simple_commit
 from differential.sequences.fetching import fetching, named
@@ -27,6 +29,6 @@ def by_epoch(on: Ground) -> Script:
         (None, -1),
         ("", -1),
     ):
-        asked = {"member_id": member, "member_epoch": epoch}
+        asked: dict[str, Any] = {"member_id": member, "member_epoch": epoch}
         yield fetching(on, [named(on, on.topic, 0, 1)], **asked)
         yield fetching(on, None, **asked)

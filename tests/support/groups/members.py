@@ -17,6 +17,7 @@ from support.wait import eventually
 
 END_WITHIN_S = 60.0
 SHOWN_EVENTS = 30
+SHOWN_COMPLAINTS = 5
 SHOWN_BYTES = 3000
 
 
@@ -76,6 +77,7 @@ class Story:
                 ends = {at: one.end for at, one in sorted(group.processed.items())}
                 lines.append(f"{name}: owners {owners}\n  processed {ends}")
                 lines.append(f"  committed {dict(sorted(group.committed.items()))}")
+                lines += group.complaints[:SHOWN_COMPLAINTS]
         return "\n".join(lines)
 
 

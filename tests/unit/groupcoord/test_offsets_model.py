@@ -218,6 +218,6 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
 NO_ID = OffsetToCommit("", 0, 0).topic_id
 
 OffsetsAgainstModel.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None
+    max_examples=80, stateful_step_count=30, deadline=None
 )
 TestOffsetsAgainstModel = OffsetsAgainstModel.TestCase

@@ -218,7 +218,10 @@ async def test_who_waits_at_the_stop_is_told(broker: MemoryBroker) -> None:
 
     coordinator = broker.parts.groups
     waiting = coordinator.call("g", ask)
+    (replica, *_), replicas = broker.replicas(), broker.parts.replicas
     await broker.stop()
+    replicas.role_changed(replica)
+    assert not coordinator.runners
     with pytest.raises(ApiError) as failure:
         await waiting
     assert failure.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -103,17 +103,19 @@ async def test_segments_follow_each_other(broker: MemoryBroker) -> None:
 @scenario(topics=ONE)
 async def test_transactions_count_when_they_are_committed(broker: MemoryBroker) -> None:
     for producer, keys in ((7, [b"a", b"b"]), (8, [b"c"]), (9, [b"d"])):
+        append(broker, batches.build(written(b"plain %d" % producer)))
         append(
             broker, batches.build(written(*keys), producer=(producer, 1, -1), transactional=True)
         )
-    append(broker, batches.build(written(b"c", value=b"plain")))
+    append(broker, batches.build(written(b"a", b"c", value=b"plain")))
     append(broker, end_marker(7, 1, Marker(True, 0, 0)))
     append(broker, end_marker(8, 1, Marker(False, 0, 0)))
     toy = Toy()
     loaded = await replay(broker, toy)
-    assert toy.numbers == {b"a": b"v", b"b": b"v", b"c": b"plain"}
+    plain = dict.fromkeys([b"plain 7", b"plain 8", b"plain 9"], b"v")
+    assert toy.numbers == {b"a": b"v", b"b": b"v", b"c": b"plain", **plain}
     assert toy.pending == {9: [Record(b"d", b"v")]}
-    assert loaded.records == 5
+    assert loaded.records == 9
 
 
 @scenario(topics=ONE)
@@ -163,6 +165,20 @@ async def test_what_comes_meanwhile_is_replayed_as_well(broker: MemoryBroker) ->
     broker.jobs.release()
     loaded = await replaying
     assert (sorted(toy.numbers), loaded.end) == ([b"a", b"b"], 2)
+
+
+@scenario(topics=ONE)
+async def test_what_is_deleted_meanwhile_is_passed_over(broker: MemoryBroker) -> None:
+    for key in (b"a", b"b", b"c", b"d"):
+        append(broker, batches.build(written(key)))
+    toy = Toy()
+    broker.jobs.hold()
+    replaying = broker.tasks.spawn(replay(broker, toy, bytes_max=1), name="replay")
+    await broker.advance(0)
+    broker.replica().log.advance_start(3)
+    broker.jobs.release()
+    assert (await replaying).end == 4
+    assert sorted(toy.numbers) == [b"a", b"d"]
 
 
 @scenario(topics=ONE)

@@ -346,10 +346,12 @@ async def test_a_marker_that_comes_while_it_is_loaded_counts(broker: MemoryBroke
 
 @scenario(FSYNC, topics=ONE)
 async def test_who_leads_no_longer_answers_nobody(broker: MemoryBroker) -> None:
+    timers = broker.tasks.pending_timers
     kit = Kit(broker)
     broker.jobs.hold()
     waiting = [kit.put(), kit.read(), kit.park(b"b", 100)]
     follow(broker)
+    assert broker.tasks.pending_timers == timers
     for one in waiting:
         assert await code(one) == NOT_COORDINATOR
     assert refused(kit.put) == refused(kit.read) == NOT_COORDINATOR

@@ -55,6 +55,7 @@ def test_who_may_commit_to_a_group_with_members() -> None:
     assert commit_code(group, leader, 1, "i") is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_code(group) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_code(group, is_transactional=True) is ErrorCode.NONE
+    assert commit_code(group, "", 0, is_transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_code(group, "m", 1, is_transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from kavka.groupcoord.classic.group import GroupState
 from kavka.wire.errors import ErrorCode
 from support.classic_groups import (
+    BOTH,
     DELAY_MS,
     RANGE,
     REBALANCE_MS,
     SESSION_MS,
     START_MS,
     ClassicKit,
+    assert_sound,
     code_of,
 )
 
@@ -93,6 +95,35 @@ def test_a_session_that_ends_is_a_rebalance_for_the_others() -> None:
     assert kit.beat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     ticket = kit.join(leader)
     assert ticket.answer.generation_id == 2
+
+
+def test_one_that_goes_does_not_end_the_wait_for_others() -> None:
+    kit = ClassicKit()
+    leader, silent, busy = kit.form(RANGE, RANGE, RANGE)
+    ticket = kit.join(leader)
+    given = kit.join(session_ms=2 * SESSION_MS).answer.member_id
+    kit.advance(SESSION_MS - 1)
+    kit.beat(busy, 1)
+    kit.advance(1)
+    assert list(kit.group.members) == [leader, busy], f"{silent} was not heard of"
+    assert not ticket.settled
+    kit.advance(SESSION_MS - 1)
+    assert not ticket.settled, "one is to come that was given an id"
+    kit.advance(1)
+    assert given not in kit.group.pending
+    assert list(kit.group.members) == [leader]
+    assert ticket.settled
+
+
+def test_a_rebalance_forgets_who_was_to_sync() -> None:
+    kit = ClassicKit()
+    leader, follower = kit.form(RANGE, RANGE)
+    kit.join(leader)
+    kit.join(follower)
+    assert set(kit.group.unsynced) == {leader, follower}
+    kit.join(follower, protocols=BOTH)
+    assert_sound(kit.group, kit)
+    assert not kit.group.unsynced
 
 
 def test_those_that_wait_need_no_heartbeats() -> None:

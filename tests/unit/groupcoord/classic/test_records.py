@@ -141,7 +141,8 @@ def test_rubbish_is_no_failure(version: int, value: bytes) -> None:
 
 
 def test_a_version_to_come_is_not_read() -> None:
-    assert records.decode(b"\0\5" + STABLE[2:]) is None
+    assert records.decode(written(4, WRITTEN[1][1])) == WRITTEN[1][1]
+    assert records.decode(b"\0\5" + written(4, WRITTEN[1][1])[2:]) is None
     assert records.decode(b"\xff\xff" + STABLE[2:]) is None
     assert records.decode(b"") is None
 

@@ -91,4 +91,6 @@ def test_no_deadline_is_left_of_one_that_has_gone() -> None:
     first, second = kit.joined("a", "b")
     first.leave()
     second.leave()
-    assert not [key for key in kit.shard.timers._at if key[0] == "consumer"]
+    for member_id in ("a", "b"):
+        for what in ("session", "rebalance", "join", "sync"):
+            assert ("consumer", what, "g", member_id) not in kit.shard.timers

@@ -171,7 +171,9 @@ def test_the_epoch_before_is_good_if_the_answer_was_lost() -> None:
     first.beat()
     assert len(first.partitions) == 4
     first.epoch, first.owned = epoch, owned
-    assert first.beat(topic_names=["t"], rebalance_timeout_ms=REBALANCE_MS).member_epoch == epoch + 1
+    assert (
+        first.beat(topic_names=["t"], rebalance_timeout_ms=REBALANCE_MS).member_epoch == epoch + 1
+    )
     assert len(first.partitions) == 4
     first.epoch = epoch
     assert refusal(first.idle) is ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it has"

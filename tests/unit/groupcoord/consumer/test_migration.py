@@ -24,9 +24,7 @@ def classic_pair(kit: ConsumerKit) -> tuple[str, str]:
         kit.advance(kit.settings.group_initial_rebalance_delay_ms)
     first, second = (member_id for member_id, _ in tickets)
     halves = {first: {"t": [0, 1]}, second: {"t": [2, 3]}}
-    kit.sync_all(
-        [first, second], {one: embedded.assignment(own, 1) for one, own in halves.items()}
-    )
+    kit.sync_all([first, second], {one: embedded.assignment(own, 1) for one, own in halves.items()})
     assert kit.group.current is GroupState.STABLE
     return first, second
 
@@ -109,7 +107,7 @@ def test_groups_that_do_not_fit_are_not_upgraded() -> None:
 
 def test_groups_of_other_kinds_are_not_upgraded() -> None:
     kit = ConsumerKit()
-    kit.form((OfferedProtocol("x", b"x"),), kind="connect")
+    kit.join_twice(protocols=(OfferedProtocol("x", b"x"),), kind="connect")
     assert refusal(kit.client("n").join) is ErrorCode.GROUP_ID_NOT_FOUND
 
 

@@ -10,11 +10,13 @@ from kavka.server.config.rows import Scope, Status
 from kavka.server.config.table import broker_row
 
 
-def test_all_are_refused_with_a_reason() -> None:
+def test_all_but_those_of_consumer_groups_are_refused_with_a_reason() -> None:
     for rows, scope in ((GROUP, Scope.GROUP), (CLIENT_METRICS, Scope.CLIENT_METRICS)):
         for name, row in rows.items():
-            assert (row.name, row.scope, row.status) == (name, scope, Status.REFUSED)
-            assert row.note
+            taken = name.startswith("consumer.")
+            status = Status.HONOURED if taken else Status.REFUSED
+            assert (row.name, row.scope, row.status) == (name, scope, status)
+            assert bool(row.note) is not taken
             assert row.doc.endswith(".")
 
 

@@ -99,7 +99,16 @@ def test_every_plain_field_takes_its_row_s_value() -> None:
         Type.LONG: "7777777",
         Type.STRING: "plaintext",
     }
-    narrow = {"offsets.topic.compression.codec": "2"}
+    narrow = {
+        "offsets.topic.compression.codec": "2",
+        "group.consumer.assignment.interval.ms": "7777",
+        "group.consumer.heartbeat.interval.ms": "7777",
+        "group.consumer.min.assignment.interval.ms": "777",
+        "group.consumer.min.heartbeat.interval.ms": "777",
+        "group.consumer.min.session.timeout.ms": "7777",
+        "group.consumer.migration.policy": "upgrade",
+        "group.consumer.session.timeout.ms": "47777",
+    }
     room = ("socket.request.max.bytes=77777", "log.cleaner.dedupe.buffer.size=1000000000000")
     plain = [row for row in BROKER.values() if row.field and row.type in texts]
     assert len(plain) > 12

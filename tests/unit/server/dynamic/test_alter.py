@@ -134,8 +134,8 @@ async def test_an_operation_that_there_is_not(broker: MemoryBroker) -> None:
             "g",
             {"streams.num.standby.replicas": "1"},
             Code.INVALID_CONFIG,
-            "streams.num.standby.replicas is not supported: this broker serves no consumer groups "
-            "yet.",
+            "streams.num.standby.replicas is not supported: share groups and streams groups are "
+            "not served.",
         ),
     ],
 )

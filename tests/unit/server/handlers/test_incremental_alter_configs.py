@@ -232,8 +232,8 @@ async def test_what_has_no_effect_is_told(
 async def test_what_there_is_none_of_is_refused(broker: MemoryBroker) -> None:
     outcomes = await change(
         broker,
-        (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]),
-        (GROUP, "h", [("consumer.session.timeout.ms", DELETE, None)]),
+        (GROUP, "g", [("share.session.timeout.ms", SET, "50000")]),
+        (GROUP, "h", [("share.session.timeout.ms", DELETE, None)]),
         (SUBSCRIPTION, "s", [("interval.ms", SET, "1000")]),
         (BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "secret")]),
     )

@@ -1,0 +1,35 @@
+"""Drawn ids get names by when they were met, wherever they are told of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from differential.names import Names
+
+FIRST = "tester-6ac3981f-70d7-4cd4-b360-66463d38f975"
+SECOND = "i-b4bd23b5-2d09-4569-ab12-d5ae208b8917"
+SHORT = "FTcNPgSzQ0SPwXyZ01_-ab"
+
+
+def names(*met: str) -> Names:
+    made = Names()
+    for member_id in met:
+        made.learn({"member_id": member_id})
+    return made
+
+
+def test_ids_are_named_in_the_order_in_which_they_were_met() -> None:
+    told = names(SECOND, FIRST, SECOND, SHORT).told([FIRST, {"leader": SECOND}, f"of {SHORT}."])
+    assert told == ["tester-<id 2>", {"leader": "i-<id 1>"}, "of <id 3>."]
+
+
+def test_what_was_not_drawn_keeps_its_name() -> None:
+    for answer in ({"member_id": "member-1"}, {"member_id": ""}, {"member_id": None}, {}, None):
+        made = Names()
+        made.learn(answer)
+        value: Any = {"member_id": "member-1", "count": 1, "bytes": b"member-1"}
+        assert made.told(value) == value
+
+
+def test_an_id_that_was_not_met_is_shown_as_it_is() -> None:
+    assert names(FIRST).told(SECOND) == SECOND

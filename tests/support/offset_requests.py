@@ -1,0 +1,121 @@
+"""Requests about committed offsets to a broker in memory, in any version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from support.memory_broker import MemoryBroker
+from support.wire_client import by_topic
+
+GROUP: Final = "g"
+Place = tuple[str, int]
+GROUPS_SINCE: Final = 8
+
+
+def topic_id(broker: MemoryBroker, name: str) -> Any:
+    """As the broker knows it, if it does."""
+    known = broker.parts.metadata.image.topics.get(name)
+    return None if known is None else known.topic_id
+
+
+def names(broker: MemoryBroker) -> dict[Any, str]:
+    """Names by topic id."""
+    return dict(broker.parts.metadata.image.names_by_id)
+
+
+async def make_topic(broker: MemoryBroker) -> None:
+    """Have the topic made that offsets are kept in."""
+    await broker.ask("FindCoordinator", 1, key=GROUP, key_type=0)
+
+
+def committing(
+    broker: MemoryBroker, offsets: Mapping[Place, int], *, group_id: str = GROUP, **more: Any
+) -> dict[str, Any]:
+    """An OffsetCommit of one who is in no group. `more` changes partitions, but for what is of the
+    request."""
+    of_request = {
+        name: more.pop(name)
+        for name in ("generation_id_or_member_epoch", "member_id", "retention_time_ms")
+        if name in more
+    }
+    topics = [
+        {
+            "name": name,
+            "topic_id": topic_id(broker, name),
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": offset,
+                    "committed_metadata": "text",
+                    **more,
+                }
+                for index, offset in partitions.items()
+            ],
+        }
+        for name, partitions in by_topic(offsets).items()
+    ]
+    return {
+        "group_id": group_id,
+        "generation_id_or_member_epoch": -1,
+        "topics": topics,
+        **of_request,
+    }
+
+
+async def commit(
+    broker: MemoryBroker, offsets: Mapping[Place, int], version: int = 9, **more: Any
+) -> dict[Place, int]:
+    """One OffsetCommit: the codes."""
+    asked = committing(broker, offsets, **more)
+    return codes(broker, await broker.ask("OffsetCommit", version, **asked))
+
+
+def codes(broker: MemoryBroker, answer: Any) -> dict[Place, int]:
+    """Of an answer to OffsetCommit."""
+    return {
+        (topic.name or names(broker)[topic.topic_id], one.partition_index): one.error_code
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+
+
+def fetching(
+    broker: MemoryBroker,
+    places: Sequence[Place] | None,
+    version: int,
+    *,
+    group_id: str = GROUP,
+    **more: Any,
+) -> dict[str, Any]:
+    """An OffsetFetch of one group; None: all places."""
+    topics = None
+    if places is not None:
+        topics = [
+            {"name": name, "topic_id": topic_id(broker, name), "partition_indexes": list(indexes)}
+            for name, indexes in by_topic(dict.fromkeys(places)).items()
+        ]
+    group = {"group_id": group_id, "topics": topics}
+    return {**({"groups": [group]} if version >= GROUPS_SINCE else group), **more}
+
+
+async def fetch(
+    broker: MemoryBroker, places: Sequence[Place] | None = None, version: int = 9, **more: Any
+) -> dict[Place, tuple[int, int]]:
+    """One OffsetFetch: offset and code of each place. The group's own code must be none."""
+    asked = fetching(broker, places, version, **more)
+    return found(broker, await broker.ask("OffsetFetch", version, **asked), version)
+
+
+def found(broker: MemoryBroker, answer: Any, version: int) -> dict[Place, tuple[int, int]]:
+    """Of an answer to OffsetFetch for one group."""
+    group = answer.groups[0] if version >= GROUPS_SINCE else answer
+    assert version < 2 or group.error_code == 0
+    return {
+        (topic.name if version < 10 else names(broker)[topic.topic_id], one.partition_index): (
+            one.committed_offset,
+            one.error_code,
+        )
+        for topic in group.topics
+        for one in topic.partitions
+    }

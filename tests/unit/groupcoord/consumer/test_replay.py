@@ -1,0 +1,110 @@
+"""Records as they may stand in a log, also one that is not quite right."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kavka.groupcoord.consumer import records, replay
+from kavka.groupcoord.consumer.book import Book
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.records import Resolved
+from kavka.log.journal import Record
+from support.consumer_groups import ConsumerKit, contents
+
+T = UUID(int=1)
+MEMBER = Member("m", topic_names=("t",))
+OWNING = replace(MEMBER, member_epoch=2, previous_member_epoch=1, assigned={T: {0: 2}})
+ALL = (
+    records.member("g", MEMBER),
+    records.group("g", 2, 7),
+    records.target_member("g", "m", {T: (0,)}),
+    records.target("g", 2, 9),
+    records.current_member("g", OWNING),
+    records.regex("g", "x", Resolved(("u",), 1, 2)),
+    Record(records.tombstone(records.TOPICS, "g").key, b"\0\0\1\0"),
+)
+
+
+def replayed(*of: Record) -> Book:
+    book = Book(ConsumerKit().shard.state)
+    for record in of:
+        replay.apply(book, record)
+    return book
+
+
+def test_all_of_a_group() -> None:
+    group = replayed(*ALL).group("g")
+    assert group.members == {"m": OWNING}
+    assert (group.group_epoch, group.metadata_hash) == (2, 7)
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (2, 9)
+    assert group.targets == {"m": {T: (0,)}}
+    assert group.has_owner(T, 0)
+    assert group.resolved == {"x": Resolved(("u",), 1, 2)}
+    assert group.has_topics_record
+    assert list(group.subscriptions) == ["t", "u"]
+
+
+def test_the_order_makes_no_difference() -> None:
+    """A compacted log has the records in the order in which they last changed."""
+    forward, back = (contents(replayed(*of).group("g")) for of in (ALL, ALL[::-1]))
+    assert forward.pop("subscriptions").keys() == back.pop("subscriptions").keys()
+    assert forward == back
+
+
+def test_all_of_a_group_goes() -> None:
+    gone = records.without_group("g", ["m"], ["x"])
+    book = replayed(*ALL, *gone)
+    assert book.state.groups == {}
+    book = replayed(*gone)
+    assert book.state.groups == {}
+
+
+def test_a_member_goes() -> None:
+    group = replayed(*ALL, *records.without_member("g", "m")).group("g")
+    assert (group.members, group.targets, group.owners) == ({}, {}, {})
+
+
+def test_a_group_that_only_keeps_offsets_makes_room() -> None:
+    kit = ConsumerKit()
+    kit.shard.state.groups["g"] = kit.shard.classic.simple_group("g")
+    book = Book(kit.shard.state)
+    replay.apply(book, records.tombstone(records.GROUP, "g"))
+    assert not isinstance(kit.shard.state.groups["g"], ConsumerGroup)
+    replay.apply(book, ALL[0])
+    assert isinstance(kit.shard.state.groups["g"], ConsumerGroup)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(b"\0\3", b"\0\0"),
+        Record(b"\0\3\0\1g", b"\0\1\0\0\0\1\0"),
+        Record(b"\0\5\0\1g\0\1m", b"\0\0"),
+        Record(b"\0\3\0\1\xff", b""),
+    ],
+)
+def test_what_can_not_be_read_is_told_of_and_skipped(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        book = replayed(*ALL, record)
+    assert book.group("g").members == {"m": OWNING}
+    assert len(caplog.records) == 1
+
+
+def test_a_record_of_a_group_that_is_a_classic_one_is_skipped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kit = ConsumerKit()
+    kit.form()
+    book = Book(kit.shard.state)
+    before = kit.shard.state.groups["g"]
+    replay.apply(book, ALL[0])
+    replay.apply(book, records.tombstone(records.MEMBER, "g", "m"))
+    assert kit.shard.state.groups["g"] is before
+    assert len(caplog.records) == 1

@@ -1,0 +1,57 @@
+"""The target assignment of a group with one member changed."""
+
+from __future__ import annotations
+
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.target import compute, subscribed_ids
+from support.consumer_groups import FakeTopics
+
+TOPICS = FakeTopics(t=4, u=2)
+T, U = TOPICS.ids["t"], TOPICS.ids["u"]
+
+
+def group_of(*members: Member) -> ConsumerGroup:
+    group = ConsumerGroup("g")
+    for member in members:
+        group.put_member(member)
+    return group
+
+
+def test_a_new_member_is_counted_and_an_old_one_changed() -> None:
+    group = group_of(Member("a", topic_names=("t",)))
+    group.targets["a"] = {T: (0, 1, 2, 3)}
+    new = Member("b", topic_names=("t",))
+    found = compute(group, TOPICS, new, "uniform", is_homogeneous=True)
+    assert found == {"a": {T: (0, 1)}, "b": {T: (2, 3)}}
+    changed = Member("a", topic_names=("u",))
+    assert compute(group, TOPICS, changed, "uniform", is_homogeneous=True) == {"a": {U: (0, 1)}}
+
+
+def test_a_static_member_inherits() -> None:
+    group = group_of(
+        Member("a", topic_names=("t",), instance_id="i"), Member("b", topic_names=("t",))
+    )
+    group.targets = {"a": {T: (1, 3)}, "b": {T: (0, 2)}}
+    new = Member("c", topic_names=("t",), instance_id="i")
+    found = compute(group, TOPICS, new, "uniform", is_homogeneous=True)
+    assert found == {"b": {T: (0, 2)}, "c": {T: (1, 3)}}
+
+
+def test_topics_that_do_not_exist_are_left_out() -> None:
+    group = group_of()
+    new = Member("a", topic_names=("nothing", "u"))
+    for assignor in ("uniform", "range"):
+        found = compute(group, TOPICS, new, assignor, is_homogeneous=True)
+        assert found == {"a": {U: (0, 1)}}
+    assert compute(group, TOPICS, Member("a"), "range", is_homogeneous=True) == {"a": {}}
+
+
+def test_what_expressions_stand_for_counts() -> None:
+    group = group_of()
+    group.put_resolved("x", Resolved(("t", "u"), 1, 1))
+    new = Member("a", topic_names=("u",), topic_regex="x")
+    assert list(subscribed_ids(group, TOPICS, new)) == [U, T]
+    found = compute(group, TOPICS, new, "range", is_homogeneous=False)
+    assert found == {"a": {U: (0, 1), T: (0, 1, 2, 3)}}

@@ -1,0 +1,143 @@
+"""What requests do to a group's epoch and assignment, apart from who sends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer.book import Book
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.updates import (
+    RESOLVING_INTERVAL_MS,
+    Change,
+    RegexChange,
+    resolved,
+)
+from kavka.log.journal import Record
+from support.consumer_groups import ConsumerKit
+
+NOW_MS = 1_000_000
+
+
+class Bench:
+    """A group with one member, and a change of it."""
+
+    def __init__(self, member: Member) -> None:
+        self.kit = ConsumerKit()
+        self.book = Book(self.kit.shard.state)
+        self.group = ConsumerGroup("g")
+        self.group.put_member(member)
+        self.old = member
+        self.records: list[Record] = []
+
+    def change(self, now_ms: int = NOW_MS) -> Change:
+        return Change(self.book, self.group, self.old, self.records, now_ms)
+
+    @property
+    def kinds(self) -> list[int]:
+        return [records.read_key(record.key).kind for record in self.records]
+
+
+def see_all(topic: str) -> bool:
+    return True
+
+
+# -- regular expressions -----------------------------------------------------------------------
+
+
+def test_the_last_reader_of_an_expression_drops_it() -> None:
+    bench = Bench(Member("a", topic_regex="t"))
+    new = replace(bench.old, topic_regex="")
+    assert bench.change().update_regex(new, see_all) is RegexChange.RESOLVED
+    assert bench.kinds == [records.REGEX]
+    assert bench.records[0].value is None
+
+
+@pytest.mark.parametrize(("known", "change"), [(True, "RESOLVED"), (False, "CHANGED")])
+def test_an_expression_that_another_member_has(known: bool, change: str) -> None:
+    bench = Bench(Member("a"))
+    bench.group.put_member(Member("b", topic_regex="t"))
+    if known:
+        bench.group.put_resolved("t", Resolved(("t",), 0, NOW_MS))
+    new = replace(bench.old, topic_regex="t")
+    assert bench.change().update_regex(new, see_all).name == change
+
+
+def test_expressions_are_resolved_together_and_not_too_often() -> None:
+    bench = Bench(Member("a", topic_regex="t"))
+    bench.group.put_resolved("t", Resolved(("t",), 0, NOW_MS))
+    new = replace(bench.old, topic_regex="u")
+    bench.change(NOW_MS + RESOLVING_INTERVAL_MS).update_regex(new, see_all)
+    assert not bench.book.resolutions
+    bench.change(NOW_MS + RESOLVING_INTERVAL_MS + 1).update_regex(new, see_all)
+    assert list(bench.book.resolutions) == ["g"]
+    first = bench.book.resolutions["g"]
+    bench.change(NOW_MS + 10 * RESOLVING_INTERVAL_MS).update_regex(new, see_all)
+    assert bench.book.resolutions["g"] is first, "one at a time"
+
+
+def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
+    bench = Bench(Member("a", topic_regex="t"))
+    found = {"t": Resolved(("t",), 1, NOW_MS), "gone": Resolved(("t",), 1, NOW_MS)}
+    out = resolved(bench.book, bench.group, found)
+    assert [records.read_key(one.key).kind for one in out] == [records.REGEX, records.GROUP]
+    value = out[1].value
+    assert value is not None
+    epoch, bench.group.metadata_hash = records.read_group(value)
+    assert epoch == 2
+    bench.group.put_resolved("t", found["t"])
+    again = resolved(bench.book, bench.group, {"t": Resolved(("t",), 2, NOW_MS)})
+    assert [records.read_key(one.key).kind for one in again] == [records.REGEX]
+
+
+# -- epochs ------------------------------------------------------------------------------------
+
+
+def test_topics_are_looked_at_when_they_may_have_changed() -> None:
+    bench = Bench(Member("a", topic_names=("t",)))
+    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    assert bench.kinds == [records.GROUP]
+    bench.group.group_epoch, bench.group.metadata_hash = 2, bench.book.hashes.of_group(["t"])
+    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    bench.group.refresh_topics = True
+    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    assert bench.kinds == [records.GROUP]
+    assert bench.change().update_epoch(bench.old, bump=True) == (3, True)
+
+
+def test_an_epoch_that_did_not_come_into_the_log_is_made_again() -> None:
+    bench = Bench(Member("a", topic_names=("t",)))
+    bench.change().update_epoch(bench.old, bump=False)
+    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    assert bench.kinds == [records.GROUP] * 2
+
+
+def test_what_a_group_kept_of_its_topics_before_4_1_goes() -> None:
+    bench = Bench(Member("a", topic_names=("t",)))
+    bench.group.has_topics_record = True
+    bench.change().update_epoch(bench.old, bump=False)
+    assert bench.kinds == [records.GROUP, records.TOPICS]
+    assert bench.records[1].value is None
+
+
+def test_whether_all_read_the_same_counts_the_new_member() -> None:
+    bench = Bench(Member("a", topic_names=("t",)))
+    bench.old = Member("b")
+    change = bench.change()
+    assert change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True) == (2, True)
+    assert change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True) == (2, False)
+
+
+# -- members -----------------------------------------------------------------------------------
+
+
+def test_only_a_change_is_recorded() -> None:
+    bench = Bench(Member("a", topic_names=("t",)))
+    assert not bench.change().update_member(bench.old)
+    assert not bench.change().update_member(replace(bench.old, rack_id="r"))
+    assert bench.change().update_member(replace(bench.old, topic_names=("u",)))
+    assert bench.kinds == [records.MEMBER] * 2

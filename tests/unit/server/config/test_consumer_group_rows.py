@@ -1,0 +1,51 @@
+"""Settings of consumer groups that must fit together."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.server.config import BrokerSettings, ConfigError
+
+
+def load(*given: str) -> BrokerSettings:
+    return BrokerSettings.load(overrides=[f"group.consumer.{one}" for one in given])
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            ["min.session.timeout.ms=45001"],
+            "must be between group.consumer.min.session.timeout.ms and",
+        ),
+        (["session.timeout.ms=60001"], "must be between"),
+        (["max.heartbeat.interval.ms=4999"], "must be greater than or equal to"),
+        (["assignment.interval.ms=15001"], "must be between"),
+        (
+            [
+                "max.heartbeat.interval.ms=45000",
+                "heartbeat.interval.ms=45000",
+            ],
+            "must be greater than group.consumer.heartbeat.interval.ms",
+        ),
+        (["assignors=uniform,org.example.Mine"], "the assignors are uniform, range"),
+        (["migration.policy=sideways"], "one of DISABLED"),
+        (["regex.refresh.interval.ms=9999"], "10000"),
+    ],
+)
+def test_what_does_not_fit(given: list[str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        load(*given)
+
+
+def test_what_fits() -> None:
+    settings = load(
+        "min.session.timeout.ms=1000",
+        "session.timeout.ms=2000",
+        "min.heartbeat.interval.ms=1",
+        "heartbeat.interval.ms=1999",
+        "assignors=range",
+        "migration.policy=Upgrade",
+    )
+    assert settings.group_consumer_assignors == ("range",)
+    assert settings.group_consumer_session_timeout_ms == 2000
