@@ -10,7 +10,8 @@ class StorageError(Exception):
 
 
 class LoadingStopped(Exception):
-    """The loading of logs was given up; what is in the files is as after a crash."""
+    """The loading of logs, or what follows it at a start, was given up. Where it was the loading,
+    what is in the files is as after a crash."""
 
 
 class HalfMadeError(StorageError):

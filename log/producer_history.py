@@ -57,6 +57,11 @@ class ProducerHistory:
         if not self.snapshots.is_writing:
             self.save(start, end)
 
+    @property
+    def is_saving(self) -> bool:
+        """Whether `write_on` has something to do: the next flush sees to it."""
+        return self.snapshots.is_writing
+
     def write_on(self) -> bool:
         """Write another piece of the snapshot that was begun; False: there is no more. OSError."""
         path = self.snapshots.go_on()

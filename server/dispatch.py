@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kavka.server import handlers, request_log
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
+from kavka.server.later import GROUPS, Later
 from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -77,37 +78,43 @@ HANDLERS: Final = _by_key(
     (find_coordinator.API, handlers.find_coordinator.handle),
     (list_offsets.API, handlers.list_offsets.handle),
     (metadata.API, handlers.metadata.handle),
-    (heartbeat.API, handlers.heartbeat.handle),
-    (join_group.API, handlers.join_group.handle),
-    (leave_group.API, handlers.leave_group.handle),
-    (sync_group.API, handlers.sync_group.handle),
-    (consumer_group_heartbeat.API, handlers.consumer_group_heartbeat.handle),
-    (consumer_group_describe.API, handlers.consumer_group_describe.handle),
-    (offset_commit.API, handlers.offset_commit.handle),
-    (offset_fetch.API, handlers.offset_fetch.handle),
-    (describe_groups.API, handlers.describe_groups.handle),
-    (list_groups.API, handlers.list_groups.handle),
-    (delete_groups.API, handlers.delete_groups.handle),
-    (offset_delete.API, handlers.offset_delete.handle),
+    (heartbeat.API, Later("heartbeat")),
+    (join_group.API, Later("join_group")),
+    (leave_group.API, Later("leave_group")),
+    (sync_group.API, Later("sync_group")),
+    (consumer_group_heartbeat.API, Later("consumer_group_heartbeat")),
+    (consumer_group_describe.API, Later("consumer_group_describe")),
+    (offset_commit.API, Later("offset_commit")),
+    (offset_fetch.API, Later("offset_fetch")),
+    (describe_groups.API, Later("describe_groups")),
+    (list_groups.API, Later("list_groups")),
+    (delete_groups.API, Later("delete_groups")),
+    (offset_delete.API, Later("offset_delete")),
     (api_versions.API, handlers.api_versions.handle),
     (create_topics.API, handlers.create_topics.handle),
-    (delete_topics.API, handlers.delete_topics.handle),
-    (delete_records.API, handlers.delete_records.handle),
-    (create_partitions.API, handlers.create_partitions.handle),
-    (elect_leaders.API, handlers.elect_leaders.handle),
-    (alter_partition_reassignments.API, handlers.alter_partition_reassignments.handle),
-    (list_partition_reassignments.API, handlers.list_partition_reassignments.handle),
+    (delete_topics.API, Later("delete_topics")),
+    (delete_records.API, Later("delete_records")),
+    (create_partitions.API, Later("create_partitions")),
+    (elect_leaders.API, Later("elect_leaders")),
+    (alter_partition_reassignments.API, Later("alter_partition_reassignments")),
+    (list_partition_reassignments.API, Later("list_partition_reassignments")),
     (init_producer_id.API, handlers.init_producer_id.handle),
-    (offset_for_leader_epoch.API, handlers.offset_for_leader_epoch.handle),
-    (describe_configs.API, handlers.describe_configs.handle),
-    (alter_configs.API, handlers.alter_configs.handle),
-    (incremental_alter_configs.API, handlers.incremental_alter_configs.handle),
-    (list_config_resources.API, handlers.list_config_resources.handle),
-    (describe_log_dirs.API, handlers.describe_log_dirs.handle),
-    (describe_cluster.API, handlers.describe_cluster.handle),
-    (describe_producers.API, handlers.describe_producers.handle),
-    (describe_topic_partitions.API, handlers.describe_topic_partitions.handle),
+    (offset_for_leader_epoch.API, Later("offset_for_leader_epoch")),
+    (describe_configs.API, Later("describe_configs")),
+    (alter_configs.API, Later("alter_configs")),
+    (incremental_alter_configs.API, Later("incremental_alter_configs")),
+    (list_config_resources.API, Later("list_config_resources")),
+    (describe_log_dirs.API, Later("describe_log_dirs")),
+    (describe_cluster.API, Later("describe_cluster")),
+    (describe_producers.API, Later("describe_producers")),
+    (describe_topic_partitions.API, Later("describe_topic_partitions")),
 )
+
+IMPORTED_LATER: Final = (
+    *GROUPS,
+    *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, Later)),
+)
+"""Modules in the order in which they are best imported."""
 
 
 class Call(NamedTuple):

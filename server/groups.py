@@ -11,17 +11,12 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kavka.groupcoord.shard import GroupShard
-from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Ticket
 from kavka.seams import Random
 from kavka.server.controller.messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.controller.runner import Controller
 from kavka.server.group_topics import KnownTopics, create_group_topic
-from kavka.server.journal_loader import LOADS_AT_ONCE_MAX
-from kavka.server.journal_runner import JournalRunner, Parts, Settings
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
@@ -30,10 +25,16 @@ from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 
+if TYPE_CHECKING:
+    from kavka.groupcoord.shard import GroupShard
+    from kavka.log.journal import Decision, Ticket
+    from kavka.server.journal_runner import JournalRunner, Parts
+
+    Runner = JournalRunner[GroupShard]
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Runner: TypeAlias = JournalRunner[GroupShard]
 
 HASHES_KEPT_MAX: Final = 10_000
 """Group ids whose hash is remembered."""
@@ -73,10 +74,8 @@ class GroupCoordinator:
         self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)
-        turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
-        self._parts = Parts(
-            replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns
-        )
+        self._replicas = replicas
+        self._parts: Parts | None = None
         self._runners: dict[int, Runner] = {}
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
@@ -138,7 +137,9 @@ class GroupCoordinator:
         """Have `__consumer_offsets` made. That it can't be now is for the log: whoever needs it
         asks again."""
         if self._making is None:
-            self._making = self._parts.tasks.spawn(self._make_topic(), name="topic of the groups")
+            self._making = self._replicas.tasks.spawn(
+                self._make_topic(), name="topic of the groups"
+            )
         await asyncio.shield(self._making)
 
     async def _make_topic(self) -> None:
@@ -163,6 +164,13 @@ class GroupCoordinator:
             self._lead(replica)
 
     def _lead(self, replica: Replica) -> None:
+        # not before there are groups: see `kavka.server.later`
+        from kavka.groupcoord.shard import GroupShard
+        from kavka.groupcoord.state import GroupsState
+        from kavka.server.journal_runner import JournalRunner, Settings, parts_of
+
+        if self._parts is None:
+            self._parts = parts_of(self._replicas)
         now = self._live.now
         state = GroupsState(lambda: self._live.now, self._topics, self._random, self._configs.group)
         settings = Settings(
@@ -178,7 +186,7 @@ class GroupCoordinator:
     def _loaded(self, runner: Runner) -> None:
         loaded = runner.loaded
         if loaded is not None:
-            self._loads.append((self._parts.clock.monotonic_s(), loaded.took_ms))
+            self._loads.append((self._replicas.clock.monotonic_s(), loaded.took_ms))
         if loaded is not None and loaded.records:
             logger.info(
                 "%s-%d: %d records of groups, %d bytes, are loaded; it took %d ms, %d of them "
@@ -207,7 +215,7 @@ class GroupCoordinator:
         """The cluster's topics have changed: groups learn of those that they read, in slices."""
         runners = [runner for runner in self._runners.values() if runner.is_active]
         if runners and update.topic_states:
-            self._parts.tasks.spawn(self._tell(runners, update), name="groups learn of topics")
+            self._replicas.tasks.spawn(self._tell(runners, update), name="groups learn of topics")
 
     async def _tell(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
         topics = [topic.topic_name for topic in update.topic_states]
@@ -219,11 +227,11 @@ class GroupCoordinator:
         for runner in runners:
             if not runner.is_active or not runner.machine.state.groups:
                 continue
-            now_ms = self._parts.clock.now_ms()
+            now_ms = self._replicas.clock.now_ms()
             if deleted:
                 runner.machine.topics_deleted(deleted, now_ms)
             await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))
-            await self._parts.tasks.sleep(0)
+            await self._replicas.tasks.sleep(0)
 
 
 _CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kavka.log.directory import Meta
+from kavka.log.errors import LoadingStopped
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
@@ -35,12 +36,13 @@ from kavka.server.coordination.embedded import open_embedded
 from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.delayed import Purgatory
-from kavka.server.dispatch import HANDLERS, Dispatcher
+from kavka.server.dispatch import HANDLERS, IMPORTED_LATER, Dispatcher
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.in_force import DynamicSettings
 from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.groups import GroupCoordinator
 from kavka.server.health import BrokerState, Health
+from kavka.server.later import Imports
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
@@ -103,8 +105,10 @@ class Instance:
         self._given_up = False
         self._coordination: Coordination | None = None
         self._controller: Controller | None = None
+        self._requests: ControllerRequests | None = None
         self._replicas: ReplicaManager | None = None
         self._groups: GroupCoordinator | None = None
+        self._imports = Imports(tasks, IMPORTED_LATER)
         self._upkeep: Upkeep | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
@@ -152,7 +156,10 @@ class Instance:
         await self._bind()
         broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
-        await controller.start()
+        if not self._given_up:
+            await controller.start()
+        if self._given_up:
+            raise LoadingStopped
         self._upkeep = Upkeep(
             self.live,
             fs=self._fs,
@@ -176,6 +183,7 @@ class Instance:
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING
+        self._imports.begin()
 
     async def _open_monitor(self) -> None:
         """Serve pages over HTTP, if they are asked for, from now on to the end of the stop."""
@@ -282,7 +290,7 @@ class Instance:
             jobs=self._jobs,
         )
         replicas.on_directory_failed = self._directory_failed
-        port = ControllerRequests(
+        port = self._requests = ControllerRequests(
             live=self.live,
             replicas=replicas,
             metadata=metadata,
@@ -393,22 +401,24 @@ class Instance:
     # -- the end --------------------------------------------------------------------------
 
     def give_up(self) -> None:
-        """Have a start that has not loaded all logs yet, which may take minutes, fail soon. One
-        that is further goes on. In either case `stop` is to be called."""
+        """Have a start fail soon: to load all logs may take minutes. One that lets clients in
+        already goes on. In either case `stop` is to be called."""
         self._given_up = True
         if self._loader is not None:
             self._loader.give_up()
+        if self._controller is not None and self.state is BrokerState.STARTING:
+            self._controller.close()
 
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
         self.state = BrokerState.SHUTTING_DOWN
+        self._imports.stop()
         self._stop_listening()
         self._connections.close_all()
         await self._tasks.sleep(0)  # what was answered leaves the transports
-        if self._controller is not None:
-            self._controller.close()
-        if self._groups is not None:
-            self._groups.close()
+        for part in (self._controller, self._requests, self._groups):
+            if part is not None:
+                part.close()
         if self._cleaner is not None:
             await self._cleaner.stop()
         if self._upkeep is not None:
@@ -423,7 +433,8 @@ class Instance:
             watermarks = None
             if self._replicas is not None:
                 await self._replicas.flushed()
-                watermarks = self._replicas.high_watermarks()
+                # of those that were not hosted yet when the start was given up, too
+                watermarks = self._logs.high_watermarks() | self._replicas.high_watermarks()
             await close_logs(
                 self._logs,
                 watermarks,

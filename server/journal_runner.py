@@ -16,9 +16,15 @@ from kavka.log.errors import StorageError
 from kavka.log.journal import Decision, Journal, Machine, Producer, Record, Reply, Ticket
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.delayed import Purgatory
-from kavka.server.journal_loader import Loaded, LoadTurns, Superseded, load
+from kavka.server.journal_loader import (
+    LOADS_AT_ONCE_MAX,
+    Loaded,
+    LoadTurns,
+    Superseded,
+    load,
+)
 from kavka.server.replica.admission import check_in_sync
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
@@ -61,6 +67,12 @@ class Parts(NamedTuple):
     jobs: Jobs
     purgatory: Purgatory
     turns: LoadTurns
+
+
+def parts_of(replicas: ReplicaManager) -> Parts:
+    """Those of the runners of one broker."""
+    turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
+    return Parts(replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns)
 
 
 class ReplicaPort:

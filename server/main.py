@@ -87,7 +87,7 @@ async def _serve(settings: BrokerSettings) -> int:
         print(_ready_line(machine.instance), flush=True)
         await stop.wait()
     except LoadingStopped:
-        logger.info("stopping before all logs are loaded")
+        logger.info("stopping before the start is over")
     finally:
         await machine.stop()
     return 1 if machine.instance.has_failed else 0

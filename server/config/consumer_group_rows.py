@@ -121,17 +121,31 @@ CONSUMER_GROUP_ROWS: Final = (
         AtLeast(1),
         "How long a member may be without a heartbeat.",
     ),
+    Config(
+        "group.coordinator.rebalance.protocols",
+        Type.LIST,
+        ("classic", "consumer", "streams"),
+        "The protocols of groups. Without consumer, members that use it are refused; classic must "
+        "be there. Share groups and streams groups are not served either way.",
+        Items(may_be_empty=False, words=("consumer", "classic", "share", "streams")),
+        Importance.MEDIUM,
+        field="group_coordinator_rebalance_protocols",
+    ),
 )
 
 _BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 
 
 def broken_rule(values: Mapping[str, Value]) -> tuple[str, str] | None:
-    """(setting, what is wrong with it) if the times do not fit together, or an assignor is none
-    of those that there are."""
+    """(setting, what is wrong with it) if the times do not fit together, or there is no such
+    assignor, or no classic protocol."""
     assignors = values.get("group.consumer.assignors", _ASSIGNORS)
     if not isinstance(assignors, tuple) or set(assignors).difference(_ASSIGNORS):
         return "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"
+    protocols = values.get("group.coordinator.rebalance.protocols", ("classic",))
+    if not isinstance(protocols, tuple) or "classic" not in protocols:
+        reason = "Disabling the 'classic' protocol is not supported."
+        return "group.coordinator.rebalance.protocols", reason
     times = {row.name: values.get(row.name, row.default) for row in CONSUMER_GROUP_ROWS}
 
     def ms(name: str) -> int:

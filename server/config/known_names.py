@@ -306,8 +306,6 @@ group.coordinator.append.linger.ms int -1 >=-1 M
 group.coordinator.background.threads int 2 >=1 H
 group.coordinator.cached.buffer.max.bytes int 1048588 >=524288 MC
 group.coordinator.new.enable boolean false - Mio
-group.coordinator.rebalance.protocols list classic,consumer,streams \
-items+:consumer|classic|share|streams M
 group.coordinator.threads int 4 >=1 H
 offsets.commit.required.acks short -1 - Ho
 """

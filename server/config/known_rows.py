@@ -32,7 +32,7 @@ _GROUPS: Final = (
     (names.QUORUM, _WARNED, "Kavka's controller is in the broker, there is no KRaft quorum"),
     (names.LOOP, _WARNED, "Kavka runs on one event loop, not on pools of threads"),
     (names.SHARE, _WARNED, "share groups and streams groups are not served"),
-    (names.GROUPS, _WARNED, "consumer groups are not served yet"),
+    (names.GROUPS, _WARNED, "Kavka's groups need no threads and write at once"),
     (names.TRANSACTIONS, _WARNED, "transactions are not served yet"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
     (names.TIMES, _WARNED, "the bounds before and after have taken its place (KIP-937)"),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer import member as members
+from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -39,6 +40,8 @@ _TOPICS_HIDDEN: Final = (
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     calls = GroupCalls(broker)
     descriptions = [_Description(broker, context, group_id) for group_id in request.group_ids]
     asks_operations = request.include_authorized_operations

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
+from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
@@ -37,6 +38,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
+    if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     allows = broker.authorizer.allows
     if not allows(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)

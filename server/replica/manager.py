@@ -154,7 +154,7 @@ class Replica:
         if count:
             begin = self.log.start_offset
             logger.info("%s-%d begins at %d: %d old segments are deleted", *self.key, begin, count)
-            if self.log.flush_wanted:
+            if self.log.flush_wanted or self.log.history.is_saving:
                 self._manager.flush_soon(self)
         return count
 
@@ -368,7 +368,7 @@ class ReplicaManager:
         logger.error("%s-%d can't be flushed: %s", *replica.key, damage)
         self.logs.leave_unclean(replica.log)
         replica.offline = True
-        self.purgatory.changed(replica.key)
+        self.role_changed(replica)
         self.on_directory_failed()
 
     async def _flush_once(self, replica: Replica) -> bool:

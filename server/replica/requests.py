@@ -47,6 +47,9 @@ CONFIGURED_PER_TURN: Final = 500
 """Logs given other settings before the loop gets a turn, at 2 to 8 us each."""
 
 
+_STOPPED: Final = ErrorCode.BROKER_NOT_AVAILABLE
+
+
 class ControllerRequests:
     """`BrokerPort` of this broker. A request of an older controller is refused whole."""
 
@@ -71,10 +74,16 @@ class ControllerRequests:
         self._tasks = tasks
         self._jobs = jobs
         self._controller_epoch = -1
+        self._closed = False
         self.on_metadata: Callable[[UpdateMetadata], object] = _nothing
         """Called when something is known newly of the cluster."""
         topic_configs.on_change(self._settings_changed)
         live.on_change(self._defaults_changed)
+
+    def close(self) -> None:
+        """The broker stops, and its logs are closed: nothing is made or hosted any more, be it that
+        a request is in the middle of it."""
+        self._closed = True
 
     def _settings_changed(self, kind: str, name: str) -> None:
         """A topic's new settings count from its next batch on, where it has not too many logs."""
@@ -127,7 +136,7 @@ class ControllerRequests:
         settled = 0
         for topic in request.topic_states:
             for state in topic.partition_states:
-                code = self._settle(topic, state)
+                code = _STOPPED if self._closed else self._settle(topic, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
                 settled += 1
@@ -239,7 +248,7 @@ class ControllerRequests:
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic in request.topic_states:
             for state in topic.partition_states:
-                code = self._stop(topic.topic_name, state)
+                code = _STOPPED if self._closed else self._stop(topic.topic_name, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
             if any(state.delete_partition for state in topic.partition_states):

@@ -16,7 +16,7 @@ from support.clients.client import Found
 from support.clients.corpus import Record
 from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.kafka_python import offsets
-from support.clients.of_old import READERS, WRITERS, OldClient
+from support.clients.of_old import PYTHON_0_8_1, PYTHONS, READERS, WRITERS, OldClient
 from support.dump_log import assert_sound
 from support.process import BrokerProcess
 from support.segments import codecs
@@ -88,3 +88,12 @@ def test_a_log_of_old_producers_is_sound(start_broker: StartBroker, topic: str) 
     broker.stop()
     if java.available():
         assert assert_sound(broker.data_dir).records == len(WRITERS) * 100
+
+
+@pytest.mark.parametrize("client", [PYTHON_0_8_1, *PYTHONS], ids=lambda client: client.name)
+def test_what_an_old_consumer_commits_it_finds_again(
+    broker: BrokerProcess, topic: str, client: OldClient
+) -> None:
+    KAFKA_PYTHON.create_topic(broker.bootstrap, topic, 1)
+    for before, offset in (("None", 2**40), (str(2**40), 7)):
+        assert client.commit(broker.bootstrap, topic, offset, "note") == [before, str(offset)]

@@ -5,6 +5,8 @@ or -, key, value (Base64, or - for null); prints partition and offset of each.
 read VERSION BOOTSTRAP TOPIC ENDS MAX_PARTITION_BYTES: prints partition, offset, timestamp or -, key
 and value of each record from the first to the one before its partition's end. ENDS is like
 0:17,1:21 for two partitions.
+commit VERSION BOOTSTRAP TOPIC OFFSET METADATA: commits an offset of partition 0 for the group of
+the topic's name, which has no members; prints the one before and, by another consumer, this one.
 
 The same in Java is tests/java/old/OldClient.java.
 """
@@ -67,6 +69,17 @@ def read(settings: dict[str, Any], topic: str, told_ends: str, max_bytes: str) -
     consumer.close()
 
 
+def commit(settings: dict[str, Any], topic: str, offset: str, metadata: str) -> None:
+    place = kafka.TopicPartition(topic, 0)
+    for step in ("before", "after"):
+        consumer = kafka.KafkaConsumer(group_id=topic, enable_auto_commit=False, **settings)
+        consumer.assign([place])
+        print(consumer.committed(place))
+        if step == "before":
+            consumer.commit({place: kafka.OffsetAndMetadata(int(offset), metadata)})
+        consumer.close()
+
+
 def told(one: Any) -> str:
     if one.timestamp is None:
         return "-"
@@ -87,10 +100,7 @@ def main() -> None:
         "bootstrap_servers": bootstrap,
         "api_version": tuple(int(part) for part in version.split(".")),
     }
-    if action == "write":
-        write(settings, topic, *rest)
-    else:
-        read(settings, topic, *rest)
+    {"write": write, "read": read, "commit": commit}[action](settings, topic, *rest)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from support.memory_broker import MemoryBroker
 from support.wire_client import by_topic
 
 GROUP: Final = "g"
+OF_REQUEST: Final = ("generation_id_or_member_epoch", "member_id", "retention_time_ms")
 Place = tuple[str, int]
 GROUPS_SINCE: Final = 8
 
@@ -34,11 +35,7 @@ def committing(
 ) -> dict[str, Any]:
     """An OffsetCommit of one who is in no group. `more` changes partitions, but for what is of the
     request."""
-    of_request = {
-        name: more.pop(name)
-        for name in ("generation_id_or_member_epoch", "member_id", "retention_time_ms")
-        if name in more
-    }
+    of_request: dict[str, Any] = {name: more.pop(name) for name in OF_REQUEST if name in more}
     topics = [
         {
             "name": name,

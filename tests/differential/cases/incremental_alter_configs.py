@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values

@@ -68,6 +68,11 @@ class OldClient:
             found[int(partition)].append(_found(rest, int(partition)))
         return found
 
+    def commit(self, bootstrap: str, topic: str, offset: int, metadata: str) -> list[str]:
+        """Commit an offset of partition 0 for the group of the topic's name; what was committed
+        before, and what is then."""
+        return self._run("commit", bootstrap, topic, str(offset), metadata)
+
     def _run(self, action: str, *arguments: str, stdin: str = "") -> list[str]:
         if self.project:
             command, environment = self._java(), dict(java.environment())
@@ -102,6 +107,9 @@ PYTHONS = tuple(
     OldClient(f"kafka-python-2.0.2-as-{version}", speaks=version, stamps=version.startswith("0.10"))
     for version in ("0.8.2", "0.9", "0.10.0", "0.10.1")
 )
+
+PYTHON_0_8_1 = OldClient("kafka-python-2.0.2-as-0.8.1", speaks="0.8.1")
+"""It keeps offsets in ZooKeeper, by way of the broker."""
 
 WRITERS = (JAVA_0_8, JAVA_0_9, JAVA_0_10, *PYTHONS)
 READERS = (JAVA_0_10, *PYTHONS)

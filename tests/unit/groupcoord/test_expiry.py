@@ -61,8 +61,8 @@ def kit() -> OffsetKit:
 @pytest.fixture
 def group(kit: OffsetKit) -> GivenGroup:
     """The group "g" of `kit`, with offsets of "t" and "u"."""
-    made: Any = GivenGroup()
-    kit.shard.state.groups["g"] = made
+    made = GivenGroup()
+    kit.shard.state.groups["g"] = made  # type: ignore[assignment]
     kit.commit_offsets({("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
     return made
 

@@ -63,8 +63,8 @@ def kit() -> OffsetKit:
 @pytest.fixture
 def group(kit: OffsetKit) -> StrictGroup:
     """The group "g" of `kit`."""
-    made: Any = StrictGroup()
-    kit.shard.state.groups["g"] = made
+    made = StrictGroup()
+    kit.shard.state.groups["g"] = made  # type: ignore[assignment]
     return made
 
 

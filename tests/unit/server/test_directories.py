@@ -10,6 +10,7 @@ import pytest
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.health import Health
+from kavka.server.replica.manager import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
@@ -247,10 +248,13 @@ async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
     log.release()  # as if others had been used since
     broker.fs.remove(f"{log.directory}/00000000000000000000.index")
     broker.fs.open(f"{log.directory}/{FIRST_SEGMENT}").pwrite(bytes(30), 0)
+    told: list[Replica] = []
+    broker.parts.replicas.on_role["t"] = told.append
     broker.parts.replicas.flush_soon(broker.replica())
     await broker.parts.replicas.flushed()
     await broker.advance(10)
     assert "t-0 can't be flushed: KAFKA_STORAGE_ERROR" in caplog.text
+    assert told[:1] == [broker.replica()], "who keeps something in it has lost it"
     known = await partitions(broker)
     assert {index: one.leader_id for index, one in known.items()} == {0: -1, 1: 1}
     assert known[0].offline_replicas == [1]

@@ -57,3 +57,37 @@ async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int)
     await starting.instance.stop()
     await broker.revive()
     assert [one.value for one in await broker.read_all()] == [b"1"]
+
+
+WATERMARKS = f"{DATA}/replication-offset-checkpoint"
+
+
+@pytest.mark.parametrize("turns", range(30))
+@scenario(topics={"t": 20})
+async def test_given_up_while_the_controller_tells_of_partitions(
+    broker: MemoryBroker, turns: int
+) -> None:
+    """It ends soon then too, in order: nothing of what was not told yet is taken for less."""
+    for index in range(20):
+        await broker.produce(build([Written(value=b"1")]), partition=index)
+    await broker.stop()
+    watermarks = sorted(broker.fs.read_bytes(WATERMARKS).splitlines())
+    starting = MemoryBroker(fs=broker.fs)
+    start = starting.tasks.spawn(starting.instance.start(), name="start")
+    while not starting.instance._replicas or not list(starting.instance._replicas):
+        await settle(1)
+    await settle(turns)
+    hosted = len(list(starting.instance._replicas))
+    assert turns or hosted < 20
+    starting.instance.give_up()
+    await settle(5)
+    assert start.done(), "it does not wait for the controller"
+    assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
+    assert hosted == 20 or isinstance(start.exception(), LoadingStopped)
+    starting.tasks.failures.clear()
+    await starting.stop()
+    assert broker.fs.exists(f"{DATA}/.kafka_cleanshutdown")
+    assert sorted(broker.fs.read_bytes(WATERMARKS).splitlines()) == watermarks
+    await broker.revive()
+    for index in range(20):
+        assert [one.value for one in await broker.read_all(partition=index)] == [b"1"]

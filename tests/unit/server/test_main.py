@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.server.dispatch import IMPORTED_LATER
 from kavka.server.main import main
 from support.broker import Kavka, kavka_environment
 
@@ -26,6 +27,8 @@ import sys
 from kafka import KafkaProducer
 from kavka.testing import Broker
 import kavka.server.main
+from kavka.server import later
+later.BEGIN_AFTER_S = 3600
 with Broker() as broker:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     assert producer.send("t", b"v").get(timeout=60).offset == 0
@@ -33,6 +36,7 @@ with Broker() as broker:
 """
 
 FOR_LATER = (
+    *IMPORTED_LATER,
     "kavka.log.compaction.candidates",
     "kavka.log.compaction.order",
     "kavka.log.compaction.run",

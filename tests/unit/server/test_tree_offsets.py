@@ -1,4 +1,4 @@
-"""Offsets in the coordination tree, which the differential test compares with Apache Kafka 3.9's."""
+"""Offsets in the tree; the differential test compares them with those of Apache Kafka 3.9."""
 
 from __future__ import annotations
 
@@ -44,10 +44,8 @@ async def test_two_at_once(broker: MemoryBroker) -> None:
 @pytest.mark.parametrize("group_id", ["", ".", "..", "a//b", "\0"])
 @scenario()
 async def test_groups_that_no_node_can_have(broker: MemoryBroker, group_id: str) -> None:
-    for ask in (
-        offsets_of(broker).get(group_id, "t", 0),
-        offsets_of(broker).put(group_id, "t", 0, 1),
-    ):
+    offsets = offsets_of(broker)
+    for ask in (offsets.get(group_id, "t", 0), offsets.put(group_id, "t", 0, 1)):
         with pytest.raises(ApiError) as failure:
             await ask
         assert failure.value.code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -38,6 +38,14 @@ def test_what_does_not_fit(given: list[str], reason: str) -> None:
         load(*given)
 
 
+def test_the_classic_protocol_must_be_there() -> None:
+    key = "group.coordinator.rebalance.protocols"
+    with pytest.raises(ConfigError, match="Disabling the 'classic' protocol"):
+        BrokerSettings.load(overrides=[f"{key}=consumer"])
+    settings = BrokerSettings.load(overrides=[f"{key}=classic"])
+    assert settings.group_coordinator_rebalance_protocols == ("classic",)
+
+
 def test_what_fits() -> None:
     settings = load(
         "min.session.timeout.ms=1000",

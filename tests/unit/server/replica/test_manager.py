@@ -210,6 +210,29 @@ def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed
     run(story)
 
 
+def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All segments go, all had been flushed, and nobody writes: nothing else asks for a flush."""
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
+    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
+
+    async def story(hosting: Hosting) -> None:
+        hosting.overrides.in_tree["t"] = {"flush.messages": "1", "retention.bytes": "0"}
+        replica = await hosting.lead()
+        for producer_id in range(9):
+            append(replica, (producer_id, 0, 0))
+        await hosting.manager.flushed()
+        log = replica.log
+        assert log.recovery_point == 27 and not log.history.snapshots.offsets
+        assert replica.delete_old(hosting.clock.now_ms()) == 1
+        assert not log.flush_wanted
+        await settle()
+        assert log.history.snapshots.offsets == [27]
+
+    run(story)
+
+
 def test_a_replica_that_is_removed_has_no_more_of_them_saved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
