@@ -19,8 +19,8 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ApiError
 
-LOOKED_AT_MAX: Final = 1_000
-"""Offsets, or groups, looked at in one step, at 1 to 2 us each."""
+LOOKED_AT_MAX: Final = 500
+"""Offsets, or groups, looked at in one step, at up to 5 us each if they go."""
 
 SWEEP: Final = ("offsets", "unused")
 DELETED_TOPICS: Final = ("offsets", "of deleted topics")

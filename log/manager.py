@@ -229,7 +229,8 @@ class LogManager:
             self.fail(path, failure)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks as they were saved last, of the logs that were loaded."""
+        """The high watermarks as they were saved last, of the logs that were loaded: for those that
+        nobody hosts yet they still count."""
         return dict(self._high_watermarks)
 
     # --- in between

@@ -131,7 +131,8 @@ class LogCleaner:
         """What came of it; None: nothing, which is told where it is a failure."""
         cleaning = _Cleaning(self._replicas, replica, self._clock)
         try:
-            return await cleaning.run(self._jobs, self._fs, self._order(replica, cleanable))
+            order = await self._order(replica, cleanable)
+            return await cleaning.run(self._jobs, self._fs, order)
         except ProcessLost as failure:
             logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
         except OSError as failure:
@@ -214,8 +215,8 @@ class LogCleaner:
             self._leave(replica, failure)
         return None
 
-    def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
-        from kavka.log.compaction.order import Limits
+    async def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
+        from kavka.log.compaction.order import LastRecords, Limits
 
         settings = self._live.now
         share = max(1, settings.log_cleaner_threads)
@@ -225,8 +226,11 @@ class LogCleaner:
             read_bytes=settings.log_cleaner_io_buffer_size // share // 2,
             bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
         )
-        log = replica.log
-        return log.compaction.order(log.settings, cleanable, limits, self._clock.now_ms())
+        log, producers = replica.log, LastRecords.none()
+        for _ in log.compaction.collect(producers):
+            await self._tasks.sleep(0)
+        now_ms = self._clock.now_ms()
+        return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
 
 
 class _Cleaning:

@@ -433,7 +433,6 @@ class Instance:
             watermarks = None
             if self._replicas is not None:
                 await self._replicas.flushed()
-                # of those that were not hosted yet when the start was given up, too
                 watermarks = self._logs.high_watermarks() | self._replicas.high_watermarks()
             await close_logs(
                 self._logs,

@@ -20,6 +20,7 @@ _int16: Final = struct.Struct(">h")
 _int32: Final = struct.Struct(">i")
 _int64: Final = struct.Struct(">q")
 _VARINT_BYTES_MAX: Final = 5
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
 
 
 class Malformed(ValueError):
@@ -56,6 +57,8 @@ def int64(value: int) -> bytes:
 
 
 def uvarint(value: int) -> bytes:
+    if value <= 0x7F:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -74,6 +77,11 @@ def data(value: bytes | None) -> bytes:
 
 def array(values: Sequence[T], write: Callable[[T], bytes]) -> bytes:
     return uvarint(len(values) + 1) + b"".join(map(write, values))
+
+
+def int32s(values: Sequence[int]) -> bytes:
+    """As an array of them, in one go."""
+    return uvarint(len(values) + 1) + struct.pack(f">{len(values)}i", *values)
 
 
 def tags(fields: Mapping[int, bytes]) -> bytes:
@@ -169,9 +177,16 @@ class Reader:
             raise Malformed(f"{count} elements are not there")
         return [read() for _ in range(count)]
 
+    def int32s(self) -> Sequence[int]:
+        """An array of them, in one go; null counts as empty."""
+        count = self.uvarint() - 1
+        if count <= 0:
+            return ()
+        return struct.unpack(f">{count}i", self.take(4 * count))
+
     def tags(self) -> dict[int, Reader]:
         """The fields of a tagged section, whether known or not."""
-        found = {}
+        found: dict[int, Reader] = {}
         for _ in range(self.uvarint()):
             tag = self.uvarint()
             found[tag] = Reader(self.take(self.uvarint()))

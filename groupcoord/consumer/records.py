@@ -64,6 +64,13 @@ class CurrentValue(NamedTuple):
     revoking: Owned
 
 
+class TargetRecord(Record):
+    """A record of what a member shall have that was made here, not read: what it says need not be
+    found out again. There may be one for each member of a big group at once."""
+
+    target: Target
+
+
 class Resolved(NamedTuple):
     """The topics that a regular expression stands for, as of the cluster's `version`."""
 
@@ -115,12 +122,16 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> Record:
+def target_member(group_id: str, member_id: str, partitions: Target) -> TargetRecord:
+    """`partitions` must not change any more."""
     topics = fields.array(
         list(partitions.items()),
-        lambda one: one[0].bytes + fields.array(one[1], fields.int32) + NO_TAGS,
+        lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS,
     )
-    return Record(fields.key(TARGET_MEMBER, group_id, member_id), _VERSION + topics + NO_TAGS)
+    key = fields.key(TARGET_MEMBER, group_id, member_id)
+    record = TargetRecord(key, _VERSION + topics + NO_TAGS)
+    record.target = partitions
+    return record
 
 
 def current_member(group_id: str, of: Member) -> Record:
@@ -141,8 +152,8 @@ def current_member(group_id: str, of: Member) -> Record:
 def _owned(owned: Owned) -> bytes:
     def topic(one: tuple[UUID, dict[int, int]]) -> bytes:
         topic_id, epochs = one
-        tagged = fields.array(list(epochs.values()), fields.int32)
-        return topic_id.bytes + fields.array(list(epochs), fields.int32) + fields.tags({0: tagged})
+        tagged = {0: fields.int32s(list(epochs.values()))}
+        return topic_id.bytes + fields.int32s(list(epochs)) + fields.tags(tagged)
 
     in_order = [(one, dict(sorted(epochs.items()))) for one, epochs in owned.items()]
     return fields.array(in_order, topic)
@@ -261,7 +272,7 @@ def read_target_member(value: bytes) -> dict[UUID, tuple[int, ...]]:
     reader = _value(value)
 
     def topic() -> tuple[UUID, tuple[int, ...]]:
-        found = reader.uuid(), tuple(sorted(reader.array(reader.int32)))
+        found = reader.uuid(), tuple(sorted(reader.int32s()))
         reader.tags()
         return found
 
@@ -283,9 +294,9 @@ def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]
     """Before 4.3 there were no epochs, so the member's counts."""
 
     def topic() -> tuple[UUID, dict[int, int]]:
-        topic_id, partitions = reader.uuid(), reader.array(reader.int32)
+        topic_id, partitions = reader.uuid(), reader.int32s()
         tagged = reader.tags()
-        epochs = tagged[0].array(tagged[0].int32) if 0 in tagged else []
+        epochs = tagged[0].int32s() if 0 in tagged else ()
         if len(epochs) != len(partitions):
             epochs = [default_epoch] * len(partitions)
         return topic_id, dict(sorted(zip(partitions, epochs, strict=True)))

@@ -11,7 +11,7 @@ from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Key
+from kavka.groupcoord.consumer.records import Key, TargetRecord
 from kavka.log.journal import Record
 
 logger: Final = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def apply(book: Book, record: Record) -> None:
         if record.value is None:
             _remove(book, group, key)
         else:
-            _put(group, key, record.value)
+            _put(group, key, record, record.value)
     except Malformed as failure:
         logger.warning("A record of a consumer group is skipped: %s", failure)
         return
@@ -57,7 +57,7 @@ def _group(book: Book, key: Key, *, creates: bool) -> ConsumerGroup | None:
     return None
 
 
-def _put(group: ConsumerGroup, key: Key, value: bytes) -> None:
+def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
     if key.kind == records.GROUP:
         group.group_epoch, group.metadata_hash = records.read_group(value)
     elif key.kind == records.TOPICS:
@@ -79,7 +79,10 @@ def _put(group: ConsumerGroup, key: Key, value: bytes) -> None:
         target = records.read_target(value)
         group.assignment_epoch, group.assignment_timestamp_ms = target
     elif key.kind == records.TARGET_MEMBER:
-        group.targets[key.second] = records.read_target_member(value)
+        if isinstance(record, TargetRecord):
+            group.targets[key.second] = record.target
+        else:
+            group.targets[key.second] = records.read_target_member(value)
     elif key.kind == records.CURRENT_MEMBER:
         _put_current(group, key.second, value)
     else:

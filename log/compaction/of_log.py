@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kavka.log.flush import Unsynced
 from kavka.log.place import LogPlace
 from kavka.log.producer_history import ProducerHistory
+from kavka.log.producer_state import ENTRIES_PER_STEP
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
 if TYPE_CHECKING:  # what it takes is imported when there is something to compact
     from kavka.log.compaction.candidates import Cleanable
-    from kavka.log.compaction.order import Limits, Order, Replacement
+    from kavka.log.compaction.order import LastRecords, Limits, Order, Replacement
 
 
 class LogCompaction:
@@ -74,11 +77,26 @@ class LogCompaction:
             now_ms=now_ms,
         )
 
+    def collect(self, found: LastRecords) -> Iterator[None]:
+        """Add the last records of all producers, in steps. They may write on meanwhile: of each
+        is told what was its last one at some moment of it, which is as good as any other."""
+        entries = iter(list(self._producers.states))
+        while part := list(islice(entries, ENTRIES_PER_STEP)):
+            found.add(part)
+            if len(part) == ENTRIES_PER_STEP:
+                yield
+
     def order(
-        self, settings: LogSettings, cleanable: Cleanable, limits: Limits, now_ms: int
+        self,
+        settings: LogSettings,
+        cleanable: Cleanable,
+        producers: LastRecords,
+        limits: Limits,
+        now_ms: int,
     ) -> Order:
-        """What the process is told that is to compact this part of the log."""
-        from kavka.log.compaction.order import LastRecord, Order
+        """What the process is told that is to compact this part of the log; `producers` are from
+        `collect`, at the same `serial`."""
+        from kavka.log.compaction.order import Order
 
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
         later = [s for s in self._segments if s.base_offset >= cleanable.end_offset]
@@ -88,12 +106,7 @@ class LogCompaction:
             tuple(segment.base_offset for segment in later if segment.txns.count),
             cleanable.first_dirty,
             cleanable.end_offset,
-            {
-                entry.producer_id: LastRecord(
-                    entry.batches[-1].last_offset if entry.batches else -1, entry.epoch
-                )
-                for entry in self._producers.states
-            },
+            producers,
             settings,
             limits,
             now_ms,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kavka.log.producer_state import ProducerEntry
 from kavka.log.settings import LogSettings
 
 
@@ -15,6 +17,32 @@ class LastRecord(NamedTuple):
 
     offset: int
     epoch: int
+
+
+class LastRecords(NamedTuple):
+    """The last records of all producers, in so few objects that very many are sent at once."""
+
+    producer_ids: array[int]
+    offsets: array[int]
+    epochs: array[int]
+
+    @classmethod
+    def none(cls) -> LastRecords:
+        """None yet; see `add`."""
+        return cls(array("q"), array("q"), array("h"))
+
+    def add(self, entries: Sequence[ProducerEntry]) -> None:
+        """Add those of more producers, as they are now."""
+        self.producer_ids.extend([entry.producer_id for entry in entries])
+        self.offsets.extend(
+            [entry.batches[-1].last_offset if entry.batches else -1 for entry in entries]
+        )
+        self.epochs.extend([entry.epoch for entry in entries])
+
+    def by_producer(self) -> dict[int, LastRecord]:
+        """To be looked up; this takes long."""
+        kept = map(LastRecord, self.offsets, self.epochs)
+        return dict(zip(self.producer_ids, kept, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +72,7 @@ class Order:
     end_offset: int
     """Where the first segment begins that stays as it is."""
 
-    producers: Mapping[int, LastRecord]
+    producers: LastRecords
     settings: LogSettings
     limits: Limits
     now_ms: int

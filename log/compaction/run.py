@@ -85,7 +85,7 @@ class _Run:
         selected = BatchFilter(
             offsets,
             CleanedTransactions(aborted),
-            order.producers,
+            order.producers.by_producer(),
             now_ms=order.now_ms,
             delete_retention_ms=order.settings.delete_retention_ms,
         )

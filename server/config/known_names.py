@@ -307,6 +307,9 @@ group.coordinator.background.threads int 2 >=1 H
 group.coordinator.cached.buffer.max.bytes int 1048588 >=524288 MC
 group.coordinator.new.enable boolean false - Mio
 group.coordinator.threads int 4 >=1 H
+"""
+
+COMMITS: Final = """\
 offsets.commit.required.acks short -1 - Ho
 """
 

@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from kafka.record import MemoryRecords
 
-from kavka.log.compaction.order import Limits, Order, Outcome, Progress, Replacement
+from kavka.log.compaction.order import (
+    LastRecords,
+    Limits,
+    Order,
+    Outcome,
+    Progress,
+    Replacement,
+)
 from kavka.log.compaction.run import compact
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import PartitionLog
@@ -41,7 +48,10 @@ def order(
         last_stable=log.end_offset if last_stable is None else last_stable,
         now_ms=now_ms,
     )
-    return log.compaction.order(log.settings, cleanable, limits, now_ms)
+    producers = LastRecords.none()
+    for _ in log.compaction.collect(producers):
+        pass
+    return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
 
 
 def clean(

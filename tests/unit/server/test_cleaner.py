@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.log.compaction import of_log
 from kavka.log.compaction.candidates import Cleanable
 from kavka.log.compaction.order import Order, Progress
 from kavka.log.compaction.run import compact, remove_cleaned
@@ -196,6 +197,50 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
     processes.work()
     await settle()
     assert clean_upto(broker)
+
+
+@scenario(BACKOFF, "log.cleaner.threads=2")
+async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted(
+    broker: MemoryBroker,
+) -> None:
+    """Its process writes files by the very names that another one would use."""
+    processes = await under_way(broker)
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(3000)
+    assert len(processes.orders) == 1
+    processes.told[0](Progress("indexing", 1, 2))
+    await broker.advance(1000)
+    assert len(processes.orders) == 2
+    processes.work()
+    await settle()
+    assert clean_upto(broker)
+
+
+@pytest.mark.parametrize("what", ["cut", "deleted"])
+@scenario(BACKOFF)
+async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
+    broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 1)
+    processes = HeldProcesses(broker)
+    await broker.create("t", configs=COMPACT)
+    for producer_id in range(50):
+        await broker.produce(build([Written(b"k", b"v")], producer=(producer_id, 0, 0)))
+    await fill(broker)
+    broker.clock.advance(1000)
+    log = broker.replica().log
+    while not log.compaction.running:
+        await settle(1)
+    await settle(10)
+    assert log.compaction.running and not processes.orders
+    if what == "cut":
+        broker.parts.replicas.logs.truncate(log, 50)
+    else:
+        broker.parts.replicas.remove("t", 0)
+    await settle()
+    assert not log.compaction.running and not processes.orders
 
 
 @scenario(BACKOFF)

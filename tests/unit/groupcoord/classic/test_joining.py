@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kavka.groupcoord.classic.group import GroupState
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.rebalancing import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kavka.wire.errors import ErrorCode
@@ -376,3 +376,16 @@ def test_a_reason_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
         f"(reason: Adding new member {member_id} with group instance id None; client reason: not "
         "provided)." in caplog.messages
     )
+
+
+def test_timeouts_are_those_of_the_last_time() -> None:
+    kit = ClassicKit()
+    (leader,) = kit.form()
+    kit.join(leader, session_ms=2 * SESSION_MS, rebalance_ms=7)
+    kit.sync(leader, 2, {})
+    kit.advance(2 * SESSION_MS - 1)
+    assert kit.beat(leader, 2) is ErrorCode.NONE
+    stored = kit.replayed().state.groups["g"]
+    assert isinstance(stored, ClassicGroup)
+    member = stored.members[leader]
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (2 * SESSION_MS, 7)

@@ -146,7 +146,11 @@ class Life(RuleBasedStateMachine):
         for client in list(self.members.values()):
             if client.member_id in self._group_members():
                 continue
-            client.join()
+            try:
+                client.join()
+            except ApiError as refusal:
+                assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID, "another has it now"
+                del self.members[client.member_id]
         for _ in range(4):  # regular expressions are looked at every ten seconds
             kit.settle(*self.members.values())
             kit.advance(11_000)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kavka.log import replay
-from kavka.log.compaction.order import LastRecord
+from kavka.log.compaction import of_log
+from kavka.log.compaction.order import LastRecord, LastRecords
 from kavka.log.compaction.run import compact
 from kavka.log.memfs import MemFs
 from support import logs
@@ -140,6 +141,28 @@ def test_segments_that_went_meanwhile_are_not_replaced() -> None:
     assert read_all(log) == before
 
 
+def test_very_many_producers_are_told_of_in_steps_while_they_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 2)
+    log = a_broker(MemFs()).log()
+
+    def write(producer_id: int, sequence: int) -> None:
+        producer = logs.Producer(producer_id, 1, sequence)
+        logs.append(log, logs.batch([b"x"], keys=[b"a"], producer=producer))
+
+    for producer_id in range(5):
+        write(producer_id, 0)
+    found = LastRecords.none()
+    steps = log.compaction.collect(found)
+    next(steps)
+    for producer_id in (0, 4, 5):
+        write(producer_id, int(producer_id < 5))
+    assert len(list(steps)) == 1
+    last = {0: 0, 1: 1, 2: 2, 3: 3, 4: 6}
+    assert found.by_producer() == {one: LastRecord(at, 1) for one, at in last.items()}
+
+
 def test_an_order_names_producers_and_later_transactions() -> None:
     fs = MemFs()
     broker = a_broker(fs)
@@ -150,6 +173,6 @@ def test_an_order_names_producers_and_later_transactions() -> None:
     logs.append(log, logs.batch([b"x"], keys=[b"a"], producer=second, transactional=True))
     logs.end_transaction(log, second, commit=False)
     found = order(log)
-    assert found.producers == {7: LastRecord(at, 3), 8: LastRecord(at + 1, 0)}
+    assert found.producers.by_producer() == {7: LastRecord(at, 3), 8: LastRecord(at + 1, 0)}
     assert found.end_offset == found.later_bases[0] > max(base for base, _ in found.segments)
     assert len(found.later_bases) == 1

@@ -57,6 +57,26 @@ def test_leading_makes_logs_with_the_topic_s_settings_and_id() -> None:
     run(story)
 
 
+def test_nothing_is_made_or_deleted_any_more_when_the_logs_are_to_be_closed() -> None:
+    async def story(hosting: Hosting) -> None:
+        begun = hosting.tasks.spawn(
+            hosting.port.leader_and_isr(leading("t", *range(10))), name="request"
+        )
+        await settle(2)
+        made = [replica.key[1] for replica in hosting.manager]
+        hosting.port.close()
+        response = await begun
+        assert 0 < len(made) < 10
+        assert [replica.key[1] for replica in hosting.manager] == made
+        rest = [TopicPartition("t", index) for index in range(10) if index not in made]
+        assert response.partition_errors == dict.fromkeys(rest, Code.BROKER_NOT_AVAILABLE)
+        stopped = await hosting.port.stop_replica(stopping("t", 0))
+        assert stopped.partition_errors == {TopicPartition("t", 0): Code.BROKER_NOT_AVAILABLE}
+        assert [replica.key[1] for replica in hosting.manager] == made
+
+    run(story)
+
+
 def test_each_leadership_begins_an_epoch_in_the_log() -> None:
     async def story(hosting: Hosting) -> None:
         await hosting.lead(epoch=2)
