@@ -7,6 +7,7 @@ after the log was cut.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from kavka.log.flush import Unsynced
 from kavka.log.producer_state import ENTRIES_PER_STEP, AppendedBatch, ProducerStates
@@ -22,7 +23,15 @@ from kavka.wire.records import BatchHeader
 class ProducerHistory:
     """The producers of one log, whose `segments` it shares."""
 
-    __slots__ = ("_forgotten", "_segments", "_unsynced", "is_known", "snapshots", "states")
+    __slots__ = (
+        "_cuts",
+        "_forgotten",
+        "_segments",
+        "_unsynced",
+        "is_known",
+        "snapshots",
+        "states",
+    )
 
     def __init__(
         self,
@@ -36,6 +45,7 @@ class ProducerHistory:
         self.snapshots = snapshots
         self.states = states
         self._forgotten = ProducerStates()
+        self._cuts = 0
         self.is_known = True
         """False while `rebuild` is not at its end: nothing may be appended, and no segment go."""
 
@@ -77,15 +87,19 @@ class ProducerHistory:
         self._forgotten = self.states
         self.states = UnknownProducers()
         self.is_known = False
+        self._cuts += 1
 
     def rebuild(self, start: int, end: int) -> Iterator[None]:
         """After `forget`, find out what is known of a log with these offsets, in steps.
 
         OSError, CorruptLogError: and it stays unknown.
         """
-        yield from self._forgotten.dissolve()
-        states = ProducerStates()
-        yield from replay_in_steps(self._segments, self.snapshots, states, start, end)
+        cuts, states = self._cuts, ProducerStates()
+        replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
+        for _ in chain(self._forgotten.dissolve(), replay):
+            yield
+            if self.is_known or cuts != self._cuts:
+                return  # somebody else has found out, or has to find out something else
         self.states = states
         self.is_known = True
 

@@ -68,8 +68,9 @@ class LogCleaner:
         self._jobs = jobs
         self._checkpoint = checkpoint
         self._runners: dict[int, asyncio.Task[Any]] = {}
-        self._tidying: dict[str, None] = {}
-        """Directories in which somebody removes what a run has left, be it of a log before."""
+        self._busy: dict[str, None] = {}
+        """Directories in which a process is at work, be it for a log of the same name before: it
+        writes, or removes, files by the very names that another one would use."""
 
     def start(self) -> None:
         """Begin, if the broker is to have a cleaner."""
@@ -114,6 +115,7 @@ class LogCleaner:
         replica, cleanable = choice
         compaction = replica.log.compaction
         compaction.running = True
+        self._busy[replica.log.directory] = None
         try:
             outcome = await self._clean(replica, cleanable)
             if outcome is None:
@@ -121,6 +123,7 @@ class LogCleaner:
                 return False
         finally:
             compaction.running = False
+            del self._busy[replica.log.directory]
         compaction.clean_upto = outcome.end_offset
         self._stats.last[number] = outcome
         _tell_outcome(replica, cleanable, outcome)
@@ -158,14 +161,11 @@ class LogCleaner:
         if not self._replicas.hosts(replica):
             return  # the files go with the log, or with the next start
         directory = replica.log.directory
-        self._tidying[directory] = None
         try:
             await self._jobs.run_process(remove_cleaned, self._fs, directory, told=_ignore)
         except (OSError, ProcessLost) as failure:
             if self._replicas.hosts(replica):
                 logger.warning("%s keeps what was for nothing: %s", directory, failure)
-        finally:
-            del self._tidying[directory]
 
     async def _choose(self) -> _Choice | None:
         """The log with the greatest part that is dirty, of those that are due."""
@@ -197,7 +197,7 @@ class LogCleaner:
             self._replicas.hosts(replica)
             and not replica.log.compaction.running
             and replica not in self._stats.uncleanable
-            and replica.log.directory not in self._tidying
+            and replica.log.directory not in self._busy
         )
 
     def _examine(self, replica: Replica, now_ms: int) -> Cleanable | None:
@@ -251,6 +251,8 @@ class _Cleaning:
         `compact`, and ProcessLost."""
         from kavka.log.compaction.run import compact  # with all that only a process needs
 
+        if not self._is_wanted:
+            return None
         job = self._job = jobs.run_process(compact, fs, order, told=self._told)
         try:
             await asyncio.wait([job])

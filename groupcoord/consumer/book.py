@@ -75,13 +75,6 @@ class Book:
         else:
             self._with_regexes.pop(group_id, None)
 
-    def forget(self, group: ConsumerGroup) -> None:
-        """The group is gone."""
-        for topic in group.subscriptions:
-            self._unsubscribe(group.group_id, topic)
-        self._with_regexes.pop(group.group_id, None)
-        self.resolutions.pop(group.group_id, None)
-
     def _unsubscribe(self, group_id: str, topic: str) -> None:
         readers = self._readers.get(topic)
         if readers is None:

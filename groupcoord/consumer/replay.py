@@ -106,7 +106,6 @@ def _put_current(group: ConsumerGroup, member_id: str, value: bytes) -> None:
 
 def _remove(book: Book, group: ConsumerGroup, key: Key) -> None:
     if key.kind == records.GROUP:
-        book.forget(group)
         del book.state.groups[key.group_id]
     elif key.kind == records.TOPICS:
         group.has_topics_record = False

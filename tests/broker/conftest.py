@@ -8,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import Kavka, StartBroker, broker_kind
+from support.broker import StartBroker, broker_kind, finish
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
-
-
-def finish(broker: BrokerProcess) -> None:
-    """End a test's broker; what went wrong inside it fails the test, whatever clients saw."""
-    broker.close()
-    print(f"--- {broker.kind}, {broker.home}\n{broker.tail()}")
-    if isinstance(broker, Kavka):
-        assert "Traceback (most recent call last)" not in broker.output(), broker.tail()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from support.broker import broker_kind
+from support.broker import broker_kind, finish
 from support.clients.kafka_python import create_topic
 from support.groups.clients import BROKER_SETTINGS, KAFKAJS, GroupClient, clients_of
 from support.groups.members import Host, Story, now_ms, processes
@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     try:
         yield shared.start()
     finally:
-        shared.close()
+        finish(shared)
 
 
 def fill(bootstrap: str, topic: str, partitions: int = 1) -> dict[str, int]:

@@ -17,8 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +27,7 @@ from differential.case import Case, Facts, Ground
 from differential.cases import table_of, tables
 from differential.grounds import facts_of, prepare
 from differential.judges import JUDGES, judge_of
-from differential.run import GROUPS_AT_ONCE, Played, outdated, played, ranges, report, unexplained
+from differential.run import outdated, played, ranges, report, unexplained
 
 SLOW_S: Final = 2.0
 
@@ -114,7 +113,10 @@ def told(facts: Facts, runs: list[tuple[Case, int]]) -> None:
     """Print what one broker answers; the same in several versions once."""
     facts = prepare(facts, runs)
     seen: dict[tuple[str, str], list[int]] = {}
-    for case, version, found, seconds in everything(facts, runs):
+    for case, version in runs:
+        began_s = time.monotonic()
+        found = played(Ground(case, version, facts))
+        seconds = time.monotonic() - began_s
         lines = [f"    {one.api}: {_brief(one.answer)}" for one in found]
         text = "\n".join(lines).replace(f"-v{version}-", "-v-")
         seen.setdefault((f"{case.api} '{case.name}'", text), []).append(version)
@@ -122,23 +124,6 @@ def told(facts: Facts, runs: list[tuple[Case, int]]) -> None:
             print(f"{case.name} v{version} took {seconds:.1f} s")
     for (name, text), versions in seen.items():
         print(f"{name} v{ranges(versions)}\n{text}")
-
-
-def everything(
-    facts: Facts, runs: list[tuple[Case, int]]
-) -> Iterator[tuple[Case, int, list[Played], float]]:
-    """(case, version, what was answered, how long that took) of each run."""
-
-    def timed(case: Case, version: int) -> tuple[list[Played], float]:
-        began_s = time.monotonic()
-        found = played(Ground(case, version, facts))
-        return found, time.monotonic() - began_s
-
-    at_once = GROUPS_AT_ONCE if all(case.of_groups for case, _ in runs) else 1
-    with ThreadPoolExecutor(at_once) as pool:
-        timings = pool.map(lambda one: timed(*one), runs)
-        for (case, version), (found, seconds) in zip(runs, timings, strict=True):
-            yield case, version, found, seconds
 
 
 def _brief(answer: Any) -> Any:

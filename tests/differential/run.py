@@ -21,9 +21,6 @@ from support.process import HOST
 
 NO_STEP: Final = "<no such step>"
 
-GROUPS_AT_ONCE: Final = 8
-"""Scripts of groups, of which many wait for time to pass; each has a group for itself."""
-
 Runs = Sequence[tuple[Case, int]]
 
 
@@ -89,11 +86,7 @@ class Pair:
 
 def _prepare_and_play(facts: Facts, runs: Runs) -> tuple[Facts, list[list[Played]]]:
     facts = prepare(facts, runs)
-    grounds = [Ground(case, version, facts) for case, version in runs]
-    if not all(case.of_groups for case, _ in runs):
-        return facts, list(map(played, grounds))
-    with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
-        return facts, list(pool.map(played, grounds))
+    return facts, [played(Ground(case, version, facts)) for case, version in runs]
 
 
 def played(on: Ground) -> list[Played]:

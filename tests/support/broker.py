@@ -54,3 +54,11 @@ def kavka_environment() -> dict[str, str]:
 def broker_kind() -> type[BrokerProcess]:
     """Kavka; or Apache Kafka where KAFKA_TEST_BROKER=apache, to try the tests themselves."""
     return ApacheKafka if os.environ.get("KAFKA_TEST_BROKER") == "apache" else Kavka
+
+
+def finish(broker: BrokerProcess) -> None:
+    """End a test's broker; what went wrong inside it fails the test, whatever clients saw."""
+    broker.close()
+    print(f"--- {broker.kind}, {broker.home}\n{broker.tail()}")
+    if isinstance(broker, Kavka):
+        assert "Traceback (most recent call last)" not in broker.output(), broker.tail()

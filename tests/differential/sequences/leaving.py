@@ -6,6 +6,7 @@ from typing import Any
 
 from differential.case import Cases, Function, Ground, Script, Step
 from differential.members import (
+    EMPTY,
     PREPARING,
     Member,
     ask,
@@ -158,4 +159,5 @@ def an_id_that_is_not_used_yet(on: Ground) -> Script:
     pending.id = answer["member_id"]
     yield pending.leaving()
     yield pending.joining()
+    yield from until(on, EMPTY, 0)
     yield describing(on)

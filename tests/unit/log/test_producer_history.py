@@ -251,6 +251,39 @@ def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> No
     write(log, 10, 1)
 
 
+@pytest.mark.parametrize("end", [30, 35])
+@pytest.mark.parametrize("before", range(0, 20, 3))
+@pytest.mark.parametrize("meanwhile", range(1, 20, 3))
+def test_of_two_cuts_at_once_the_later_tells_what_is_known(
+    log: PartitionLog, end: int, before: int, meanwhile: int
+) -> None:
+    """The earlier knows batches that are gone, or not yet those that were appended since."""
+    earlier = cut(log, 35)
+    for _ in range(before):
+        next(earlier, None)
+    later = log.truncation(end)
+    for _ in range(meanwhile):
+        next(later, None)
+    for _ in earlier:
+        pass
+    for _ in later:
+        pass
+    last = {one: 1 if one < end - PRODUCERS else 0 for one in range(PRODUCERS)}
+    assert known(log) == last
+    write(log, PRODUCERS - 1, 1)
+    assert known(log) == last | {PRODUCERS - 1: 1}
+
+
+def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> None:
+    earlier, later = cut(log, 35), log.truncation(35)
+    for _ in later:
+        pass
+    write(log, PRODUCERS - 1, 1)
+    for _ in earlier:
+        pass
+    assert known(log)[PRODUCERS - 1] == 1
+
+
 @pytest.mark.parametrize("steps", range(1, 14, 3))
 def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, steps: int) -> None:
     cutting = broker.logs.truncation(log, 30)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from kavka.log.compaction import of_log
 from kavka.log.compaction.candidates import Cleanable
-from kavka.log.compaction.order import Order, Progress
-from kavka.log.compaction.run import compact, remove_cleaned
+from kavka.log.compaction.order import Progress
+from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
@@ -20,64 +16,10 @@ from kavka.server import cleaner
 from kavka.server.replica.cleaning import examine
 from kavka.server.replica.manager import Replica
 from support.batches import Written, build
+from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.compaction import compacted, read_all
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import InlineWorker, settle
-
-BACKOFF = "log.cleaner.backoff.ms=1000"
-COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "1000"}
-
-
-async def fill(broker: MemoryBroker, topic: str = "t", count: int = 60, *, keys: int = 5) -> None:
-    for number in range(count):
-        key = b"%d" % (number % keys)
-        answer = await broker.produce(build([Written(key, b"value %d" % number)]), topic)
-        assert answer.error_code == 0
-
-
-def clean_upto(broker: MemoryBroker, topic: str = "t") -> int | None:
-    return broker.replica(topic).log.compaction.clean_upto
-
-
-class HeldProcesses:
-    """Processes that do what a test says, in the place of a broker's."""
-
-    def __init__(self, broker: MemoryBroker) -> None:
-        self.orders: list[Order] = []
-        self.told: list[Callable[[Any], object]] = []
-        self.results: list[asyncio.Future[Any]] = []
-        self.tidied: list[str] = []
-        """Directories in which was removed what a run had left."""
-        self._fs = broker.fs
-        self._run_process = broker.jobs.run_process
-        broker.jobs.run_process = self._run  # type: ignore[method-assign]
-
-    def _run(
-        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
-    ) -> asyncio.Future[Any]:
-        if function is remove_cleaned:
-            self.tidied.append(args[1])
-            return self._run_process(function, *args, told=told)
-        assert function is compact
-        self.orders.append(args[1])
-        self.told.append(told)
-        self.results.append(asyncio.get_running_loop().create_future())
-        return self.results[-1]
-
-    def work(self) -> None:
-        """Do what was ordered last."""
-        outcome = compact(InlineWorker(self.told[-1]), self._fs, self.orders[-1])
-        if not self.results[-1].done():
-            self.results[-1].set_result(outcome)
-
-
-async def under_way(broker: MemoryBroker) -> HeldProcesses:
-    """A topic `t`, whose compaction has just begun."""
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(1000)
-    return processes
 
 
 @scenario(BACKOFF)
@@ -199,50 +141,6 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
     assert clean_upto(broker)
 
 
-@scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted(
-    broker: MemoryBroker,
-) -> None:
-    """Its process writes files by the very names that another one would use."""
-    processes = await under_way(broker)
-    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(3000)
-    assert len(processes.orders) == 1
-    processes.told[0](Progress("indexing", 1, 2))
-    await broker.advance(1000)
-    assert len(processes.orders) == 2
-    processes.work()
-    await settle()
-    assert clean_upto(broker)
-
-
-@pytest.mark.parametrize("what", ["cut", "deleted"])
-@scenario(BACKOFF)
-async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
-    broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 1)
-    processes = HeldProcesses(broker)
-    await broker.create("t", configs=COMPACT)
-    for producer_id in range(50):
-        await broker.produce(build([Written(b"k", b"v")], producer=(producer_id, 0, 0)))
-    await fill(broker)
-    broker.clock.advance(1000)
-    log = broker.replica().log
-    while not log.compaction.running:
-        await settle(1)
-    await settle(10)
-    assert log.compaction.running and not processes.orders
-    if what == "cut":
-        broker.parts.replicas.logs.truncate(log, 50)
-    else:
-        broker.parts.replicas.remove("t", 0)
-    await settle()
-    assert not log.compaction.running and not processes.orders
-
-
 @scenario(BACKOFF)
 async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
@@ -334,31 +232,6 @@ async def test_what_came_to_nothing_is_removed(
     await settle()
     assert processes.results[0].done() and not log.compaction.running
     assert not left(broker) and processes.tidied == [log.directory]
-
-
-@scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) -> None:
-    """It would lose what it writes. That the log is another one by then makes no difference."""
-    processes = await under_way(broker)
-    held: list[asyncio.Future[None]] = []
-
-    def hold(function: Callable[..., Any], *args: Any, told: object) -> asyncio.Future[None]:
-        assert function is remove_cleaned
-        held.append(asyncio.get_running_loop().create_future())
-        return held[-1]
-
-    processes._run_process = hold
-    processes.results[0].set_exception(ProcessLost("killed"))
-    await settle()
-    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
-    await broker.create("t", configs=COMPACT)
-    await fill(broker)
-    await broker.advance(3000)
-    assert len(held) == len(processes.orders) == 1
-    held[0].set_exception(FileNotFoundError())
-    await broker.advance(3000)
-    assert len(processes.orders) == 2
-    processes.results[-1].cancel()
 
 
 @scenario(BACKOFF)

@@ -42,10 +42,6 @@ def test_who_reads_a_topic_no_longer_is_left_alone() -> None:
     assert not group.refresh_topics
     book.topics_changed(["u"], 1)
     assert group.refresh_topics
-    group.refresh_topics = False
-    book.forget(group)
-    book.topics_changed(["u"], 1)
-    assert not group.refresh_topics
 
 
 def test_a_topic_that_an_expression_stands_for_is_a_newer_version() -> None:

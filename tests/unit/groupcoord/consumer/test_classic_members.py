@@ -191,6 +191,23 @@ def test_one_that_is_told_to_join_has_to_in_time() -> None:
     assert members(kit) == ["n"]
 
 
+def test_one_that_joins_when_it_is_told_to_stays() -> None:
+    kit = ConsumerKit()
+    consumer, member_id = one_of_each(kit, rebalance_ms=2 * SESSION_MS)
+    generation = kit.member(member_id).member_epoch
+    kit.sync(member_id, generation)
+    consumer.beat()
+    consumer.beat()
+    assert kit.beat(member_id, generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    generation = kit.join(member_id, protocols=RANGE).answer.generation_id
+    kit.sync(member_id, generation)
+    for _ in range(4):
+        assert kit.beat(member_id, generation) is ErrorCode.NONE
+        consumer.beat()
+        kit.advance(SESSION_MS - 1)
+    assert member_id in members(kit)
+
+
 def test_a_silent_one_is_gone_after_its_own_session() -> None:
     kit = ConsumerKit()
     consumer, member_id = one_of_each(kit)

@@ -73,6 +73,16 @@ def test_each_epoch_has_its_time() -> None:
     assert "a" in kit.consumer_group().members
 
 
+def test_one_that_could_not_be_told_to_give_up_is_not_fenced_for_it() -> None:
+    kit = ConsumerKit(group_consumer_session_timeout_ms=10 * REBALANCE_MS)
+    (first,) = kit.joined("a")
+    kit.client("b").join()
+    kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert refusal(first.beat) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    kit.advance(2 * REBALANCE_MS)
+    assert list(kit.consumer_group().members) == ["a", "b"]
+
+
 def test_the_last_reader_takes_its_expression_with_it() -> None:
     kit = ConsumerKit()
     first, second = kit.joined("a", "b", topics=None, regex="t")

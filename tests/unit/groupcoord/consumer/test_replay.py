@@ -64,6 +64,15 @@ def test_all_of_a_group_goes() -> None:
     assert book.state.groups == {}
 
 
+def test_a_group_that_is_gone_reads_nothing() -> None:
+    gone = records.without_group("g", ["m"], ["x"])
+    book = replayed(*ALL, *gone, records.group("g", 1, 0))
+    group = book.group("g")
+    group.refresh_topics = False
+    book.topics_changed(["t", "u"], 1)
+    assert not group.refresh_topics
+
+
 def test_a_member_goes() -> None:
     group = replayed(*ALL, *records.without_member("g", "m")).group("g")
     assert (group.members, group.targets, group.owners) == ({}, {}, {})

@@ -33,10 +33,11 @@ def test_a_static_member_inherits() -> None:
     group = group_of(
         Member("a", topic_names=("t",), instance_id="i"), Member("b", topic_names=("t",))
     )
+    group.put_member(Member("d", topic_names=("t",)))
     group.targets = {"a": {T: (1, 3)}, "b": {T: (0, 2)}}
     new = Member("c", topic_names=("t",), instance_id="i")
     found = compute(group, TOPICS, new, "uniform", is_homogeneous=True)
-    assert found == {"b": {T: (0, 2)}, "c": {T: (1, 3)}}
+    assert found == {"b": {T: (0, 2)}, "d": {T: (3,)}, "c": {T: (1,)}}
 
 
 def test_topics_that_do_not_exist_are_left_out() -> None:

@@ -1,0 +1,88 @@
+"""Compactions that would be in each other's way, or come too late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.log.compaction import of_log
+from kavka.log.compaction.order import Progress
+from kavka.log.compaction.run import remove_cleaned
+from kavka.seams import ProcessLost
+from support.batches import Written, build
+from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
+from support.memory_broker import MemoryBroker, scenario
+from support.virtual import settle
+
+
+@scenario(BACKOFF, "log.cleaner.threads=2")
+async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) -> None:
+    """It would lose what it writes. That the log is another one by then makes no difference."""
+    processes = await under_way(broker)
+    held: list[asyncio.Future[None]] = []
+
+    def hold(function: Callable[..., Any], *args: Any, told: object) -> asyncio.Future[None]:
+        assert function is remove_cleaned
+        held.append(asyncio.get_running_loop().create_future())
+        return held[-1]
+
+    processes._run_process = hold
+    processes.results[0].set_exception(ProcessLost("killed"))
+    await settle()
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(3000)
+    assert len(held) == len(processes.orders) == 1
+    held[0].set_exception(FileNotFoundError())
+    await broker.advance(3000)
+    assert len(processes.orders) == 2
+    processes.results[-1].cancel()
+
+
+@scenario(BACKOFF, "log.cleaner.threads=2")
+async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted(
+    broker: MemoryBroker,
+) -> None:
+    """Its process writes files by the very names that another one would use."""
+    processes = await under_way(broker)
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(3000)
+    assert len(processes.orders) == 1
+    processes.told[0](Progress("indexing", 1, 2))
+    await broker.advance(1000)
+    assert len(processes.orders) == 2
+    processes.work()
+    await settle()
+    assert clean_upto(broker)
+
+
+@pytest.mark.parametrize("what", ["cut", "deleted"])
+@scenario(BACKOFF)
+async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
+    broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 1)
+    processes = HeldProcesses(broker)
+    await broker.create("t", configs=COMPACT)
+    for producer_id in range(50):
+        await broker.produce(build([Written(b"k", b"v")], producer=(producer_id, 0, 0)))
+    await fill(broker)
+    log = broker.replica().log
+    assert broker.instance._cleaner is not None
+    broker.tasks.spawn(broker.instance._cleaner.clean_dirtiest(), name="cleaning")
+    while not log.compaction.running:
+        await settle(1)
+    await settle(10)
+    assert log.compaction.running and not processes.orders
+    if what == "cut":
+        broker.parts.replicas.logs.truncate(log, 50)
+    else:
+        broker.parts.replicas.remove("t", 0)
+    await settle(200)
+    assert not log.compaction.running and not processes.orders
