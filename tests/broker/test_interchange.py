@@ -173,7 +173,7 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     create_topic(apache.bootstrap, "transactional", PARTITIONS, {"segment.ms": SEGMENT_MS})
     write_transactions(apache)
     commit_offsets(apache, offset=8)
-    offsets = committed_offsets(apache)
+    committed = committed_offsets(apache)
     both = look(apache)
     more["__consumer_offsets"] = PARTITIONS + TRANSACTIONS
     assert_grown(both.records, written.records, more)
@@ -184,8 +184,8 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     kavka.start()
     found = look(kavka)
     assert_same(found, both)
-    assert committed_offsets(kavka) == offsets
-    assert offsets[GROUP] == of_both(8)
+    assert committed_offsets(kavka) == committed
+    assert committed[GROUP] == of_both(8)
     assert found.ours == written.ours == {("codec.zstd", "kavka.durability"): "fsync"}
     kavka.stop()
     stage.assert_sound()
