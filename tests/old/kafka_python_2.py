@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import kafka
@@ -100,7 +101,8 @@ def main() -> None:
         "bootstrap_servers": bootstrap,
         "api_version": tuple(int(part) for part in version.split(".")),
     }
-    {"write": write, "read": read, "commit": commit}[action](settings, topic, *rest)
+    actions: dict[str, Callable[..., None]] = {"write": write, "read": read, "commit": commit}
+    actions[action](settings, topic, *rest)
 
 
 if __name__ == "__main__":
