@@ -151,6 +151,8 @@ class Port(Protocol):
 class _Waiting(NamedTuple):
     end: int
     deadline_ms: int
+    """As if the clock had never been set."""
+
     decision: Decision
 
 
@@ -192,7 +194,7 @@ class Journal:
                 self.committed()
             self._release(decision)
         else:
-            deadline_ms = now_ms + self.commit_timeout_ms
+            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
 
     def _append(self, decision: Decision, now_ms: int) -> None:
@@ -225,14 +227,15 @@ class Journal:
         timer = self.machine.timers.wake_at()
         if not self._waiting:
             return timer
-        deadline_ms = self._waiting[0].deadline_ms
+        deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
     def tick(self, now_ms: int) -> bool:
         """Do one thing that is due; whether there was one."""
         if self._resigned is not None:
             return False
-        if self._waiting and self._waiting[0].deadline_ms <= now_ms:
+        as_unset_ms = now_ms - self.machine.timers.set_by_ms
+        if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms:
             late = self._waiting.popleft().decision
             self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True

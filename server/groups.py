@@ -227,7 +227,7 @@ class GroupCoordinator:
         for runner in runners:
             if not runner.is_active or not runner.machine.state.groups:
                 continue
-            now_ms = self._replicas.clock.now_ms()
+            now_ms = runner.now_ms()
             if deleted:
                 runner.machine.topics_deleted(deleted, now_ms)
             await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))

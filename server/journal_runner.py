@@ -38,6 +38,11 @@ T = TypeVar("T")
 TICK_SLICE_S: Final = 0.002
 """How long deadlines are dealt with before the loop gets a turn."""
 
+CLOCK_SET_MS: Final = 1000
+"""By how much the time of the day and the monotonic clock must disagree for it to have been set.
+Deadlines then move with it, as members' sessions must neither end nor last on for that; what is
+written, and when offsets expire, goes by the time of the day."""
+
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Records up to this size are compressed, if that is asked for: it is done on the loop. More are
 only where they would be too many bytes otherwise."""
@@ -143,6 +148,7 @@ class JournalRunner(Generic[M]):
     """One machine, for as long as this broker leads its partition in one epoch."""
 
     __slots__ = (
+        "_ahead_ms",
         "_armed_ms",
         "_closed",
         "_journal",
@@ -187,6 +193,7 @@ class JournalRunner(Generic[M]):
         self._port = ReplicaPort(replica, settings.codec)
         self._timer: Timer | None = None
         self._armed_ms = 0
+        self._ahead_ms = 0
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
 
@@ -258,6 +265,7 @@ class JournalRunner(Generic[M]):
     def _journal_from(self, end: int) -> Journal:
         """The journal of the machine, to which all has been applied that is below `end`."""
         parts = self._parts
+        self._ahead_ms = parts.clock.now_ms() - int(parts.clock.monotonic_s() * 1000)
         self._watch = parts.purgatory.watch(self.replica.key, self._partition_changed)
         self._journal = Journal(
             self.machine,
@@ -277,7 +285,7 @@ class JournalRunner(Generic[M]):
         clock = self._parts.clock
         began_s = clock.monotonic_s()
         for decision in decisions:
-            journal.carry_out(decision, clock.now_ms())
+            journal.carry_out(decision, self.now_ms())
             if clock.monotonic_s() - began_s > TICK_SLICE_S:
                 await self._parts.tasks.sleep(0)
                 if self._closed:
@@ -316,7 +324,7 @@ class JournalRunner(Generic[M]):
         """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
         from either."""
         journal = self._active()
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self.now_ms()
         ticket = Ticket()
         journal.carry_out(ask(self.machine, ticket, now_ms), now_ms)
         self._after(journal)
@@ -325,7 +333,7 @@ class JournalRunner(Generic[M]):
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed."""
         journal = self._active()
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self.now_ms()
         found = look(self.machine, now_ms)
         if journal.is_settled:
             return found
@@ -374,6 +382,18 @@ class JournalRunner(Generic[M]):
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
             self._arm(at_ms)
 
+    def now_ms(self) -> int:
+        """The time of the day, which the machine is to be asked with: if somebody has set it, all
+        deadlines are moved now."""
+        clock = self._parts.clock
+        now_ms = clock.now_ms()
+        by_ms = now_ms - int(clock.monotonic_s() * 1000) - self._ahead_ms
+        if not -CLOCK_SET_MS < by_ms < CLOCK_SET_MS:
+            self._ahead_ms += by_ms
+            self._armed_ms += by_ms
+            self.machine.timers.clock_set(by_ms)
+        return now_ms
+
     def _arm(self, at_ms: int) -> None:
         if self._closed:
             return
@@ -390,7 +410,7 @@ class JournalRunner(Generic[M]):
             return
         clock = self._parts.clock
         began_s = clock.monotonic_s()
-        now_ms = clock.now_ms()
+        now_ms = self.now_ms()
         try:
             while journal.tick(now_ms) and clock.monotonic_s() - began_s < TICK_SLICE_S:
                 pass

@@ -22,7 +22,7 @@ from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 
 logger: Final = logging.getLogger(__name__)
 
@@ -79,16 +79,14 @@ class Migration:
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if self.policy not in _UPGRADE:
-            why = "online upgrade is disabled"
+            why = "online upgrade is disabled."
         elif group.protocol_type != CONSUMER:
-            why = "the group does not use the consumer embedded protocol"
+            why = "the group does not use the consumer embedded protocol."
         elif len(group.members) > self._book.settings().group_consumer_max_size:
-            why = "the group size exceeds the consumer group maximum size"
+            why = "the group size exceeds the consumer group maximum size."
         else:
             return
-        message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
-        logger.info("%s", message)
-        raise not_found(message)
+        raise _not_upgraded(group.group_id, why)
 
     def _upgraded(
         self, classic: ClassicGroup, collected: list[Record], now_ms: int
@@ -102,9 +100,8 @@ class Migration:
                 group.targets[one.member_id] = target
                 group.put_member(_consumer_member(classic, one, target))
         except Malformed as failure:
-            raise not_found(
-                f"Cannot upgrade classic group {group_id} to consumer group because the embedded "
-                "consumer protocol is malformed."
+            raise _not_upgraded(
+                group_id, "the embedded consumer protocol is malformed."
             ) from failure
         group.metadata_hash = self._book.hashes.of_group(group.subscriptions)
         collected += classic.tombstones()
@@ -125,10 +122,11 @@ class Migration:
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded.read_assignment(member.assignment)
         if assignment.user_data:
-            raise not_found(
-                f"Cannot upgrade classic group {group_id} to consumer group because an unsupported "
-                "custom assignor is in use. Please refer to the documentation or switch to a "
-                "default assignor before re-attempting the upgrade."
+            # the consumer protocol has no place for it
+            raise _not_upgraded(
+                group_id,
+                "an unsupported custom assignor is in use. Please refer to the documentation or "
+                "switch to a default assignor before re-attempting the upgrade.",
             )
         return self.by_id(assignment.partitions)
 
@@ -214,6 +212,12 @@ class Migration:
             self._book.cancel_timers(group.group_id, member_id)
         self._classic.adopt(classic, out, reason, now_ms)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
+
+
+def _not_upgraded(group_id: str, why: str) -> ApiError:
+    message = f"Cannot upgrade classic group {group_id} to consumer group because {why}"
+    logger.info("%s", message)
+    return not_found(message)
 
 
 def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:

@@ -154,8 +154,8 @@ class Replica:
         if count:
             begin = self.log.start_offset
             logger.info("%s-%d begins at %d: %d old segments are deleted", *self.key, begin, count)
-            if self.log.flush_wanted or self.log.history.is_saving:
-                self._manager.flush_soon(self)
+        if self.log.history.is_saving or (count and self.log.flush_wanted):
+            self._manager.flush_soon(self)
         return count
 
     def read_failed(self, failure: Exception) -> None:

@@ -15,6 +15,10 @@ class VirtualClock:
         self._start_ms = now_ms
         self.elapsed_ms = 0.0
 
+    def set(self, by_ms: int) -> None:
+        """Somebody sets the time of the day, forward or back; no time passes."""
+        self._start_ms += by_ms
+
     def now_ms(self) -> int:
         return self._start_ms + int(self.elapsed_ms)
 

@@ -55,10 +55,11 @@ class Scenario:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def host(self) -> Host:
-        """A process for members."""
-        errors = self.home / f"{self.client.name}-{next(self._numbers)}.err"
-        host = Host(self.client, self.broker.bootstrap, TOPIC, self.story, errors)
+    def host(self, other: GroupClient | None = None) -> Host:
+        """A process for members, of the client under test or of another."""
+        client = other or self.client
+        errors = self.home / f"{client.name}-{next(self._numbers)}.err"
+        host = Host(client, self.broker.bootstrap, TOPIC, self.story, errors)
         self._stack.callback(host.close)
         return host
 

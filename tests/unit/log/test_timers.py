@@ -34,6 +34,12 @@ class AgainstADict(RuleBasedStateMachine):
     def time_passes(self, by: int) -> None:
         self.now += by
 
+    @rule(by=st.integers(-100, 100))
+    def the_clock_is_set(self, by: int) -> None:
+        self.now += by
+        self.timers.clock_set(by)
+        self.model = {key: at + by for key, at in self.model.items()}
+
     @rule()
     def ask(self) -> None:
         due = {key: at for key, at in self.model.items() if at <= self.now}

@@ -275,3 +275,20 @@ def test_what_is_gone_takes_no_room() -> None:
         assert not configs._settings
 
     run(body)
+
+
+def test_groups_have_settings_whatever_they_are_called() -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        assert configs.groups() == []
+        await session.create("/config/groups")
+        await change(session, paths.GROUP_CONFIGS, "../a/b", timeout="1")
+        assert configs.group("../a/b") == {"timeout": "1"}
+        again = TopicConfigs(session, tasks=VirtualTasks(clock))
+        await again.load()
+        assert again.groups() == ["../a/b"]
+        await change(session, paths.GROUP_CONFIGS, "../a/b")
+        assert configs.groups() == []
+        assert configs.group("other") == {}
+
+    run(body)

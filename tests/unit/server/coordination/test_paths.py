@@ -165,3 +165,23 @@ def test_uuids_as_text(value: uuid.UUID) -> None:
     text = paths.uuid_text(value)
     assert len(text) == 22
     assert paths.uuid_from_text(text) == value
+
+
+@pytest.mark.parametrize(
+    ("group_id", "node"),
+    [
+        ("orders", "orders"),
+        ("a/b c*+~%é", "a%2Fb%20c%2A%2B%7E%25%C3%A9"),
+        (".", "%2E"),
+        ("..", "%2E%2E"),
+        ("a.b", "a.b"),
+    ],
+)
+def test_groups_in_paths(group_id: str, node: str) -> None:
+    """As Apache Kafka writes names of clients and users into paths; but for dots alone, which no
+    path can have."""
+    assert paths.config(paths.GROUP_CONFIGS, group_id) == f"/config/groups/{node}"
+    assert paths.config_entity(paths.GROUP_CONFIGS, node) == group_id
+    data = paths.encode_config_change(paths.GROUP_CONFIGS, group_id)
+    assert paths.decode_config_change(data) == (paths.GROUP_CONFIGS, group_id)
+    assert paths.config_entity(paths.TOPIC_CONFIGS, "%2E") == "%2E"

@@ -1,0 +1,79 @@
+"""Groups that go from the classic protocol to that of KIP-848 and back, with members of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupType
+from confluent_kafka.admin import AdminClient
+
+from support.broker import StartBroker
+from support.groups.clients import (
+    BROKER_SETTINGS,
+    CONFLUENT,
+    CONFLUENT_CONSUMER,
+    JAVA_CLASSIC,
+    JAVA_CONSUMER,
+    KAFKA_PYTHON,
+    SESSION,
+    GroupClient,
+)
+from support.groups.scenario import ALONE, SHARED, Scenario
+
+WITHIN_S = 30.0
+
+CONFLUENT_RANGE = replace(CONFLUENT, settings={**SESSION, "partition.assignment.strategy": "range"})
+"""The assignments of its sticky assignor carry data of their own: no group is upgraded then."""
+
+
+def type_of_group(bootstrap: str) -> ConsumerGroupType:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    asked = admin.list_consumer_groups().result(WITHIN_S)
+    assert not asked.errors, asked.errors
+    [found] = [one.type for one in asked.valid if one.group_id == SHARED]
+    return found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("client", "classic"),
+    [
+        (CONFLUENT_CONSUMER, CONFLUENT_RANGE),
+        (CONFLUENT_CONSUMER, KAFKA_PYTHON),
+        (JAVA_CONSUMER, JAVA_CLASSIC),
+    ],
+    ids=lambda client: client.name,
+)
+def test_members_of_both_protocols_share_a_group(
+    start_broker: StartBroker, client: GroupClient, classic: GroupClient, tmp_path: Path
+) -> None:
+    """While its members come and go a group is upgraded, downgraded and upgraded once more."""
+    for needed in (client, classic):
+        needed.start()  # what it needs is installed
+    broker = start_broker(**BROKER_SETTINGS)
+    with Scenario(broker, client, tmp_path) as scenario:
+        new, old = scenario.host(), scenario.host(classic)
+        scenario.join(old, ALONE)
+        first = scenario.join(old)
+        scenario.settle("a classic member")
+        assert type_of_group(broker.bootstrap) == ConsumerGroupType.CLASSIC
+        second = scenario.join(new)
+        scenario.settle("upgraded")
+        assert type_of_group(broker.bootstrap) == ConsumerGroupType.CONSUMER
+        scenario.join(old)
+        scenario.settle("one more classic member")
+        scenario.restart_broker()
+        scenario.settle("broker killed and restarted")
+        scenario.leave(second)
+        scenario.settle("downgraded")
+        assert type_of_group(broker.bootstrap) == ConsumerGroupType.CLASSIC
+        scenario.join(new)
+        scenario.settle("upgraded again")
+        scenario.leave(first)
+        scenario.settle("a classic member left")
+        assert type_of_group(broker.bootstrap) == ConsumerGroupType.CONSUMER
+        scenario.finish()
+        complaints = scenario.complaints()
+        assert not complaints, "\n".join([*complaints[:20], scenario.tail()])
