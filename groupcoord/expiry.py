@@ -7,7 +7,7 @@ one decision: so it neither holds up requests nor fills more than a batch. Pure.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -170,7 +170,7 @@ class Expiry:
                 of_topic = self._offsets.store.topics(group_id).get(topic)
                 for partition in list(of_topic.values) if of_topic else ():
                     step.looked_at += 1
-                    if self._is_of(topic_id, group_id, topic, partition):
+                    if self._are_of(topic_id, group_id, topic, partition):
                         step.add(tombstone(group_id, topic, partition))
                     if step.is_full:
                         yield step.take()
@@ -180,17 +180,22 @@ class Expiry:
         if step.records:
             yield step.take()
 
-    def _is_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there is an offset that is, or may be, of the topic with this id."""
-        value = self._offsets.store.get(group_id, topic, partition)
-        committed = None if value is None else offset_records.decode(value)
+    def _are_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there are offsets, and all of them, pending ones too, are, or may be, of the
+        topic with this id: there may be one of the same name by now, and a tombstone takes all."""
         known = (offset_records.NO_TOPIC_ID, topic_id)
-        return committed is not None and committed.topic_id in known
+        values = self._offsets.pending.values(group_id, topic, partition)
+        value = self._offsets.store.get(group_id, topic, partition)
+        if value is not None:
+            values.append(value)
+        found = map(offset_records.decode, values)
+        return bool(values) and all(one is None or one.topic_id in known for one in found)
 
-    def _look_for_pending(self, topics: Container[str], step: _Step) -> _Steps:
+    def _look_for_pending(self, topics: Mapping[str, UUID], step: _Step) -> _Steps:
         for group_id, topic, partition in self._offsets.pending.places():
             step.looked_at += 1
-            if topic in topics:
+            topic_id = topics.get(topic)
+            if topic_id is not None and self._are_of(topic_id, group_id, topic, partition):
                 step.add(tombstone(group_id, topic, partition))
             if step.is_full:
                 yield step.take()

@@ -27,8 +27,11 @@ PARTITION: Final = Struct(">i")
 _V1_HEAD: Final = Struct(">hqH")
 _V1_TAIL: Final = Struct(">qq")
 _V4_HEAD: Final = Struct(">hqi")
-_V4_TAIL: Final = Struct(">qB")
+_V4_BARE: Final = Struct(">hqiBq")
+"""All of a value without metadata but its tagged fields."""
+
 _LONG: Final = Struct(">q")
+_NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """One tagged field follows: tag 0, 16 bytes."""
 
@@ -94,12 +97,20 @@ def encode(committed: CommittedOffset) -> bytes:
     if expires_at_ms != NO_TIME:
         head = _V1_HEAD.pack(1, offset, len(text))
         return head + text + _V1_TAIL.pack(at_ms, expires_at_ms)
-    head = _V4_HEAD.pack(4, offset, epoch)
-    if topic_id.int:
-        tail = _LONG.pack(at_ms) + _TOPIC_ID_TAG + topic_id.bytes
-    else:
-        tail = _V4_TAIL.pack(at_ms, 0)
-    return b"%b%b%b%b" % (head, _unsigned_varint(len(text) + 1), text, tail)
+    return encode_lasting(offset, epoch, text, at_ms, tagged_fields(topic_id))
+
+
+def encode_lasting(offset: int, epoch: int, metadata: bytes, at_ms: int, tags: bytes) -> bytes:
+    """A value without a time of its own to expire, with the `tagged_fields` of its topic."""
+    if not metadata:
+        return _V4_BARE.pack(4, offset, epoch, 1, at_ms) + tags
+    head, length = _V4_HEAD.pack(4, offset, epoch), _unsigned_varint(len(metadata) + 1)
+    return b"%b%b%b%b%b" % (head, length, metadata, _LONG.pack(at_ms), tags)
+
+
+def tagged_fields(topic_id: UUID) -> bytes:
+    """The end of a value of version 4."""
+    return _TOPIC_ID_TAG + topic_id.bytes if topic_id.int else _NO_TAGS
 
 
 def decode(value: bytes) -> CommittedOffset | None:

@@ -19,19 +19,24 @@ from kavka.groupcoord.offset_records import (
     NO_TIME,
     NO_TOPIC_ID,
     CommittedOffset,
+    encode,
+    encode_lasting,
     partition_key,
+    tagged_fields,
     tombstone,
     topic_key,
 )
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending import Pending
 from kavka.groupcoord.state import GroupsState
+from kavka.groupcoord.texts import fits
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
 NO_OFFSET: Final = -1
+_LAST_MS: Final = 2**63 - 1
 MEMBER_EPOCHS_VERSION: Final = 9
 """OffsetCommit says GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
 
@@ -96,7 +101,7 @@ class Offsets:
         self._check_commit(commit, now_ms)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
-            expires_at_ms = now_ms + commit.retention_ms
+            expires_at_ms = min(now_ms + commit.retention_ms, _LAST_MS)
         return self._decide(commit, ticket, now_ms, expires_at_ms)
 
     def commit_transactional(
@@ -112,6 +117,7 @@ class Offsets:
         group = self._state.groups.get(commit.group_id)
         if group is None:
             if commit.generation < 0:
+                _check_new(commit.group_id)
                 return  # a group that only keeps offsets comes into being
             if commit.version >= MEMBER_EPOCHS_VERSION:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -132,6 +138,7 @@ class Offsets:
         group = self._state.groups.get(commit.group_id)
         if group is None:
             if commit.generation < 0:
+                _check_new(commit.group_id)
                 return
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         try:
@@ -153,26 +160,21 @@ class Offsets:
     def _decide(self, commit: Commit, ticket: Ticket, now_ms: int, expires_at_ms: int) -> Decision:
         longest = self._state.settings().offset_metadata_max_bytes
         records, codes = [], []
-        topic, key = None, b""
-        for one in commit.offsets:
-            metadata = one.metadata or ""
+        last, key, tags = None, b"", b""
+        for topic, partition, offset, epoch, metadata, topic_id, timestamp_ms in commit.offsets:
             if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
-            if one.topic != topic:
-                topic = one.topic
-                key = topic_key(commit.group_id, topic)
-            value = offset_records.encode(
-                CommittedOffset(
-                    one.offset,
-                    one.leader_epoch,
-                    metadata,
-                    now_ms if one.timestamp_ms == NO_TIME else one.timestamp_ms,
-                    expires_at_ms,
-                    one.topic_id,
-                )
-            )
-            records.append(Record(partition_key(key, one.partition), value))
+            if (topic, topic_id) != last:
+                last = topic, topic_id
+                key, tags = topic_key(commit.group_id, topic), tagged_fields(topic_id)
+            text = metadata or ""
+            at_ms = now_ms if timestamp_ms == NO_TIME else timestamp_ms
+            if expires_at_ms == NO_TIME:
+                value = encode_lasting(offset, epoch, text.encode(), at_ms, tags)
+            else:
+                value = encode(CommittedOffset(offset, epoch, text, at_ms, expires_at_ms, topic_id))
+            records.append(Record(partition_key(key, partition), value))
             codes.append(0)
         return Decision(records, [Reply(ticket, codes)])
 
@@ -275,15 +277,18 @@ class Offsets:
     def _apply_value(
         self, of: TopicOffsets, partition: int, value: bytes, producer: Producer | None
     ) -> None:
-        groups = self._state.groups
-        if of.group_id not in groups:
-            groups[of.group_id] = self._make_group(of.group_id)
+        self._ensure_group(of.group_id)
         if producer is not None:
             self.pending.put(producer.id, of.group_id, of.topic, partition, value)
             return
         self.store.put(of, partition, value)
         if self.pending:
             self.pending.supersede(of.group_id, of.topic, partition)
+
+    def _ensure_group(self, group_id: str) -> None:
+        groups = self._state.groups
+        if group_id not in groups:
+            groups[group_id] = self._make_group(group_id)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None], begin: int) -> int:
         """Take in records from that number on as long as that is simple; the number of the first
@@ -295,7 +300,14 @@ class Offsets:
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         """A transaction has ended."""
         for group_id, topic, partition, value in self.pending.end(producer_id, committed):
+            # Apache Kafka writes a tombstone for a group that has nothing but pending offsets
+            self._ensure_group(group_id)
             self.store.put(self.store.of(group_id, topic), partition, value)
+
+
+def _check_new(group_id: str) -> None:
+    if not fits(group_id):
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the id of the group is too long")
 
 
 def _unstable(partition: int) -> FetchedOffset:
@@ -317,7 +329,10 @@ def _differ(one: UUID, other: UUID) -> bool:
 
 
 def is_too_long(metadata: str, most: int) -> bool:
-    """Whether there are more characters than may come with an offset, as Java counts them."""
+    """Whether there are more characters than may come with an offset, as Java counts them, or than
+    a record can hold."""
+    if not fits(metadata):
+        return True
     if 2 * len(metadata) <= most:
         return False
     return len(metadata) + sum(character > "\uffff" for character in metadata) > most

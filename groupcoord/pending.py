@@ -47,6 +47,11 @@ class Pending:
         places = self._groups.get(group_id)
         return places is not None and (topic, partition) in places
 
+    def values(self, group_id: str, topic: str, partition: int) -> list[bytes]:
+        """The offsets that open transactions have committed there and that may come to count."""
+        values = self._groups.get(group_id, {}).get((topic, partition), {})
+        return [value for value in values.values() if value is not None]
+
     def of_group(self, group_id: str) -> list[_Place]:
         """Topics and partitions of a group that have such an offset."""
         return list(self._groups.get(group_id, ()))

@@ -23,6 +23,9 @@ from kavka.log.timers import Timers
 logger = logging.getLogger(__name__)
 
 CLASSIC_KEYS: Final = frozenset({2})
+QUICKER_FROM: Final = 10
+"""Records of one decision; fewer are applied one by one."""
+
 CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 
 
@@ -81,6 +84,14 @@ class GroupShard:
             self.offsets.apply(record, producer)
         else:
             self._apply_group(version, record)
+
+    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+        """`apply` of each, but quicker for many offsets."""
+        if producer is None and len(records) >= QUICKER_FROM:
+            keys, values = zip(*records, strict=True)
+            records = records[self.offsets.replay(keys, values, 0) :]
+        for record in records:
+            self.apply(record, producer)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Records without a transaction in the order of the log: as `apply`, but quicker."""

@@ -115,6 +115,10 @@ class Machine(Protocol):
         comes. Must cope with whatever is in the log, and raise nothing."""
         ...
 
+    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+        """`apply` of each of the records of one decision, in order; they are the same objects."""
+        ...
+
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """`apply` of many records without a transaction, in the order of the log: for loading.
         To repeat it changes nothing."""
@@ -201,8 +205,7 @@ class Journal:
         if len(self._waiting) >= WAITING_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
         self.applied_end = self._port.append(decision.records, decision.producer, now_ms)
-        for record in decision.records:
-            self.machine.apply(record, decision.producer)
+        self.machine.apply_all(decision.records, decision.producer)
 
     def marked(self, producer_id: int, producer_epoch: int, committed: bool, end: int) -> None:
         """The marker of a transaction has been appended to the partition, which ends at `end`."""

@@ -83,7 +83,7 @@ class ProducerHistory:
         """How many of the `count` oldest segments may go: what they tell of producers is saved
         for where the log begins then. Else whoever is killed would know too little of those that
         go on, and refuse them. After another roll there is a snapshot, whatever was skipped."""
-        while False and not self.snapshots.has(self._segments.base_at(count)):
+        while count and len(self.states) and not self.snapshots.has(self._segments.base_at(count)):
             count -= 1
         return count
 

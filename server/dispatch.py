@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kavka.server import handlers, request_log
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
-from kavka.server.later import GROUPS, Later
+from kavka.server.later import COMPACTION, GROUPS, Later
 from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -112,6 +112,7 @@ HANDLERS: Final = _by_key(
 
 IMPORTED_LATER: Final = (
     *GROUPS,
+    *COMPACTION,
     *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, Later)),
 )
 """Modules in the order in which they are best imported."""

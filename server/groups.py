@@ -81,6 +81,8 @@ class GroupCoordinator:
         self._closed = False
         self._controller = controller
         self._making: asyncio.Task[None] | None = None
+        self.on_replayed: Callable[[], object] = _nothing
+        """Called after each slice of groups that are loaded."""
         replicas.on_role[GROUP_TOPIC] = self._role_changed
 
     # -- asking ---------------------------------------------------------------------------
@@ -117,11 +119,15 @@ class GroupCoordinator:
         """Of the partitions that this broker leads, loaded or not."""
         return list(self._runners.values())
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether some partition is being loaded."""
+        return any(not one.is_active and not one.failed for one in self._runners.values())
+
     def shards(self) -> Sequence[GroupShard]:
         """The machines of all groups of this broker; ApiError while some are being loaded."""
-        for runner in self._runners.values():
-            if not runner.is_active and not runner.failed:
-                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [runner.machine for runner in self._runners.values() if runner.is_active]
 
     # -- the topic ------------------------------------------------------------------------
@@ -170,7 +176,7 @@ class GroupCoordinator:
         from kavka.server.journal_runner import JournalRunner, Settings, parts_of
 
         if self._parts is None:
-            self._parts = parts_of(self._replicas)
+            self._parts = parts_of(self._replicas, lambda: self.on_replayed())
         now = self._live.now
         state = GroupsState(lambda: self._live.now, self._topics, self._random, self._configs.group)
         settings = Settings(
@@ -232,6 +238,10 @@ class GroupCoordinator:
                 runner.machine.topics_deleted(deleted, now_ms)
             await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))
             await self._replicas.tasks.sleep(0)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 _CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -412,7 +412,6 @@ class Instance:
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
         self.state = BrokerState.SHUTTING_DOWN
-        self._imports.stop()
         self._stop_listening()
         self._connections.close_all()
         await self._tasks.sleep(0)  # what was answered leaves the transports
@@ -451,6 +450,7 @@ class Instance:
             loggers.restore(self.broker.loggers_before)
 
     def _stop_listening(self) -> None:
+        self._imports.stop()
         while self._listening:
             _, bound = self._listening.pop()
             bound.close()

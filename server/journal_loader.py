@@ -84,14 +84,15 @@ async def load(
     tasks: Tasks,
     jobs: Jobs,
     turns: LoadTurns,
+    replayed: Callable[[], object],
 ) -> Loaded:
-    """Replay all that is in the log, reading `bytes_max` at a time. When this returns nothing is
-    missing, before the loop gets another turn. Superseded when it `goes_on` no longer; OSError,
-    StorageError when the log can't be read."""
+    """Replay all that is in the log, reading `bytes_max` at a time; `replayed` is called after
+    each slice. When this returns nothing is missing, before the loop gets another turn. Superseded
+    when it `goes_on` no longer; OSError, StorageError when the log can't be read."""
     began_ms = clock.now_ms()
     async with turns:
         waited_ms = clock.now_ms() - began_ms
-        replay = _Replay(replica, machine, bytes_max, goes_on, clock)
+        replay = _Replay(replica, machine, bytes_max, goes_on, replayed, clock)
         end = await go_on_with_jobs(tasks, jobs, replay.steps(), None)
     took_ms = clock.now_ms() - began_ms
     return Loaded(end, replay.records, replay.size_bytes, began_ms, took_ms, waited_ms)
@@ -106,6 +107,7 @@ class _Replay:
         machine: Machine,
         bytes_max: int,
         goes_on: Callable[[], bool],
+        replayed: Callable[[], object],
         clock: Clock,
     ) -> None:
         self.records = 0
@@ -114,6 +116,7 @@ class _Replay:
         self._machine = machine
         self._bytes_max = bytes_max
         self._goes_on = goes_on
+        self._replayed = replayed
         self._now_s = clock.monotonic_s
         self._slice_ends_s = 0.0
         self._keys: list[bytes] = []
@@ -139,6 +142,7 @@ class _Replay:
             if offset <= begin:
                 raise StorageError(f"{self._name} has no batch with the offset {begin}")
         self._hand_over()
+        self._replayed()
         if self._skipped > SKIPPED_LINES_MAX:
             more = self._skipped - SKIPPED_LINES_MAX
             logger.error("%s: %d more could not be replayed", self._name, more)
@@ -155,6 +159,7 @@ class _Replay:
         """Hand over what is there, and let others have a turn if it is time."""
         self._hand_over()
         if self._now_s() >= self._slice_ends_s:
+            self._replayed()
             yield None
             self._begin_slice()
 

@@ -72,12 +72,14 @@ class Parts(NamedTuple):
     jobs: Jobs
     purgatory: Purgatory
     turns: LoadTurns
+    replayed: Callable[[], object]
+    """Called after each slice of a log that is replayed: there are more objects, which stay."""
 
 
-def parts_of(replicas: ReplicaManager) -> Parts:
+def parts_of(replicas: ReplicaManager, replayed: Callable[[], object]) -> Parts:
     """Those of the runners of one broker."""
     turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
-    return Parts(replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns)
+    return Parts(replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns, replayed)
 
 
 class ReplicaPort:
@@ -238,6 +240,7 @@ class JournalRunner(Generic[M]):
                 jobs=parts.jobs,
                 clock=parts.clock,
                 turns=parts.turns,
+                replayed=parts.replayed,
             )
             journal = self._journal_from(loaded.end)
             await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))

@@ -37,6 +37,16 @@ GROUPS: Final = (
 )
 """The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
 
+COMPACTION: Final = (
+    "kavka.log.compaction.candidates",
+    "kavka.log.compaction.order",
+    "kavka.log.compaction.swap",
+    "kavka.log.compaction.cleaned",
+    "kavka.log.compaction.filtering",
+    "kavka.log.compaction.run",
+)
+"""What the first compaction needs, likewise: 14 ms."""
+
 
 class Later:
     """An API's handler, in a module of `kavka.server.handlers` that may not be imported yet."""

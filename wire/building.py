@@ -78,14 +78,18 @@ def batch_of_pairs(
     names; without sequences."""
     parts: list[bytes] = []
     count = 0
+    shape: tuple[int, int, int] | None = None
+    begin = key_length = value_length = b""
     for key, value in pairs:
-        offset, key_length = _length(count), _length(len(key))
-        if value is None:
-            value_length, value = _NULL, b""
-        else:
-            value_length = _length(len(value))
-        size = 3 + len(offset) + len(key_length) + len(key) + len(value_length) + len(value)
-        parts += (_length(size), b"\0\0", offset, key_length, key, value_length, value, b"\0")
+        offset = _length(count)
+        sizes = (len(key), _NULL_LENGTH if value is None else len(value), len(offset))
+        if sizes != shape:  # many records in a row are alike
+            shape = sizes
+            key_length = _length(len(key))
+            value_length = _NULL if value is None else _length(len(value))
+            lengths = len(offset) + len(key_length) + len(value_length)
+            begin = _length(3 + lengths + len(key) + len(value or b"")) + b"\0\0"
+        parts += (begin, offset, key_length, key, value_length, value or b"", b"\0")
         count += 1
     batch = bytearray(HEADER_BYTES)
     batch += compress(attributes & COMPRESSION_MASK, b"".join(parts))

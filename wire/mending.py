@@ -13,6 +13,7 @@ from typing import Any, Final
 VARINT_BYTES_MAX: Final = 5
 _NULLABLE: Final = ("string", "bytes")
 _INT_MAX: Final = 0x7FFFFFFF
+_STRING_BYTES_MAX: Final = 0x7FFF
 
 ITEMS_MAX: Final = 20_000
 """Array items in one request, all levels together; a number counts a third.
@@ -110,11 +111,16 @@ def _emit_slice(ctx: Any, var_name: str, indent: str, length: str, made: str) ->
 
 def _string_reader(read_varint: Any) -> Any:
     """What is not UTF-8 reads as replacement characters, as in Apache Kafka, and is then refused
-    or not known as a name; the library raised an error."""
+    or not known as a name; the library raised an error. And it read compact strings of any length,
+    where Apache Kafka, whose records hold no longer ones, closes the connection.
+    """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
         length = ctx.next_var("ln")
         _emit_length(ctx, length, indent, read_varint, compact, short=True)
+        if compact:
+            refusal = "raise ValueError('string too long')"
+            ctx.emit(indent, f"if {length} > {_STRING_BYTES_MAX}: {refusal}")
         _emit_slice(ctx, var_name, indent, length, "str({}, 'utf-8', 'replace')")
 
     return emit

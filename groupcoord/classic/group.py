@@ -20,7 +20,7 @@ from kavka.groupcoord.classic.members import (
     restored_member,
 )
 from kavka.groupcoord.classic.records import StoredGroup, StoredMember, group_record, tombstone
-from kavka.groupcoord.classic.subscription import CONSUMER, subscribed_topics
+from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
 from kavka.log.journal import Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
@@ -371,20 +371,16 @@ class ClassicGroup:
         self.topics = self._topics() if self.protocol_type == CONSUMER else None
 
     def _topics(self) -> frozenset[str] | None:
-        found: set[str] = set()
-        for member in self.members.values():
-            topics = subscribed_topics(member.metadata(self.protocol))
-            if topics is None:
-                logger.warning(
-                    "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group "
-                    "coordinator is not aware of the subscribed topics.",
-                    CONSUMER,
-                    self.protocol,
-                    self.group_id,
-                )
-                return None
-            found.update(topics)
-        return frozenset(found)
+        topics = topics_of_all(member.metadata(self.protocol) for member in self.members.values())
+        if topics is None:
+            logger.warning(
+                "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group coordinator "
+                "is not aware of the subscribed topics.",
+                CONSUMER,
+                self.protocol,
+                self.group_id,
+            )
+        return topics
 
     # Records.
 

@@ -7,6 +7,7 @@ of Apache Kafka; the part of version 0 is in front in all versions).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -14,13 +15,34 @@ from typing import Final
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""
 
+_VERSION_BYTES: Final = 2
 _HEAD: Final = Struct(">hi")
 _LENGTH: Final = Struct(">h")
 _BYTES_LENGTH: Final = Struct(">i")
 
 
-def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """The topics that a consumer's metadata names; None if it can't be read."""
+def topics_of_all(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics that some consumers' metadata names together; None if any can't be read.
+
+    Consumers of one group mostly name the same ones, in front of what else they say.
+    """
+    found: set[str] = set()
+    before = b""
+    for metadata in subscriptions:
+        end = _VERSION_BYTES + len(before)
+        if before and metadata.startswith(before, _VERSION_BYTES) and _is_whole(metadata, end):
+            continue
+        read = _read(metadata)
+        if read is None:
+            return None
+        topics, end = read
+        found.update(topics)
+        before = metadata[_VERSION_BYTES:end]
+    return frozenset(found)
+
+
+def _read(metadata: bytes) -> tuple[list[str], int] | None:
+    """The topics that a consumer's metadata names, and where they end."""
     try:
         _, count = _HEAD.unpack_from(metadata)
         if count < 0:
@@ -33,9 +55,15 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
                 return None
             topics.append(metadata[at + 2 : end].decode())
             at = end
-        (user_data_bytes,) = _BYTES_LENGTH.unpack_from(metadata, at)
-        if at + 4 + user_data_bytes > len(metadata):
-            return None
     except (StructError, UnicodeDecodeError):
         return None
-    return topics
+    return (topics, at) if _is_whole(metadata, at) else None
+
+
+def _is_whole(metadata: bytes, end: int) -> bool:
+    """Whether the user data, which come behind the topics, are there."""
+    try:
+        (user_data_bytes,) = _BYTES_LENGTH.unpack_from(metadata, end)
+    except StructError:
+        return False
+    return end + _BYTES_LENGTH.size + user_data_bytes <= len(metadata)

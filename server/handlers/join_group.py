@@ -12,6 +12,7 @@ from typing import Any
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.shard import GroupShard
+from kavka.groupcoord.texts import MEMBER_ID_BYTES, fits
 from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
@@ -24,7 +25,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    refusal = _refusal(broker, request)
+    refusal = _refusal(broker, context, request)
     if refusal is not None:
         return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
     answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
@@ -33,14 +34,28 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return _later(answer, context.version)
 
 
-def _refusal(broker: Broker, request: Any) -> ErrorCode | None:
+def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
+    if not _is_storable(context, request):
+        return ErrorCode.INVALID_REQUEST
     settings = broker.settings
     least_ms, most_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not least_ms <= request.session_timeout_ms <= most_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     return None
+
+
+def _is_storable(context: RequestContext, request: Any) -> bool:
+    """Whether all texts fit into the group's record; a member that can't be stored would keep its
+    group from ever becoming stable. Apache Kafka writes a record that it can't read then."""
+    begins_id = (context.client_id, request.group_instance_id)
+    return (
+        fits(request.group_id)
+        and fits(request.protocol_type)
+        and all(text is None or fits(text, MEMBER_ID_BYTES) for text in begins_id)
+        and all(fits(one.name) for one in request.protocols)
+    )
 
 
 def _asked(context: RequestContext, request: Any) -> JoinRequest:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
@@ -23,6 +24,8 @@ from kavka.server.group_calls import GroupCalls
 from kavka.server.metadata_cache import TopicImage
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_commit import (
+    EPOCHS_VERSION,
+    TIMES_VERSION,
     TOPIC_IDS_VERSION,
     OffsetCommitResponse,
     PartitionResponse,
@@ -141,6 +144,8 @@ class _SortedOut:
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self._by_id: Final = context.version >= TOPIC_IDS_VERSION
+        self._with_epochs: Final = context.version >= EPOCHS_VERSION
+        self._with_times: Final = context.version == TIMES_VERSION
         self._refused: Final[dict[object, TopicResponse]] = {}
         self._accepted: Final[list[_Topic]] = []
         self.offsets: Final[list[OffsetToCommit]] = []
@@ -175,22 +180,20 @@ class _SortedOut:
 
     def _take(self, topic: Any, known: TopicImage) -> None:
         partitions: list[int] = []
+        name, topic_id = known.name, known.topic_id
+        with_epochs, with_times = self._with_epochs, self._with_times
         for one in topic.partitions:
             index = one.partition_index
             if known.partition(index) is None:
                 self._refuse_partition(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             partitions.append(index)
+            # to ask for what a version does not have takes long
+            epoch = one.committed_leader_epoch if with_epochs else NO_EPOCH
+            at_ms = one.commit_timestamp if with_times else NO_TIME
+            offset, metadata = one.committed_offset, one.committed_metadata
             self.offsets.append(
-                OffsetToCommit(
-                    known.name,
-                    index,
-                    one.committed_offset,
-                    one.committed_leader_epoch,
-                    one.committed_metadata,
-                    known.topic_id,
-                    one.commit_timestamp,
-                )
+                OffsetToCommit(name, index, offset, epoch, metadata, topic_id, at_ms)
             )
         if partitions:
             self._accepted.append(_Topic(topic.name, topic.topic_id, partitions))

@@ -76,6 +76,10 @@ class Toy:
         else:
             self.numbers[record.key] = record.value
 
+    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+        for record in records:
+            self.apply(record, producer)
+
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         self.replays += 1
         for key, value in zip(keys, values, strict=True):

@@ -18,6 +18,8 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.consumer.offsets import OffsetCommitRequest
 
+TIMES_VERSION: Final = 1
+EPOCHS_VERSION: Final = 6
 TOPIC_IDS_VERSION: Final = 10
 
 

@@ -217,6 +217,21 @@ def test_offsets_of_deleted_topics(kit: OffsetKit, monkeypatch: pytest.MonkeyPat
     assert list(kit.offsets()) == [("t", 1), ("u", 0), ("w", 0)]
 
 
+@pytest.mark.parametrize("pending_id", (ID, OTHER_ID))
+@pytest.mark.parametrize("counting_id", (ID, OTHER_ID, None))
+def test_offsets_of_the_next_topic_of_that_name_stay(
+    kit: OffsetKit, pending_id: UUID, counting_id: UUID | None
+) -> None:
+    if counting_id is not None:
+        kit.commit_offsets([OffsetToCommit("t", 0, 1, topic_id=counting_id)])
+    kit.commit_offsets([OffsetToCommit("t", 0, 2, topic_id=pending_id)], producer_id=7)
+    kit.shard.topics_deleted([("t", ID)], kit.now_ms)
+    kit.advance(0)
+    old = {pending_id, counting_id} <= {ID, None}
+    assert kit.shard.offsets.pending.has("g", "t", 0) is not old
+    assert kit.offsets() == ({("t", 0): 1} if counting_id is not None and not old else {})
+
+
 def test_topics_that_are_deleted_one_after_another(kit: OffsetKit) -> None:
     kit.commit_offsets({("t", 0): 1, ("u", 0): 1, ("v", 0): 1})
     kit.shard.topics_deleted([("t", ID)], kit.now_ms)

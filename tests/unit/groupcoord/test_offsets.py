@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.groupcoord.classic.records import encode_key
 from kavka.groupcoord.group import PartitionCheck
 from kavka.groupcoord.offset_records import NO_TIME, decode, partition_key, topic_key
 from kavka.groupcoord.offsets import FetchedOffset, OffsetToCommit, is_too_long
@@ -152,6 +153,33 @@ def test_the_length_of_metadata_is_what_java_counts() -> None:
     assert is_too_long("x", 0) and not is_too_long("", 0)
 
 
+@pytest.mark.parametrize("retention_ms", (2**63 - 1, 2**63 - 1 - START_MS, -(2**63)))
+def test_a_retention_beyond_all_times(kit: OffsetKit, retention_ms: int) -> None:
+    kit.commit_offsets({("t", 0): 5}, version=2, retention_ms=retention_ms)
+    value = kit.appended[-1].value
+    assert value is not None
+    committed = decode(value)
+    assert committed is not None
+    assert committed.expires_at_ms == min(START_MS + retention_ms, 2**63 - 1)
+
+
+def test_what_does_not_fit_into_a_record(kit: OffsetKit) -> None:
+    kit.settings.offset_metadata_max_bytes = 1_000_000
+    longest = "\N{EURO SIGN}" * 10_922 + "e"  # 32,767 bytes, which is what a string may have
+    offsets = [
+        OffsetToCommit("t", 0, 1, metadata=longest),
+        OffsetToCommit("t", 1, 1, metadata=longest + "e"),
+    ]
+    for retention_ms in (-1, 1000):
+        codes = kit.commit_offsets(offsets, longest, version=2, retention_ms=retention_ms)
+        assert codes == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert kit.fetch("t", 0, longest).metadata == longest
+    for producer_id in (None, 5):
+        with pytest.raises(ApiError) as failure:
+            kit.commit_offsets({("t", 0): 5}, longest + "e", producer_id=producer_id)
+        assert failure.value.code == ErrorCode.INVALID_GROUP_ID
+
+
 def test_nothing_is_kept_if_it_can_t_be_written(kit: OffsetKit) -> None:
     kit.port.failures.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert code_of_refusal(kit.commit_offsets, {("t", 0): 1}) == ErrorCode.NOT_COORDINATOR
@@ -187,6 +215,15 @@ def test_and_not_if_it_is_aborted(kit: OffsetKit) -> None:
     assert "g" in kit.shard.state.groups
     kit.end(7, committed=False)
     assert kit.offsets() == {}
+
+
+def test_a_transaction_that_outlives_its_group(kit: OffsetKit) -> None:
+    """Apache Kafka deletes a group that has only pending offsets; they count all the same."""
+    kit.commit_offsets({("t", 0): 5}, producer_id=7)
+    kit.shard.apply(Record(encode_key("g"), None), None)
+    kit.end(7, committed=True)
+    assert kit.shard.offsets.check_fetch("g", None, -1)
+    assert kit.offsets() == {("t", 0): 5}
 
 
 def test_members_in_transactions(kit: OffsetKit, group: StrictGroup) -> None:

@@ -101,3 +101,11 @@ def test_places() -> None:
     pending.put(ONE, "h", "t", 5, b"")
     assert list(pending.places()) == [PLACE, ("h", "t", 5)]
     assert pending.of_group("nobody") == []
+
+
+def test_what_may_come_to_count() -> None:
+    pending = both_at_one_place()
+    assert pending.values(*PLACE) == [b"one", b"two"]
+    pending.end(TWO, committed=True)
+    assert pending.values(*PLACE) == []
+    assert pending.values("g", "t", 1) == pending.values("h", "t", 0) == []

@@ -16,8 +16,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
+from kavka.log import producer_history, producer_state
 from kavka.log.compaction.order import Progress, Replacement
 from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError, StorageError
@@ -43,6 +44,19 @@ KEYS = [b"a", b"b", b"c", b"d", b"e"]
 
 class LogUnderFaults(LogLife):
     """What may be done to a log, and what it must show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+
+    @initialize(are_many=st.booleans())
+    def begin_with_producers(self, are_many: bool) -> None:
+        """Their snapshot is made in pieces where they count as very many."""
+        for module in (producer_state, producer_history) if are_many else ():
+            self.patch.setattr(module, "ENTRIES_PER_STEP", 1)
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     # --- writing
 
@@ -174,6 +188,14 @@ class LogUnderFaults(LogLife):
             self.look()
 
     # --- flushing
+
+    @rule(steps=st.integers(1, 4))
+    def save_producers(self, steps: int) -> None:
+        def work() -> None:
+            for _ in range(steps):
+                self.log.history.write_on()
+
+        self.attempt(work)
 
     @rule()
     def flush(self) -> None:

@@ -43,6 +43,7 @@ async def replay(
     bytes_max: int = 1 << 20,
     goes_on: Callable[[], bool] = lambda: True,
     turns: asyncio.Semaphore | None = None,
+    replayed: Callable[[], object] = lambda: None,
 ) -> Loaded:
     return await load(
         broker.replica(),
@@ -53,6 +54,7 @@ async def replay(
         tasks=broker.tasks,
         jobs=broker.jobs,
         turns=turns or asyncio.Semaphore(1),
+        replayed=replayed,
     )
 
 
@@ -231,3 +233,16 @@ async def test_others_have_turns_meanwhile(broker: MemoryBroker) -> None:
     await looking
     assert slow.replays == 10
     assert all(later - earlier <= 1 for earlier, later in zip(seen, seen[1:], strict=False))
+
+
+@scenario(topics=ONE)
+async def test_after_each_slice_it_is_told(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_loader, "SLICE_S", 0)
+    keys = [b"%d" % number for number in range(700)]
+    for start in range(0, 700, 100):
+        append(broker, batches.build(written(*keys[start : start + 100])))
+    toy, told = Toy(), list[int]()
+    await replay(broker, toy, replayed=lambda: told.append(len(toy.numbers)))
+    assert told == [200, 400, 600, 700]

@@ -50,6 +50,7 @@ class Kit:
                 broker.jobs,
                 broker.parts.purgatory,
                 asyncio.Semaphore(1),
+                lambda: None,
             ),
             on_loaded=self.loaded.append,
             perform=self.commands.append,

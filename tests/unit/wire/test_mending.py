@@ -431,6 +431,19 @@ def test_what_is_not_utf_8_reads_as_replacement_characters() -> None:
     assert mended(metadata, 1, body).topics[0].name == "a\ufffd\ufffd"
 
 
+def test_a_compact_string_is_no_longer_than_another_can_be() -> None:
+    """Apache Kafka's generated readers: "string field name had invalid length"."""
+
+    def body(length: int) -> memoryview:
+        return memoryview(b"\x02" + uvarint(length + 1) + b"t" * length + bytes(4))
+
+    most = 0x7FFF
+    assert mended(metadata, 9, body(most)).topics[0].name == "t" * most
+    assert stock(metadata, 9, body(most + 1)).topics[0].name == "t" * (most + 1)
+    with pytest.raises(ValueError, match="string too long"):
+        mended(metadata, 9, body(most + 1))
+
+
 # -- records --------------------------------------------------------------------------------
 
 

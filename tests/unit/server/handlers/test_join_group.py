@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,7 +13,7 @@ from kavka.wire.apis.join_group import API
 from kavka.wire.errors import ErrorCode as Code
 from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
-from support.group_requests import answered, join, joining, make_topic
+from support.group_requests import answered, beat, join, joining, make_topic, sync
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import CLIENT_HOST
 
@@ -137,3 +138,34 @@ async def test_a_protocol_that_is_named_twice_counts_once(broker: MemoryBroker) 
     twice = [{"name": "range", "metadata": b"1"}, {"name": "range", "metadata": b"2"}]
     answer = await join(broker, 9, protocols=twice)
     assert answer.error_code == Code.NONE
+
+
+@pytest.mark.parametrize("version", (5, 9))
+@scenario()
+async def test_a_member_id_fits_into_a_record(broker: MemoryBroker, version: int) -> None:
+    await make_topic(broker)
+    longest = "i" * (32_767 - len("-") - len(str(UUID(int=0))))
+    answer = await answered(joining(broker.client, version, group_instance_id=longest + "i"))
+    assert (answer.error_code, answer.member_id) == (Code.INVALID_REQUEST, "")
+    joined = await join(broker, version, group_instance_id=longest)
+    assert len(joined.member_id) == 32_767
+    synced = await sync(broker, joined, {joined.member_id: b"all"}, group_instance_id=longest)
+    assert synced.error_code == Code.NONE
+    await broker.kill()
+    assert await beat(broker, joined, group_instance_id=longest) == Code.NONE
+
+
+@pytest.mark.parametrize("changed", ["group_id", "group_instance_id", "protocol_type", "protocols"])
+@scenario()
+async def test_what_is_not_utf_8_grows(broker: MemoryBroker, changed: str) -> None:
+    """A group with such a text would never become stable, nor ever go."""
+    await make_topic(broker)
+    client = broker.client
+    text = "#" * 11_000
+    value: Any = [{"name": text, "metadata": b""}] if changed == "protocols" else text
+    send = client.send_frame
+    client.send_frame = (  # type: ignore[method-assign]
+        lambda frame: send(frame.replace(text.encode(), b"\xff" * len(text)))
+    )
+    answer = await answered(joining(client, 9, **{changed: value}))
+    assert (answer.error_code, answer.member_id) == (Code.INVALID_REQUEST, "")
