@@ -112,6 +112,7 @@ class Expiry:
                     and not self._offsets.pending.has(group_id, topic, partition)
                 ):
                     step.add(tombstone(group_id, topic, partition))
+                    self._state.counts.offsets_expired += 1
                 else:
                     kept = True
                 if step.is_full:

@@ -176,6 +176,7 @@ class Offsets:
                 value = encode(CommittedOffset(offset, epoch, text, at_ms, expires_at_ms, topic_id))
             records.append(Record(partition_key(key, partition), value))
             codes.append(0)
+        self._state.counts.offsets_committed += len(records)
         return Decision(records, [Reply(ticket, codes)])
 
     # Asking.
@@ -251,6 +252,7 @@ class Offsets:
                 if self.store.get(group_id, topic, partition) is not None
                 or self.pending.has(group_id, topic, partition)
             ]
+        self._state.counts.offsets_deleted += len(records)
         return Decision(records, [Reply(ticket, codes)])
 
     # The records.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
+from kavka.groupcoord.counts import Counts
 from kavka.groupcoord.group import Group
 from kavka.groupcoord.settings import GroupSettings
 from kavka.log.timers import Timers
@@ -38,7 +39,7 @@ NO_CONFIGS: Final[Mapping[str, str]] = {}
 class GroupsState:
     """All groups of one partition. Rules change it; records applied change it alone for good."""
 
-    __slots__ = ("configs", "groups", "random", "settings", "timers", "topics")
+    __slots__ = ("configs", "counts", "groups", "random", "settings", "timers", "topics")
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class GroupsState:
         topics: Topics,
         random: Random,
         configs: Callable[[str], Mapping[str, str]] = lambda group_id: NO_CONFIGS,
+        counts: Counts | None = None,
     ) -> None:
+        """`counts`: those of the broker, where it has some."""
         self.groups: dict[str, Group] = {}
         self.settings = settings
         """What is in force now."""
@@ -54,4 +57,5 @@ class GroupsState:
         """What a group has been given for itself now, by the group's id: texts by name."""
         self.topics = topics
         self.random = random
+        self.counts = counts or Counts()
         self.timers = Timers()

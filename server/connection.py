@@ -45,7 +45,8 @@ REASON_CHARS_MAX: Final = 500
 """Of what the log tells of a bad request, which may quote a name out of it."""
 
 PRODUCE: Final = 0
-"""The API whose repeated requests are remembered."""
+HEARTBEAT: Final = 12
+"""The APIs whose repeated requests are remembered."""
 
 _WEIGHTS: Final = {PRODUCE: 1, 1: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
 _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
@@ -238,6 +239,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._write(call.api, call.context, answer, len(frame))
             if call.api.key == PRODUCE:
                 self._shortcut.learn(call.context, call.request, answer, frame)
+            elif call.api.key == HEARTBEAT:
+                self._shortcut.learn_beat(call.context, call.request, answer, frame)
             return
         slot = _Slot(call, answer, len(frame))
         if (applied := call.context.applied) is not None:

@@ -11,12 +11,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from operator import mul
+from struct import unpack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kavka.groupcoord.counts import Counts
 from kavka.seams import Random
 from kavka.server.controller.messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.controller.runner import Controller
 from kavka.server.group_topics import KnownTopics, create_group_topic
+from kavka.server.later import GROUPS, import_in_turns
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
@@ -39,6 +43,9 @@ T = TypeVar("T")
 HASHES_KEPT_MAX: Final = 10_000
 """Group ids whose hash is remembered."""
 
+HASHED_CHARACTERS_MAX: Final = 255
+"""Longer ids are not remembered: all of them together would take hundreds of megabytes."""
+
 LOADS_TOLD_S: Final = 30
 """For how long the metrics tell what a load took, as Apache Kafka."""
 
@@ -46,15 +53,26 @@ LOADS_KEPT_MAX: Final = 1000
 """Loads that the metrics go by, the latest."""
 
 
-@lru_cache(maxsize=HASHES_KEPT_MAX)
 def java_hash(text: str) -> int:
     """Java's `String.hashCode` without its sign, as clients and tools count partitions with it;
-    0 for the least integer, which has no counterpart."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    0 for the least integer, which has no counterpart. It takes up to 0.1 us a character."""
+    return _kept_hash(text) if len(text) <= HASHED_CHARACTERS_MAX else _hash(text)
+
+
+def _hash(text: str) -> int:
+    data = text.encode("utf-16-be", "surrogatepass")
+    units = unpack(f">{len(data) // 2}H", data)
     value = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF
+    for begin in range(0, len(units), _BLOCK):
+        block = units[begin : begin + _BLOCK]
+        before, *weights = _POWERS[_BLOCK - len(block) :]
+        value = (value * before + sum(map(mul, block, weights))) % 2**32
+    return value if value < 2**31 else -value % 2**31
+
+
+_BLOCK: Final = 256
+_POWERS: Final = [pow(31, exponent, 2**32) for exponent in range(_BLOCK, -1, -1)]
+_kept_hash: Final = lru_cache(maxsize=HASHES_KEPT_MAX)(_hash)
 
 
 class GroupCoordinator:
@@ -80,6 +98,8 @@ class GroupCoordinator:
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
         self._controller = controller
+        self.counts: Final = Counts()
+        """What has happened to groups, for the metrics."""
         self._making: asyncio.Task[None] | None = None
         self.on_replayed: Callable[[], object] = _nothing
         """Called after each slice of groups that are loaded."""
@@ -104,8 +124,14 @@ class GroupCoordinator:
         return self._runner_of(group_id).call(ask)
 
     def read(self, group_id: str, look: Callable[[GroupShard, int], T]) -> T | Awaitable[T]:
-        """What `look` finds in the group's machine, once all that it rests on is committed."""
+        """What `look` finds in the group's machine, once all that it rests on is committed. It
+        may set deadlines, as it is told the time in ms, but has nothing appended."""
         return self._runner_of(group_id).read(look)
+
+    def read_at_once(self, group_id: str, look: Callable[[GroupShard, int], T]) -> T | None:
+        """The same; None if there is anything to wait for, or to refuse, before it is looked at."""
+        runner = self._runners.get(java_hash(group_id) % self.partition_count)
+        return None if runner is None else runner.read_at_once(look)
 
     def _runner_of(self, group_id: str) -> Runner:
         runner = self._runners.get(java_hash(group_id) % self.partition_count)
@@ -150,6 +176,7 @@ class GroupCoordinator:
 
     async def _make_topic(self) -> None:
         try:
+            await import_in_turns(self._replicas.tasks, GROUPS)
             await create_group_topic(self._controller, self._live.now)
         finally:
             self._making = None
@@ -178,7 +205,13 @@ class GroupCoordinator:
         if self._parts is None:
             self._parts = parts_of(self._replicas, lambda: self.on_replayed())
         now = self._live.now
-        state = GroupsState(lambda: self._live.now, self._topics, self._random, self._configs.group)
+        state = GroupsState(
+            lambda: self._live.now,
+            self._topics,
+            self._random,
+            self._configs.group,
+            self.counts,
+        )
         settings = Settings(
             commit_timeout_ms=now.offsets_commit_timeout_ms,
             codec=Codec(now.offsets_topic_compression_codec),

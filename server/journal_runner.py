@@ -334,17 +334,27 @@ class JournalRunner(Generic[M]):
         return self._result(ticket)
 
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
-        """What `look` finds in the state, once all that is committed."""
+        """What `look` finds in the state, once all that is committed. It may set deadlines."""
         journal = self._active()
         now_ms = self.now_ms()
         found = look(self.machine, now_ms)
         if journal.is_settled:
+            self._after(journal)
             return found
         ticket = Ticket()
         journal.carry_out(Decision(replies=[Reply(ticket, found)]), now_ms)
         self._after(journal)
         result: T | Awaitable[T] = self._result(ticket)
         return result
+
+    def read_at_once(self, look: Callable[[M, int], T]) -> T | None:
+        """The same; None, without a look, if it would have to wait or can't be asked."""
+        journal = self._journal
+        if journal is None or not self.is_active or not journal.is_settled:
+            return None
+        found = look(self.machine, self.now_ms())
+        self._after(journal)
+        return found
 
     def _active(self) -> Journal:
         journal = self._journal

@@ -48,6 +48,13 @@ COMPACTION: Final = (
 """What the first compaction needs, likewise: 14 ms."""
 
 
+async def import_in_turns(tasks: Tasks, names: Iterable[str]) -> None:
+    """Import modules now, with a turn of the loop for others behind each."""
+    for name in names:
+        import_module(name)
+        await tasks.sleep(0)
+
+
 class Later:
     """An API's handler, in a module of `kavka.server.handlers` that may not be imported yet."""
 

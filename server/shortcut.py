@@ -1,4 +1,4 @@
-"""A short way for the request that producers send over and over.
+"""A short way for the request that producers send over and over; and, in `beats`, for members'.
 
 A producer's Produce requests for one partition differ in nothing but correlation id and records.
 Once such a request has gone the general way (`dispatch`, `handlers.produce`), its bytes around
@@ -13,7 +13,7 @@ about a request, or goes wrong before anything is appended, sends it the general
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -33,6 +33,10 @@ from kavka.wire.apis.produce import (
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError
 from kavka.wire.records import LENGTH_PREFIX_BYTES
+
+if TYPE_CHECKING:
+    from kavka.server.beats import Beat
+    from kavka.wire.apis.heartbeat import HeartbeatResponse
 
 LAYOUTS_MAX: Final = 8
 """Layouts remembered per connection, a few hundred bytes each; further ones go the general way."""
@@ -112,11 +116,12 @@ def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
 class Shortcut:
     """The remembered layouts of one connection."""
 
-    __slots__ = ("_broker", "_layouts")
+    __slots__ = ("_beat", "_broker", "_layouts")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._layouts: list[Layout] = []
+        self._beat: Beat | None = None
 
     def learn(
         self, context: RequestContext, request: Any, answer: ProduceResponse, frame: memoryview
@@ -143,14 +148,29 @@ class Shortcut:
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
 
+    def learn_beat(
+        self,
+        context: RequestContext,
+        request: Any,
+        answer: HeartbeatResponse,
+        frame: memoryview,
+    ) -> None:
+        """Remember a Heartbeat that has just gone the general way, the latest only: a client is in
+        one group at a time."""
+        if answer.error_code:
+            return
+        from kavka.server.beats import Beat  # not before there are groups: see `server.later`
+
+        self._beat = Beat(self._broker, context, request, frame)
+
     def answer(self, frame: memoryview) -> bytearray | None:
-        """Append the records of a request that is remembered; None: it must go the general way,
-        and nothing has been done."""
+        """Do what a request asks that is remembered, and answer it; None: it must go the general
+        way, and nothing has been appended."""
         for layout in self._layouts:
             records = self._records_of(layout, frame)
             if records is not None:
                 return self._append(layout, frame, records)
-        return None
+        return None if self._beat is None else self._beat.answer(frame)
 
     def _records_of(self, layout: Layout, frame: memoryview) -> memoryview | None:
         """The records, if all around them is as remembered."""

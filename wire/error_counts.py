@@ -19,6 +19,7 @@ Counter: TypeAlias = Callable[[Any], None]
 """Adds the codes of an answer of one API."""
 
 _FIELD: Final = "error_code"
+_INDENT: Final = "    "
 
 
 def error_counter(api: Api, counts: Counts) -> Counter:
@@ -28,16 +29,21 @@ def error_counter(api: Api, counts: Counts) -> Counter:
     it runs for every answer.
     """
     names: dict[str, Any] = {"counts": counts}
+    exec(counter_source(api), names)  # of names out of the library's schemas
+    made: Counter = names["count"]
+    return made
+
+
+def counter_source(api: Api) -> str:
+    """The function `count`, which adds to `counts`."""
     lines = ["def count(answer):"]
     for path in error_paths(api):
         item = "answer"
         for depth, name in enumerate(path, start=1):
-            lines.append(f"{' ' * depth}for item{depth} in {item}.{name} or ():")
+            lines.append(f"{_INDENT * depth}for item{depth} in {item}.{name} or ():")
             item = f"item{depth}"
-        lines.append(f"{' ' * (len(path) + 1)}counts[{item}.{_FIELD}] += 1")
-    exec("\n".join(lines), names)  # of names out of the library's schemas
-    made: Counter = names["count"]
-    return made
+        lines.append(f"{_INDENT * (len(path) + 1)}counts[{item}.{_FIELD}] += 1")
+    return "\n".join(lines)
 
 
 def error_paths(api: Api) -> list[tuple[str, ...]]:

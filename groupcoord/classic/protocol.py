@@ -100,11 +100,8 @@ class ClassicProtocol:
             return Decision(replies=[Reply(ticket, answer)])
         return self._syncing.sync(group, request, ticket, now_ms)
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """Answered with an ErrorCode at once."""
-        return Decision(replies=[Reply(ticket, self._heartbeat(request, now_ms))])
-
-    def _heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        """What the member is told."""
         group_id, generation, member_id, instance_id = request
         group = self._group(group_id)
         if group is None:

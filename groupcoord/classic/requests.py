@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.log.journal import Decision, Ticket
+from kavka.wire.errors import ErrorCode
 
 
 class JoinRequest(NamedTuple):
@@ -80,8 +81,8 @@ class ClassicRequests(Protocol):
         """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
         ...
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """Answered with an ErrorCode."""
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        """What the member is told, when what it rests on is committed. ApiError, or a code."""
         ...
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:

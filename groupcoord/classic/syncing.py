@@ -24,6 +24,7 @@ class Syncing:
 
     def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
         self._timers: Final = state.timers
+        self._counts: Final = state.counts
         self._rebalancing: Final = rebalancing
         self._proposals: Final = proposals
 
@@ -93,6 +94,7 @@ class Syncing:
                 # Its session may have ended while it waited, which did not count.
                 group.touch(member, now_ms)
         group.enter(GroupState.STABLE, now_ms)
+        self._counts.classic_rebalances += 1
 
     def _not_stored(
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int

@@ -190,13 +190,12 @@ class ClassicMembers:
 
     # -- Heartbeat -------------------------------------------------------------------------------
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """Answered with NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
         group = self._book.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         _check_generation(member, request.generation)
         self._book.keep_alive(group, member, now_ms)
-        code = ErrorCode.NONE
         if (
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -206,8 +205,8 @@ class ClassicMembers:
             )
         ):
             self._must_join(group, member, now_ms)
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-        return Decision(replies=[Reply(ticket, code)])
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
 
     # -- LeaveGroup ------------------------------------------------------------------------------
 

@@ -123,6 +123,7 @@ class Change:
         epoch = group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
+            self.book.state.counts.consumer_rebalances += 1
             self.records.append(new_epoch(group, epoch, metadata_hash))
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:

@@ -11,7 +11,6 @@ from typing import Any
 
 from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -25,17 +24,22 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    instance_id = request.group_instance_id if context.version >= 3 else None
-    asked = HeartbeatRequest(group_id, request.generation_id, request.member_id, instance_id)
     try:
-        code = broker.groups.call(group_id, partial(_ask, asked))
+        code = broker.groups.read(group_id, partial(look, asked(context, request)))
     except ApiError as failure:
         return _failed(failure)
     return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _later(code)
 
 
-def _ask(asked: HeartbeatRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-    return shard.classic_of(asked.group_id, now_ms).heartbeat(asked, ticket, now_ms)
+def asked(context: RequestContext, request: Any) -> HeartbeatRequest:
+    """What the request asks of its group."""
+    instance_id = request.group_instance_id if context.version >= 3 else None
+    return HeartbeatRequest(request.group_id, request.generation_id, request.member_id, instance_id)
+
+
+def look(asked: HeartbeatRequest, shard: GroupShard, now_ms: int) -> ErrorCode:
+    """What the group says; ApiError, or a code."""
+    return shard.classic_of(asked.group_id, now_ms).heartbeat(asked, now_ms)
 
 
 async def _later(code: Awaitable[ErrorCode]) -> HeartbeatResponse:

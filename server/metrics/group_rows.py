@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kavka.groupcoord.counts import Counts
 from kavka.server.metrics.row import Kind, Metric, Sample
 from kavka.server.metrics.server_rows import one
 from kavka.server.metrics.view import View
@@ -25,6 +26,12 @@ def _coordinator(
 ) -> Metric:
     name = f"kafka.server:type=group-coordinator-metrics#{name}"
     return Metric(name, Kind.GAUGE, labels, doc, read)
+
+
+def _count(name: str, doc: str, read: Callable[[Counts], int]) -> Metric:
+    name = f"kafka.server:type=group-coordinator-metrics#{name}"
+    doc = f"{doc} since the broker's start."
+    return Metric(name, Kind.UNTYPED, (), doc, one(lambda view: read(view.broker.groups.counts)))
 
 
 def _manager(name: str, doc: str, read: Callable[[View], float]) -> Metric:
@@ -71,6 +78,31 @@ GROUP_ROWS: Final = (
         ("state",),
         "Groups of the newer protocol, by their state.",
         lambda view: (((state,), view.groups["consumer", state]) for state in _CONSUMER_STATES),
+    ),
+    _count(
+        "offset-commit-count",
+        "Offsets committed",
+        lambda counts: counts.offsets_committed,
+    ),
+    _count(
+        "offset-expiration-count",
+        "Offsets that were not used any more and have gone",
+        lambda counts: counts.offsets_expired,
+    ),
+    _count(
+        "offset-deletion-count",
+        "Offsets deleted by request",
+        lambda counts: counts.offsets_deleted,
+    ),
+    _count(
+        "group-completed-rebalance-count",
+        "Rebalances of classic groups that ended with an assignment",
+        lambda counts: counts.classic_rebalances,
+    ),
+    _count(
+        "consumer-group-rebalance-count",
+        "New epochs of groups of the newer protocol, by members that came or changed, or by topics,",
+        lambda counts: counts.consumer_rebalances,
     ),
     _coordinator(
         "num-partitions",

@@ -21,6 +21,8 @@ class Kind(Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
     SUMMARY = "summary"
+    UNTYPED = "untyped"
+    """It counts up, by a name of Apache Kafka's that no counter may have there: without _total."""
 
 
 class Spread(NamedTuple):

@@ -24,8 +24,8 @@ from support.groups.scenario import ALONE, SHARED, Scenario
 
 WITHIN_S = 30.0
 PATIENCE_MS = "45000"
-"""Nobody dies here. Who is thought dead when it was but slow may lose its place for good: where
-only classic members are left the group is downgraded, and no longer that of its member id."""
+"""Nobody dies here, and who is only slow must not be thought dead: if it was the last member of
+the new protocol the group is downgraded, and its client gives up."""
 
 SETTINGS = {
     **BROKER_SETTINGS,
@@ -34,7 +34,7 @@ SETTINGS = {
 }
 PATIENT = {**SESSION, "session.timeout.ms": PATIENCE_MS}
 
-CONFLUENT_RANGE = replace(CONFLUENT, settings={**SESSION, "partition.assignment.strategy": "range"})
+CONFLUENT_RANGE = replace(CONFLUENT, settings={**PATIENT, "partition.assignment.strategy": "range"})
 """The assignments of its sticky assignor carry data of their own: no group is upgraded then."""
 
 

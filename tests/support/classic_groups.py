@@ -171,13 +171,9 @@ class ClassicKit:
     def beat(
         self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
     ) -> ErrorCode:
-        """One Heartbeat, which must be answered at once."""
-        ticket = self.ask(
-            HeartbeatRequest(group_id, generation, member_id, instance_id), "heartbeat"
-        )
-        assert ticket.settled
-        code: ErrorCode = ticket.answer
-        return code
+        """One Heartbeat."""
+        request = HeartbeatRequest(group_id, generation, member_id, instance_id)
+        return self.shard.classic_of(group_id, self.now_ms).heartbeat(request, self.now_ms)
 
     def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedTicket:
         """One LeaveGroup."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.server.dispatch import HANDLERS, IMPORTED_LATER
-from kavka.server.later import BEGIN_AFTER_S, PAUSE_S, Imports, Later
+from kavka.server.later import BEGIN_AFTER_S, PAUSE_S, Imports, Later, import_in_turns
 from support.virtual import VirtualClock, VirtualTasks
 
 
@@ -69,5 +69,19 @@ def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
         imports.stop()
         await tasks.advance(10_000)
         assert importer.imported == ["a", "b"]
+
+    asyncio.run(scenario())
+
+
+def test_who_can_not_wait_for_that_gives_others_a_turn_between_any_two(importer: Importer) -> None:
+    async def scenario() -> None:
+        tasks = VirtualTasks(VirtualClock())
+        importing = asyncio.ensure_future(import_in_turns(tasks, ["a", "b", "c"]))
+        seen = set[int]()
+        while not importing.done():
+            await asyncio.sleep(0)
+            seen.add(len(importer.imported))
+        assert importer.imported == ["a", "b", "c"]
+        assert seen == {1, 2, 3}
 
     asyncio.run(scenario())

@@ -435,7 +435,7 @@ def test_a_compact_string_is_no_longer_than_another_can_be() -> None:
     """Apache Kafka's generated readers: "string field name had invalid length"."""
 
     def body(length: int) -> memoryview:
-        return memoryview(b"\x02" + uvarint(length + 1) + b"t" * length + bytes(4))
+        return memoryview(b"\x02" + uvarint(length + 1) + b"t" * length + bytes(5))
 
     most = 0x7FFF
     assert mended(metadata, 9, body(most)).topics[0].name == "t" * most

@@ -9,6 +9,7 @@ from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.metrics import view as view_module
+from support.group_requests import beat, join, sync
 from support.memory_broker import MemoryBroker, scenario
 from support.metrics import ON, look
 
@@ -123,3 +124,81 @@ async def test_partitions_and_how_long_they_took(broker: MemoryBroker) -> None:
     await broker.advance(30_001)
     found = await look(broker)
     assert found[f"{COORDINATOR}partition_load_time_max"] == 0
+
+
+COUNTED = (
+    "group_completed_rebalance_count",
+    "consumer_group_rebalance_count",
+    "offset_commit_count",
+    "offset_deletion_count",
+    "offset_expiration_count",
+)
+
+
+async def counts(broker: MemoryBroker) -> dict[str, float]:
+    """Those that are not 0."""
+    found = await look(broker)
+    told = {name: found[f"{COORDINATOR}{name}"] for name in COUNTED}
+    return {name: count for name, count in told.items() if count}
+
+
+async def commit(broker: MemoryBroker, group: str, *partitions: int) -> None:
+    offset = {"committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": ""}
+    answer = await broker.ask(
+        "OffsetCommit",
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[
+            {"name": "t", "partitions": [{"partition_index": one, **offset} for one in partitions]}
+        ],
+    )
+    assert [one.error_code for one in answer.topics[0].partitions] == [0] * len(partitions)
+
+
+@scenario(ON, "offsets.retention.minutes=2", topics={"t": 3})
+async def test_what_happened_to_offsets(broker: MemoryBroker) -> None:
+    await make(broker)
+    assert await counts(broker) == {}
+    await commit(broker, "g", 0, 1, 2)
+    await commit(broker, "h", 0)
+    assert await counts(broker) == {"offset_commit_count": 4}
+    gone = [{"name": "t", "partitions": [{"partition_index": one} for one in (1, 2)]}]
+    await broker.ask("OffsetDelete", 0, group_id="g", topics=gone)
+    assert await counts(broker) == {"offset_commit_count": 4, "offset_deletion_count": 2}
+    await broker.advance(21 * 60_000)
+    assert await counts(broker) == {
+        "offset_commit_count": 4,
+        "offset_deletion_count": 2,
+        "offset_expiration_count": 2,
+    }
+
+
+@scenario(ON, topics={"t": 3})
+async def test_rebalances(broker: MemoryBroker) -> None:
+    joined = await join(broker)
+    assert await counts(broker) == {}
+    await sync(broker, joined, {joined.member_id: b"all"})
+    assert await counts(broker) == {"group_completed_rebalance_count": 1}
+    await beat(broker, joined)
+    assert await counts(broker) == {"group_completed_rebalance_count": 1}
+
+
+@scenario(ON, topics={"t": 3})
+async def test_epochs(broker: MemoryBroker) -> None:
+    await make(broker)
+    values = {"group_id": "n", "rebalance_timeout_ms": 60_000, "topic_partitions": []}
+    told = []
+    for member in ("a", "b"):
+        await broker.ask(
+            "ConsumerGroupHeartbeat",
+            1,
+            member_id=member,
+            member_epoch=0,
+            subscribed_topic_names=["t"],
+            **values,
+        )
+        told.append(await counts(broker))
+    assert told == [{"consumer_group_rebalance_count": number} for number in (1, 2)]

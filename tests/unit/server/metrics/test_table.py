@@ -82,6 +82,8 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.server:type=group-coordinator-metrics": {
         *("group-count", "consumer-group-count", "num-partitions"),
         *("partition-load-time-max", "partition-load-time-avg"),
+        *("offset-commit-count", "offset-expiration-count", "offset-deletion-count"),
+        *("group-completed-rebalance-count", "consumer-group-rebalance-count"),
     },
     "kafka.cluster:type=Partition": {
         *("UnderReplicated", "InSyncReplicasCount", "UnderMinIsr", "AtMinIsr", "ReplicasCount"),

@@ -32,6 +32,7 @@ TABLE = (
     row("odd", Kind.GAUGE, ("x",), (('a "b" \\ \n ü',), 1.5), (("inf",), float("inf"))),
     row("whole", Kind.GAUGE, (), ((), 2**53 - 1)),
     row("truth", Kind.GAUGE, (), ((), True)),
+    row("count", Kind.UNTYPED, (), ((), 7)),
     row("spread", Kind.SUMMARY, ("api",), (("a",), Spread(SPREAD, 5000))),
     row(
         "spreads",
