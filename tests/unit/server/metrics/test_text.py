@@ -74,6 +74,7 @@ def test_it_can_be_parsed() -> None:
             "odd": "gauge",
             "whole": "gauge",
             "truth": "gauge",
+            "count": "unknown",  # untyped, in older words
             "spread": "summary",
             "spreads": "summary",
         }
@@ -81,7 +82,7 @@ def test_it_can_be_parsed() -> None:
         assert (found["few_total"], found.of("few_total", topic="a")) == (3, 2)
         assert found.all("long") == {(str(n), "t"): n for n in range(LONG)}
         assert found.all("odd") == {('a "b" \\ \n ü',): 1.5, ("inf",): float("inf")}
-        assert (found["whole"], found["truth"]) == (2**53 - 1, 1)
+        assert (found["whole"], found["truth"], found["count"]) == (2**53 - 1, 1, 7)
 
     page(check)()
 
