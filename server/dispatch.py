@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers, request_log
+from kavka.server.big_answers import Written
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
 from kavka.server.later import COMPACTION, GROUPS, Later
@@ -224,6 +225,8 @@ class Dispatcher:
         BadRequest when there is no such frame: a name that is not UTF-8 grows by what replaces
         its bytes, and what came as a string of 32,767 bytes does not go back as one.
         """
+        if response.__class__ is Written:
+            return self._written(api, context, response)
         self._stats[api.key].count_errors(response)
         try:
             return encode_response(api, context.version, context.correlation_id, response)
@@ -231,6 +234,15 @@ class Dispatcher:
             raise BadRequest(
                 f"the answer to {api.name} v{context.version} can't be written: {failure}"
             ) from failure
+
+    def _written(self, api: Api, context: RequestContext, answer: Written) -> list[Any]:
+        if answer.throttle_time_ms:  # that is seldom
+            answer.response.throttle_time_ms = answer.throttle_time_ms
+            return self.encode(api, context, answer.response)
+        counts = self._stats[api.key].errors
+        for code, count in answer.errors.items():
+            counts[code] += count
+        return answer.frame
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
         """Tell the client how long to be quiet; the connection mutes itself for as long."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server import slices
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.context import RequestContext, Response
 from kavka.server.slices import Slices
+from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
-
-T = TypeVar("T")
 
 Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
 """Topics with partitions."""
@@ -28,8 +28,9 @@ Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
 class GroupCalls:
     """The questions of one request."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, api: Api) -> None:
         self._broker: Final = broker
+        self._api: Final = api
         self._waiting: Final[list[_Waiting]] = []
 
     def call(
@@ -70,15 +71,18 @@ class GroupCalls:
                 then(answer)
 
     def run(
-        self, context: RequestContext, steps: Slices[None], answer: Callable[[], T]
-    ) -> T | Awaitable[T]:
-        """Ask all, in slices of the loop, and give `answer` when everything is answered."""
+        self, context: RequestContext, steps: Slices[None], answer: Callable[[], Response]
+    ) -> Any:
+        """Ask all, in slices of the loop, and give `answer` when everything is answered; what took
+        slices to ask takes slices to tell."""
         asked = slices.run(self._broker.tasks, steps, context)
         if asked is None and not self._waiting:
             return answer()
-        return self._finish(asked, answer)
+        return self._finish(context, asked, answer)
 
-    async def _finish(self, asked: Awaitable[None] | None, answer: Callable[[], T]) -> T:
+    async def _finish(
+        self, context: RequestContext, asked: Awaitable[None] | None, answer: Callable[[], Response]
+    ) -> Response:
         if asked is not None:
             await asked
         for future, then, failed in self._waiting:
@@ -88,7 +92,9 @@ class GroupCalls:
                 failed(refusal.code)
             else:
                 then(found)
-        return answer()
+        if asked is None:
+            return answer()
+        return await written(self._broker.tasks, self._api, context, answer())
 
 
 _Waiting: TypeAlias = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]

@@ -30,12 +30,13 @@ def run(tasks: Tasks, work: Slices[T], context: RequestContext | None = None) ->
         result: T = end.value
         return result
     if context is None:
-        return _go_on(tasks, work)
+        return go_on(tasks, work)
     context.applied = tasks.future()
     return _apply(tasks, work, context.applied)
 
 
-async def _go_on(tasks: Tasks, work: Slices[T]) -> T:
+async def go_on(tasks: Tasks, work: Slices[T]) -> T:
+    """The rest of `work`, after a turn for others."""
     while True:
         await tasks.sleep(0)
         try:
@@ -47,7 +48,7 @@ async def _go_on(tasks: Tasks, work: Slices[T]) -> T:
 
 async def _apply(tasks: Tasks, work: Slices[T], applied: asyncio.Future[None]) -> T:
     try:
-        return await _go_on(tasks, work)
+        return await go_on(tasks, work)
     finally:
         applied.set_result(None)
 

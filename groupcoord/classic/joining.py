@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 _MEMBER_ID_REQUIRED_SINCE: Final = 4
 """From this version on a new member comes a second time, with its id (KIP-394)."""
 
+PENDING_MAX: Final = 10_000
+"""Ids of one group that have been given and not been used yet; of more the oldest is forgotten,
+and whoever comes with it gets another one. Apache Kafka keeps all for a session's time."""
+
 _SKIPS_ASSIGNMENT_SINCE: Final = 9
 """From this version on a static leader can be told to leave the assignment as it is (KIP-814)."""
 
@@ -97,6 +101,8 @@ class Joining:
             group.current,
             member_id,
         )
+        if len(group.pending) >= PENDING_MAX:
+            group.remove(next(iter(group.pending)))
         group.pending[member_id] = None
         timer = member_timer(group.group_id, member_id)
         self._state.timers.set(timer, now_ms + request.session_timeout_ms)

@@ -63,7 +63,7 @@ def _read(metadata: bytes) -> tuple[list[str], int] | None:
 def _is_whole(metadata: bytes, end: int) -> bool:
     """Whether the user data, which come behind the topics, are there."""
     try:
-        (user_data_bytes,) = _BYTES_LENGTH.unpack_from(metadata, end)
+        user_data_bytes: int = _BYTES_LENGTH.unpack_from(metadata, end)[0]
     except StructError:
         return False
     return end + _BYTES_LENGTH.size + user_data_bytes <= len(metadata)

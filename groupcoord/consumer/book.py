@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, TypeAlias
 
 from kavka.groupcoord.consumer import regexes
 from kavka.groupcoord.consumer.group import ConsumerGroup
@@ -22,6 +22,9 @@ REGEX: Final = "regex"
 DOWNGRADED: Final = "downgraded"
 
 _OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
+
+Deadlines: TypeAlias = Sequence[tuple[str, str, str, int]]
+"""(what, group id, member id, when)."""
 
 
 class Book:
@@ -118,9 +121,22 @@ class Book:
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def cancel_timers(self, group_id: str, member_id: str) -> None:
-        for what in _OF_A_MEMBER:
-            self.cancel_timer(what, group_id, member_id)
+    def take_timers(self, group_id: str, member_ids: Iterable[str]) -> Deadlines:
+        """Cancel all deadlines of members that are about to go; what they were."""
+        timers, taken = self.state.timers, []
+        for member_id in member_ids:
+            for what in _OF_A_MEMBER:
+                at_ms = timers.at(("consumer", what, group_id, member_id))
+                if at_ms is not None:
+                    taken.append((what, group_id, member_id, at_ms))
+                    self.cancel_timer(what, group_id, member_id)
+        return taken
+
+    def put_back(self, taken: Deadlines) -> None:
+        """Of members that could not be put out, so that they do not stay for ever."""
+        for what, group_id, member_id, at_ms in taken:
+            if self.find(group_id, member_id) is not None:
+                self.set_timer_once(what, group_id, member_id, at_ms)
 
     def keep_alive(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
         """A member has been heard of: its session lasts on."""

@@ -51,6 +51,6 @@ class Fencing:
             collected.append(records.tombstone(records.REGEX, group.group_id, regex))
         metadata_hash = self._book.hashes.of_group(group.subscriptions_without(members))
         collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))
-        for member in members:
-            self._book.cancel_timers(group.group_id, member.member_id)
-        return Decision(collected, replies)
+        out = Decision(collected, replies)
+        self._migration.take_timers(group.group_id, [one.member_id for one in members], out)
+        return out

@@ -8,7 +8,7 @@ protocol stay in it as they are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -175,6 +175,18 @@ class Migration:
         )
         return False
 
+    def take_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> None:
+        """Members go when `out` is in the log, and their deadlines at once; if it is refused they
+        have them again."""
+        book = self._book
+        taken = book.take_timers(group_id, member_ids)
+
+        def refused(code: ErrorCode, now_ms: int) -> Decision:
+            book.put_back(taken)
+            return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in out.replies])
+
+        out.refused = refused
+
     def downgrade(
         self,
         group: ConsumerGroup,
@@ -187,7 +199,8 @@ class Migration:
     ) -> None:
         """Make a classic group of it, without the members that leave, and with the one that joins
         in the place of a static one; its members join again if there is a `reason` to."""
-        members = {one.member_id: one for one in group.members.values() if one not in leaving}
+        left = {one.member_id for one in leaving}
+        members = {key: one for key, one in group.members.items() if key not in left}
         targets = dict(group.targets)
         gone = list(group.members)
         if joining is not None and joining.instance_id is not None:
@@ -208,9 +221,8 @@ class Migration:
             version = embedded.version_of(one.metadata(classic.protocol))
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded.assignment(names, version)
-        for member_id in group.members:
-            self._book.cancel_timers(group.group_id, member_id)
         self._classic.adopt(classic, out, reason, now_ms)
+        self.take_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
 
 

@@ -26,6 +26,9 @@ from kavka.log.journal import Decision, Record, Ticket
 
 logger: Final = logging.getLogger(__name__)
 
+RETRY_MS: Final = 500
+"""When to put a member out again whose going could not be written, as Apache Kafka does."""
+
 TOPICS_A_SLICE: Final = 500
 """Changed topics that are looked at in one go."""
 
@@ -34,6 +37,11 @@ _FENCED_BECAUSE: Final = {
     JOIN: "the classic member failed to join within the rebalance timeout",
     SYNC: "the member failed to sync within timeout",
 }
+
+
+def _must_revoke(member: Member) -> bool:
+    """A static member that has gone for now has nothing to give up."""
+    return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
 
 
 class DescribedGroup(NamedTuple):
@@ -99,7 +107,7 @@ class ConsumerProtocol:
             for member in group.members.values():
                 at_ms = now_ms + timeout_ms
                 book.set_timer(SESSION, group.group_id, member.member_id, at_ms)
-                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                if _must_revoke(member):
                     at_ms = now_ms + member.rebalance_timeout_ms
                     book.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
             logger.info(
@@ -126,12 +134,14 @@ class ConsumerProtocol:
             return Decision()
         group, member = found
         if what == REBALANCE:
-            if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            if not _must_revoke(member):
                 return Decision()
             because = (
                 f"it failed to transition from epoch {member.member_epoch} within "
                 f"{member.rebalance_timeout_ms}ms"
             )
+        elif what != SESSION and member.classic is None:
+            return Decision()  # it was a classic member's, which has gone over
         else:
             because = _FENCED_BECAUSE[what]
         logger.info(
@@ -140,6 +150,7 @@ class ConsumerProtocol:
             member_id,
             because,
         )
+        self._book.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
     def _resolve(self, group_id: str, now_ms: int) -> Decision:

@@ -190,12 +190,10 @@ class Change:
         if moved == member:
             return member
         self.records.append(records.current_member(group.group_id, moved))
-        if moved.classic is None:
-            if moved.state is MemberState.UNREVOKED_PARTITIONS:
-                at_ms = self.now_ms + moved.rebalance_timeout_ms
-                book.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
-            else:
-                book.cancel_timer(REBALANCE, group.group_id, moved.member_id)
+        if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
+            # nothing cancels it: it means nothing to a member in another state
+            at_ms = self.now_ms + moved.rebalance_timeout_ms
+            book.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
         return moved
 
 

@@ -21,6 +21,7 @@ from kavka.server.group_calls import GroupCalls
 from kavka.server.operations import GROUP_OPERATIONS, allowed_bits
 from kavka.server.slices import Slices
 from kavka.wire.apis.consumer_group_describe import (
+    API,
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
     Assignment,
@@ -42,7 +43,7 @@ _TOPICS_HIDDEN: Final = (
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    calls = GroupCalls(broker)
+    calls = GroupCalls(broker, API)
     descriptions = [_Description(broker, context, group_id) for group_id in request.group_ids]
     asks_operations = request.include_authorized_operations
 

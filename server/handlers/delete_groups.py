@@ -16,7 +16,7 @@ from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Slices
-from kavka.wire.apis.delete_groups import DeleteGroupsResponse, GroupResult
+from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 
 GROUPS_A_STEP: Final = 50
@@ -24,24 +24,23 @@ GROUPS_A_STEP: Final = 50
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    calls = GroupCalls(broker)
-    deletions = [
-        _Deletion(broker, context, group_id) for group_id in dict.fromkeys(request.groups_names)
-    ]
+    calls = GroupCalls(broker, API)
+    deletions: list[_Deletion] = []
 
     def answer() -> DeleteGroupsResponse:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
-    return calls.run(context, _steps(calls, deletions), answer)
+    def steps() -> Slices[None]:
+        for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
+            deletion = _Deletion(broker, context, group_id)
+            deletions.append(deletion)
+            while deletion.ask(calls):
+                yield
+            if number % GROUPS_A_STEP == 0:
+                yield
 
-
-def _steps(calls: GroupCalls, deletions: list[_Deletion]) -> Slices[None]:
-    for number, deletion in enumerate(deletions, 1):
-        while deletion.ask(calls):
-            yield
-        if number % GROUPS_A_STEP == 0:
-            yield
+    return calls.run(context, steps(), answer)
 
 
 class _Deletion:

@@ -8,13 +8,18 @@ Left out: transactions and share groups are not served; the former have no coord
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, Final
 
+from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.context import RequestContext, Response
+from kavka.server.slices import Slices
 from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.apis.find_coordinator import (
+    API,
     BATCHED_SINCE,
     GROUP,
     NOBODY,
@@ -25,6 +30,10 @@ from kavka.wire.apis.find_coordinator import (
     message_of,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+
+KEY_COST: Final = 64
+COST_A_STEP: Final = 32_000
+"""Keys that are looked up in one go: `KEY_COST`, and 1 for each character, at up to 0.1 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -40,11 +49,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return _answer(broker, context, request)
 
 
-async def _after_creation(
-    broker: Broker, context: RequestContext, request: Any
-) -> FindCoordinatorResponse:
+async def _after_creation(broker: Broker, context: RequestContext, request: Any) -> Response:
     await broker.groups.make_topic()
-    return _answer(broker, context, request)
+    answer = _answer(broker, context, request)
+    return answer if isinstance(answer, FindCoordinatorResponse) else await answer
 
 
 def _keys(context: RequestContext, request: Any) -> list[str]:
@@ -56,14 +64,39 @@ def _kind(context: RequestContext, request: Any) -> int:
     return kind
 
 
-def _answer(broker: Broker, context: RequestContext, request: Any) -> FindCoordinatorResponse:
-    kind = _kind(context, request)
-    found = [_find(broker, context, kind, key) for key in _keys(context, request)]
+def _answer(
+    broker: Broker, context: RequestContext, request: Any
+) -> FindCoordinatorResponse | Awaitable[Response]:
     if context.version >= BATCHED_SINCE:
-        return FindCoordinatorResponse(coordinators=found)
-    one = found[0]
+        found: list[Coordinator] = []
+        answer = FindCoordinatorResponse(coordinators=found)
+        asked = slices.run(broker.tasks, _find_all(broker, context, request, found))
+        return answer if asked is None else _later(broker, context, asked, answer)
+    one = _find(broker, context, _kind(context, request), request.key)
     code = one.error_code
     return FindCoordinatorResponse(code, message_of(code), one.node_id, one.host, one.port)
+
+
+async def _later(
+    broker: Broker,
+    context: RequestContext,
+    asked: Awaitable[None],
+    answer: FindCoordinatorResponse,
+) -> Response:
+    await asked
+    return await written(broker.tasks, API, context, answer)
+
+
+def _find_all(
+    broker: Broker, context: RequestContext, request: Any, found: list[Coordinator]
+) -> Slices[None]:
+    kind, cost = _kind(context, request), 0
+    for key in request.coordinator_keys:
+        found.append(_find(broker, context, kind, key))
+        cost += KEY_COST + len(key)
+        if cost >= COST_A_STEP:
+            cost = 0
+            yield
 
 
 def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coordinator:

@@ -17,7 +17,7 @@ from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Slices
-from kavka.wire.apis.list_groups import ListedGroup, ListGroupsResponse
+from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
 
 GROUPS_A_STEP: Final = 1_000
@@ -33,7 +33,7 @@ class _Listing:
     """One request, and the answer as it grows."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
-        self.calls: Final = GroupCalls(broker)
+        self.calls: Final = GroupCalls(broker, API)
         self._broker: Final = broker
         self._context: Final = context
         self._states: Final = {state.strip() for state in _lower(request.states_filter)}

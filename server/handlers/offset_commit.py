@@ -24,6 +24,7 @@ from kavka.server.group_calls import GroupCalls
 from kavka.server.metadata_cache import TopicImage
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_commit import (
+    API,
     EPOCHS_VERSION,
     TIMES_VERSION,
     TOPIC_IDS_VERSION,
@@ -83,11 +84,9 @@ def _ask(commit: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Deci
     return shard.offsets.commit(commit, ticket, now_ms)
 
 
-def _in_steps(
-    broker: Broker, context: RequestContext, request: Any, sorted_out: _SortedOut
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+def _in_steps(broker: Broker, context: RequestContext, request: Any, sorted_out: _SortedOut) -> Any:
     """Commit many offsets, some at a time, and let others have a turn between."""
-    calls, offsets = GroupCalls(broker), sorted_out.offsets
+    calls, offsets = GroupCalls(broker, API), sorted_out.offsets
     codes = [0] * len(offsets)
 
     def steps() -> Slices[None]:

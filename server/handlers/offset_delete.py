@@ -18,7 +18,12 @@ from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls, Part, in_parts
 from kavka.server.slices import Slices
-from kavka.wire.apis.offset_delete import OffsetDeleteResponse, PartitionResponse, TopicResponse
+from kavka.wire.apis.offset_delete import (
+    API,
+    OffsetDeleteResponse,
+    PartitionResponse,
+    TopicResponse,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 OFFSETS_A_STEP: Final = 1_000
@@ -39,7 +44,7 @@ class _Deletion:
     """One request, and the answer as it grows."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
-        self.calls: Final = GroupCalls(broker)
+        self.calls: Final = GroupCalls(broker, API)
         self._group_id: Final = request.group_id
         self._code = ErrorCode.NONE
         self._answers: Final[dict[str, list[PartitionResponse]]] = {}

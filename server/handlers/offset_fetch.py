@@ -20,6 +20,7 @@ from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_fetch import (
+    API,
     GROUPS_VERSION,
     NO_TOPIC_ID,
     TOPIC_IDS_VERSION,
@@ -41,16 +42,28 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         if not _may_see_group(broker, context, request.group_id):
             raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _out_of_tree(broker, context, request)
-    if context.version >= GROUPS_VERSION:
-        groups = [
-            _Group(broker, context, one.group_id, one.member_id, one.member_epoch, one.topics)
-            for one in request.groups
-        ]
-    else:
-        groups = [_Group(broker, context, request.group_id, None, -1, request.topics)]
-    calls = GroupCalls(broker)
-    steps = _fetch(calls, groups, require_stable=request.require_stable)
-    return calls.run(context, steps, partial(_answer, context, request, groups))
+    calls = GroupCalls(broker, API)
+    groups: list[_Group] = []
+
+    def steps() -> Slices[None]:
+        looked_at = 0
+        for asked in _asked(broker, context, request):
+            groups.append(asked)
+            for size in asked.fetch(calls, require_stable=request.require_stable):
+                looked_at += size
+                if looked_at >= OFFSETS_A_STEP:
+                    looked_at = 0
+                    yield
+
+    return calls.run(context, steps(), partial(_answer, context, request, groups))
+
+
+def _asked(broker: Broker, context: RequestContext, request: Any) -> Iterator[_Group]:
+    if context.version < GROUPS_VERSION:
+        yield _Group(broker, context, request.group_id, None, -1, request.topics)
+        return
+    for one in request.groups:
+        yield _Group(broker, context, one.group_id, one.member_id, one.member_epoch, one.topics)
 
 
 async def _out_of_tree(
@@ -80,16 +93,6 @@ async def _in_tree(broker: Broker, group_id: str, name: str, index: int) -> int:
         if offset is not None:
             return offset
     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _fetch(calls: GroupCalls, groups: list[_Group], *, require_stable: bool) -> Slices[None]:
-    looked_at = 0
-    for group in groups:
-        for size in group.fetch(calls, require_stable=require_stable):
-            looked_at += size
-            if looked_at >= OFFSETS_A_STEP:
-                looked_at = 0
-                yield
 
 
 def _answer(context: RequestContext, request: Any, groups: list[_Group]) -> OffsetFetchResponse:

@@ -101,7 +101,7 @@ GROUP_ROWS: Final = (
     ),
     _count(
         "consumer-group-rebalance-count",
-        "New epochs of groups of the newer protocol, by members that came or changed, or by topics,",
+        "Epochs of groups of the newer protocol, for members that came or changed and for topics,",
         lambda counts: counts.consumer_rebalances,
     ),
     _coordinator(

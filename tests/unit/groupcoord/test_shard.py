@@ -6,7 +6,8 @@ import pytest
 
 from kavka.groupcoord.classic.records import encode_key
 from kavka.groupcoord.expiry import SWEEP
-from kavka.log.journal import Record
+from kavka.groupcoord.shard import QUICKER_FROM
+from kavka.log.journal import Decision, Record
 from support.classic_groups import SESSION_MS
 from support.offset_groups import OffsetKit
 
@@ -43,6 +44,38 @@ def test_groups_and_offsets_are_replayed_together(kit: OffsetKit) -> None:
     assert list(kit.shard.state.groups) == ["g"]
     assert list(kit.group.members) == [member_id]
     assert kit.offsets() == {("t", 0): 5}
+
+
+def test_many_records_of_one_decision_are_applied_in_order(kit: OffsetKit) -> None:
+    places = [("t", index) for index in range(2 * QUICKER_FROM)]
+    kit.commit_offsets(dict.fromkeys(places, 1))
+    kit.commit_offsets({place: index for index, place in enumerate(places)})
+    assert kit.offsets() == {place: place[1] for place in places}
+    kit.delete_offsets(places[1:])
+    assert kit.offsets() == {places[0]: 0}
+    kit.commit_offsets(dict.fromkeys(places[1:], 2))
+    assert kit.offsets() == {places[0]: 0, **dict.fromkeys(places[1:], 2)}
+    assert kit.shard.offsets.store.count == len(places)
+
+
+def test_a_group_s_record_among_many_is_the_one_that_was_decided(kit: OffsetKit) -> None:
+    """A classic group knows its own record as that object, and changes nothing else for it."""
+    kit.commit_offsets({("t", index): 1 for index in range(QUICKER_FROM)}, "simple")
+    offsets = list(kit.appended)
+    out, seen = Decision(offsets), []
+    record = Record(encode_key("g"), b"not to be read")
+    kit.shard.classic._proposals.propose(out, record, done=lambda: seen.append(record))
+    kit.shard.apply_all(out.records, None)
+    assert seen == [record]
+
+
+def test_many_records_of_a_transaction_count_when_it_ends(kit: OffsetKit) -> None:
+    places = [("t", index) for index in range(QUICKER_FROM)]
+    kit.commit_offsets(dict.fromkeys(places, 1))
+    kit.commit_offsets(dict.fromkeys(places, 2), producer_id=7)
+    assert kit.offsets() == dict.fromkeys(places, 1)
+    kit.end(7, committed=True)
+    assert kit.offsets() == dict.fromkeys(places, 2)
 
 
 def test_a_group_s_tombstone_leaves_offsets_that_have_none(kit: OffsetKit) -> None:

@@ -39,6 +39,18 @@ def test_the_hash_is_javas(text: str) -> None:
     assert java_hash(text) == hash_of(text)
 
 
+@given(st.text(min_size=1, max_size=7), st.integers(1, 300))
+def test_the_hash_of_a_long_text(text: str, times: int) -> None:
+    assert java_hash(text * times) == hash_of(text * times)
+
+
+def test_long_ids_are_not_kept() -> None:
+    """10,000 of the longest would take 300 MB."""
+    kept = groups._kept_hash.cache_info().currsize
+    java_hash("x" * (groups.HASHED_CHARACTERS_MAX + 1) + str(kept))
+    assert groups._kept_hash.cache_info().currsize == kept
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

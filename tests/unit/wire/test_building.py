@@ -67,6 +67,20 @@ def test_pairs_make_the_same_batch(pairs: list[tuple[bytes, bytes | None]]) -> N
     assert batch_of_pairs(pairs, BASE_TIMESTAMP_MS) == build_batch(records)
 
 
+ALIKE = st.tuples(
+    st.binary(max_size=9), st.none() | st.binary(max_size=9), st.sampled_from([1, 2, 64, 200])
+)
+
+
+@given(st.lists(ALIKE, min_size=1, max_size=6))
+def test_many_that_are_alike(runs: list[tuple[bytes, bytes | None, int]]) -> None:
+    """What is said of one record in a row of equal sizes is true of the others as well; up to
+    where their numbers get longer."""
+    pairs = [(key, value) for key, value, count in runs for _ in range(count)]
+    records = [NewRecord(BASE_TIMESTAMP_MS, key, value) for key, value in pairs]
+    assert batch_of_pairs(pairs, BASE_TIMESTAMP_MS) == build_batch(records)
+
+
 @given(PAIRS, st.sampled_from(Codec))
 def test_pairs_in_a_codec_and_a_transaction(
     pairs: list[tuple[bytes, bytes | None]], codec: Codec

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.groupcoord.classic import joining
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.rebalancing import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -18,6 +19,7 @@ from support.classic_groups import (
     SESSION_MS,
     STICKY,
     ClassicKit,
+    assert_sound,
     code_of,
     reading,
 )
@@ -79,6 +81,18 @@ def test_an_id_is_kept_for_one_session() -> None:
     late = kit.join().answer.member_id
     kit.advance(SESSION_MS)
     assert code_of(kit.join(late)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_not_all_ids_that_nobody_comes_with_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "PENDING_MAX", 3)
+    kit = ClassicKit()
+    ids = [kit.join().answer.member_id for _ in range(5)]
+    assert list(kit.group.pending) == ids[2:]
+    assert_sound(kit.group, kit)
+    assert code_of(kit.join(ids[1])) == ErrorCode.UNKNOWN_MEMBER_ID
+    last = [kit.join(one) for one in ids[2:]]
+    kit.advance(2 * DELAY_MS)
+    assert [code_of(one) for one in last] == [ErrorCode.NONE] * 3
 
 
 def test_an_id_that_was_given_holds_the_others_up() -> None:

@@ -104,3 +104,61 @@ def test_no_deadline_is_left_of_one_that_has_gone() -> None:
     for member_id in ("a", "b"):
         for what in ("session", "rebalance", "join", "sync"):
             assert ("consumer", what, "g", member_id) not in kit.shard.timers
+
+
+def test_a_silent_member_goes_later_if_its_going_can_not_be_written() -> None:
+    kit = ConsumerKit()
+    first, _ = kit.joined("a", "b")
+    kit.advance(SESSION_MS - 1)
+    first.beat()
+    kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * 3
+    kit.advance(1)
+    assert list(kit.consumer_group().members) == ["a", "b"]
+    kit.advance(10_000)
+    assert list(kit.consumer_group().members) == ["a"]
+    assert kit.port.failures == []
+
+
+def test_one_whose_leave_can_not_be_written_goes_when_its_session_is_over() -> None:
+    kit = ConsumerKit()
+    first, second = kit.joined("a", "b")
+    kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert refusal(second.leave) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(SESSION_MS // 10_000 + 1):
+        assert_sound(kit, kit.consumer_group())
+        first.beat()
+        kit.advance(10_000)
+    assert list(kit.consumer_group().members) == ["a"]
+
+
+def test_one_that_left_in_time_but_is_told_late_has_no_deadlines() -> None:
+    """The records are in the log, though nobody knows for long whether they stay there."""
+    kit = ConsumerKit()
+    kit.joined("a", "b")
+    kit.holds = True
+    ticket = kit.send("g", "b", -1)
+    kit.advance(10_000)
+    assert ticket.failure is not None
+    assert ticket.failure.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert list(kit.consumer_group().members) == ["a"]
+    assert ("consumer", "session", "g", "b") not in kit.shard.timers
+
+
+def test_a_static_member_that_has_gone_for_now_has_its_session_to_come_back() -> None:
+    """Though it went while it had partitions to give up."""
+    kit = ConsumerKit()
+    client = kit.client("a", instance_id="i", rebalance_ms=5_000)
+    client.join()
+    kit.settle(client)
+    kit.client("b").join()
+    kit.advance(INTERVAL_MS)
+    client.beat()
+    assert kit.member("a").state == 1
+    client.leave(-2)
+    kit.advance(6_000)
+    assert "a" in kit.consumer_group().members
+    kit.move()
+    kit.advance(6_000)
+    assert "a" in kit.consumer_group().members
+    kit.advance(SESSION_MS)
+    assert "a" not in kit.consumer_group().members

@@ -61,8 +61,8 @@ async def test_while_groups_are_loaded_all_is_well(
 ) -> None:
     joined = await stable(broker)
 
-    def call(group_id: str, ask: object) -> None:
+    def read(group_id: str, look: object) -> None:
         raise ApiError(code)
 
-    monkeypatch.setattr(broker.parts.groups, "call", call)
+    monkeypatch.setattr(broker.parts.groups, "read", read)
     assert await beat(broker, joined) is told

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.groupcoord.offset_records import decode
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import offset_commit
 from kavka.wire.apis.offset_commit import API
@@ -29,6 +30,23 @@ async def test_offsets_are_kept(broker: MemoryBroker, version: int) -> None:
     answer = await commit(broker, {A0: 5, A1: 6, B0: 7}, version)
     assert answer == {A0: Code.NONE, A1: Code.NONE, B0: Code.NONE}
     assert await fetch(broker, version=9) == {A0: (5, 0), A1: (6, 0), B0: (7, 0)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
+async def test_what_comes_with_an_offset(broker: MemoryBroker, version: int) -> None:
+    """Leader epochs since version 6, a time of the commit in version 1."""
+    await make_topic(broker)
+    at_ms = broker.clock.now_ms() - 1000
+    epochs = {"committed_leader_epoch": 7} if version >= 6 else {}
+    times = {"commit_timestamp": at_ms} if version == 1 else {}
+    assert await commit(broker, {A0: 5}, version, **epochs, **times) == {A0: Code.NONE}
+    shard = broker.parts.groups.runners[broker.parts.groups.partition_of("g")].machine
+    committed = decode(shard.offsets.store.get("g", "a", 0) or b"")
+    assert committed is not None
+    assert (committed.offset, committed.metadata) == (5, "text")
+    assert committed.leader_epoch == (7 if version >= 6 else -1)
+    assert committed.committed_at_ms == (at_ms if version == 1 else broker.clock.now_ms())
 
 
 @scenario(topics=TOPICS)

@@ -1,0 +1,44 @@
+"""Answers of many items: written before the connection asks for them, in slices of the loop."""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Any, Final
+
+from kavka.seams import Tasks
+from kavka.server import slices
+from kavka.server.context import RequestContext, Response
+from kavka.wire import slow_codec
+from kavka.wire.api import Api
+from kavka.wire.error_counts import Counts
+
+
+class Written:
+    """An answer that is written already, but for the time that a client is to be quiet."""
+
+    __slots__ = ("errors", "frame", "response", "throttle_time_ms")
+
+    def __init__(self, response: Response, frame: list[Any], errors: Counts) -> None:
+        self.response: Final = response
+        self.frame: Final = frame
+        self.errors: Final = errors
+        """How often each code is in it."""
+        self.throttle_time_ms = 0
+
+
+async def written(
+    tasks: Tasks, api: Api, context: RequestContext, response: Response
+) -> Written | Response:
+    """An answer without records, with its frame; nothing in it may change any more. As it was if
+    there is no such frame, which then is for the connection to find (see `Dispatcher.encode`)."""
+
+    def steps() -> slices.Slices[Written]:
+        version, correlation_id = context.version, context.correlation_id
+        frame = yield from slow_codec.encode_slowly(api, version, correlation_id, response)
+        errors = yield from slow_codec.count_slowly(api, response)
+        return Written(response, frame, errors)
+
+    try:
+        return await slices.go_on(tasks, steps())
+    except StructError:
+        return response
