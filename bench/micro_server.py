@@ -57,7 +57,9 @@ def calls(scratch: Path) -> Iterator[Named]:
         yield "server: Fetch of nothing", partial(broker.ask, bytes(fetch.at(broker.end())))
         yield "server: ApiVersions", partial(broker.ask, frames.api_versions())
         member = broker.join(GROUP)
-        yield "server: Heartbeat", partial(broker.ask, group_frames.heartbeat(GROUP, member))
+        beat = group_frames.heartbeat(GROUP, member)
+        yield "server: Heartbeat, remembered", partial(broker.ask, beat)
+        yield "server: Heartbeat, the general way", partial(broker.ask_anew, beat)
         commit = group_frames.offset_commit("simple", {TOPIC: [5]})
         yield "server: OffsetCommit of one partition", partial(broker.ask, commit)
         encoded = BATCHES["16 KiB"].encode()
@@ -212,6 +214,7 @@ class InProcess:
     def ask_anew(self, request: bytes) -> None:
         """The same, to a connection that remembers nothing."""
         self._protocol._shortcut._layouts.clear()
+        self._protocol._shortcut._beat = None
         self.ask(request)
 
     def _send(self, request: bytes) -> None:

@@ -7,6 +7,7 @@ Kafka 4.3 does. The schemas are its OffsetCommitKey and OffsetCommitValue.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -37,6 +38,9 @@ _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 
 TOMBSTONE_BYTES_A_STEP: Final = 500_000
 """Keys that go into one batch where there are many: half of what it may hold."""
+
+TAGS_KEPT_MAX: Final = 1000
+"""Topics whose ids are remembered by their bytes."""
 
 _TOPIC_ID_BYTES: Final = 16
 _V4_LEAST: Final = 24
@@ -142,19 +146,22 @@ def _decode_plain(value: bytes, version: int) -> CommittedOffset | None:
 
 def _decode_flexible(value: bytes) -> CommittedOffset | None:
     _, offset, epoch = _V4_HEAD.unpack_from(value)
-    length, at = _read_unsigned_varint(value, 14)
+    length, at = value[14], 15
+    if length > 127:
+        length, at = _read_unsigned_varint(value, 14)
     if length == 0:  # null, which the schema does not allow
         return None
     end = at + length - 1
     (committed_at_ms,) = _LONG.unpack_from(value, end)
-    topic_id = _topic_id(value, end + 8) if value[end + 8] else NO_TOPIC_ID
+    topic_id = _topic_id(value[end + 8 :])
     metadata = value[at:end].decode(errors="replace")
     return CommittedOffset(offset, epoch, metadata, committed_at_ms, NO_TIME, topic_id)
 
 
-def _topic_id(value: bytes, at: int) -> UUID:
-    """Out of the tagged fields, which begin at `at`."""
-    tags, at = _read_unsigned_varint(value, at)
+@lru_cache(maxsize=TAGS_KEPT_MAX)
+def _topic_id(value: bytes) -> UUID:
+    """Out of the tagged fields, which are the same for all offsets of a topic."""
+    tags, at = _read_unsigned_varint(value, 0)
     for _ in range(tags):
         tag, at = _read_unsigned_varint(value, at)
         size, at = _read_unsigned_varint(value, at)

@@ -327,7 +327,7 @@ def _fetched(partition: int, value: bytes | None, topic_id: UUID) -> FetchedOffs
 
 def _differ(one: UUID, other: UUID) -> bool:
     """Whether two ids are of different topics, and not one of them unknown."""
-    return one != other and one.int != 0 and other.int != 0
+    return one.int != other.int and one.int != 0 and other.int != 0
 
 
 def is_too_long(metadata: str, most: int) -> bool:

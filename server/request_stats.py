@@ -86,7 +86,7 @@ class ApiStats:
         self.period = HOT_PERIOD if api.key in HOT else 1
         self.tallies = [Tally(self, version) for version in range(api.highest + 1)]
         self.remembered = [Tally(self, version) for version in range(api.highest + 1)]
-        """Those that went the short way, each for one partition and without error."""
+        """Those that went the short way, each with one code in its answer, that of no error."""
         self.errors: defaultdict[int, int] = defaultdict(int)
         """Codes in the answers to the others."""
         self.total_ms = Histogram()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 
 from kavka.groupcoord.consumer import regexes
@@ -20,6 +21,9 @@ JOIN: Final = "join"
 SYNC: Final = "sync"
 REGEX: Final = "regex"
 DOWNGRADED: Final = "downgraded"
+
+TOPICS_A_SLICE: Final = 500
+"""Changed topics that are looked at in one go."""
 
 _OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
 
@@ -87,26 +91,40 @@ class Book:
             del self._readers[topic]
             self.hashes.forget(topic)
 
-    def topics_changed(self, topics: Iterable[str], now_ms: int) -> None:
-        """Topics have come, gone, or changed: their readers look at them at the next heartbeat."""
-        for topic in topics:
-            self.hashes.forget(topic)
-            for group_id in self._readers.get(topic, ()):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, ConsumerGroup):
-                    group.refresh_topics = True
-            if self.state.topics.partition_count(topic) is not None and self._is_new(topic):
+    def topics_changed(self, topics: Iterable[str], now_ms: int) -> Iterator[None]:
+        """Topics have come, gone, or changed: their readers look at them at the next heartbeat.
+        Done in slices."""
+        rest = iter(topics)
+        there: list[str] = []
+        while some := list(islice(rest, TOPICS_A_SLICE)):
+            for topic in some:
+                self.hashes.forget(topic)
+                for group_id in self._readers.get(topic, ()):
+                    group = self.state.groups.get(group_id)
+                    if isinstance(group, ConsumerGroup):
+                        group.refresh_topics = True
+            there += [one for one in some if self.state.topics.partition_count(one) is not None]
+            yield
+        for is_new in self._find_new(there):
+            if is_new:
                 self.topics_version = max(now_ms, self.topics_version + 1)
+                return
+            yield
 
-    def _is_new(self, topic: str) -> bool:
-        """Whether an expression stands for the topic that was resolved without it."""
-        for group_id in self._with_regexes:
+    def _find_new(self, topics: Sequence[str]) -> Iterator[bool]:
+        """Whether an expression stands for one of the topics that was resolved without it, told
+        slice by slice."""
+        for group_id in list(self._with_regexes):
             group = self.state.groups.get(group_id)
-            if isinstance(group, ConsumerGroup):
-                for expression, resolved in group.resolved.items():
-                    if topic not in resolved.topics and regexes.stands_for(expression, topic):
-                        return True
-        return False
+            resolved = list(group.resolved.items()) if isinstance(group, ConsumerGroup) else ()
+            for expression, known in resolved:
+                pattern = regexes.compiled(expression)
+                if pattern is None:
+                    continue
+                names = frozenset(known.topics)
+                rest = (topic for topic in topics if topic not in names)
+                while some := list(islice(rest, regexes.names_a_slice(pattern))):
+                    yield any(pattern.fullmatch(topic) is not None for topic in some)
 
     # -- deadlines -------------------------------------------------------------------------------
 

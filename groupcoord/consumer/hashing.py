@@ -45,6 +45,10 @@ class TopicHashes:
         """It has changed, or nobody subscribes to it any more."""
         self._kept.pop(topic, None)
 
+    def prepare(self, topic: str) -> None:
+        """Have its hash at hand for when many are asked for together."""
+        self._topic(topic)
+
     def of_group(self, topics: Iterable[str]) -> int:
         """The hash of those of the topics that exist, signed; 0 if there is none."""
         found = [one for one in map(self._topic, sorted(topics)) if one]

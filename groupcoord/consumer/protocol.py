@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from kavka.groupcoord.classic.protocol import ClassicProtocol
@@ -28,9 +27,6 @@ logger: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 500
 """When to put a member out again whose going could not be written, as Apache Kafka does."""
-
-TOPICS_A_SLICE: Final = 500
-"""Changed topics that are looked at in one go."""
 
 _FENCED_BECAUSE: Final = {
     SESSION: "the member session expired",
@@ -118,9 +114,7 @@ class ConsumerProtocol:
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
         """Topics have come, gone, or changed; there are decisions in between that lead to nothing,
         so that it can be done in slices."""
-        rest = iter(topics)
-        while some := list(islice(rest, TOPICS_A_SLICE)):
-            self._book.topics_changed(some, now_ms)
+        for _ in self._book.topics_changed(topics, now_ms):
             yield Decision()
 
     def expire(self, key: Hashable, now_ms: int) -> Decision:

@@ -6,7 +6,7 @@ its target assignment and gets of it what no other member holds, and the rest as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
@@ -23,7 +23,7 @@ class Towards(NamedTuple):
 
     target_epoch: int
     target: Target
-    subscribed: Collection[UUID]
+    subscribed: Container[UUID]
     """Topics that it subscribes to now; it must have no others."""
     has_owner: Callable[[UUID, int], bool]
     """Whether a member has a partition, or has not given it up yet."""

@@ -12,12 +12,20 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
 
-MATCHES_A_SLICE: Final = 1000
-"""Names that are held against an expression in one go; each takes about a microsecond."""
+STEPS_A_SLICE: Final = 5_000
+"""How much is done in one go, in instructions of the compiled expressions times names: what is
+plain takes about a microsecond a name, but there are expressions that cost RE2 each instruction
+at each letter."""
 
-PROGRAM_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What one compiled expression may take."""
+NAMES_A_SLICE: Final = 250
+"""The most names in one go: of those that match, topics are looked at, at about 10 us each."""
 
+PROGRAM_BYTES_MAX: Final = 512 * 1024
+"""What one compiled expression may take, and so the time to compile it, and that one name may
+cost: some ms at worst."""
+
+EXPRESSION_BYTES_MAX: Final = 2**15 - 1
+"""The length of an expression, which becomes part of a record's key."""
 
 PROGRAMS_KEPT_MAX: Final = 100
 """Expressions that are kept compiled."""
@@ -33,6 +41,11 @@ def _compile(expression: str) -> Any:
 
 def check(expression: str) -> None:
     """ApiError INVALID_REGULAR_EXPRESSION."""
+    if len(expression.encode()) > EXPRESSION_BYTES_MAX:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex is longer than {EXPRESSION_BYTES_MAX} bytes.",
+        )
     try:
         _compile(expression)
     except re2.error as failure:
@@ -43,12 +56,18 @@ def check(expression: str) -> None:
         ) from None
 
 
-def stands_for(expression: str, topic: str) -> bool:
-    """Whether a topic of that name is one that the expression stands for."""
+def compiled(expression: str) -> Any | None:
+    """None for one that is bad: it was good when it came, but a record may have been written by
+    another."""
     try:
-        return _compile(expression).fullmatch(topic) is not None
+        return _compile(expression)
     except re2.error:
-        return False
+        return None
+
+
+def names_a_slice(pattern: Any) -> int:
+    """How many names are to be held against it in one go."""
+    return max(1, min(NAMES_A_SLICE, STEPS_A_SLICE // pattern.programsize))
 
 
 _REASONS: Final = {
@@ -83,7 +102,16 @@ class Resolution:
     of a group are resolved together, so that its assignment changes once.
     """
 
-    __slots__ = ("_found", "_may_see", "_names", "_patterns", "_timestamp_ms", "_version")
+    __slots__ = (
+        "_at",
+        "_found",
+        "_may_see",
+        "_names",
+        "_seen",
+        "_timestamp_ms",
+        "_todo",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -93,31 +121,38 @@ class Resolution:
         *,
         version: int,
         now_ms: int,
+        seen: Callable[[str], object] = len,
     ) -> None:
+        """`seen` is told each topic that one of them stands for."""
         self._names = topics.names()
         self._may_see = may_see
+        self._seen = seen
         self._version = version
         self._timestamp_ms = now_ms
-        self._patterns: list[tuple[str, Any]] = []
-        self._found: dict[str, list[str]] = {}
-        for expression in expressions:
-            self._found[expression] = []
-            try:
-                self._patterns.append((expression, _compile(expression)))
-            except re2.error:
-                continue  # it was valid when it came; a record may have been written by another
+        self._todo = list(expressions)
+        self._found: dict[str, list[str]] = {one: [] for one in self._todo}
+        self._at = 0
 
     def advance(self) -> bool:
-        """Hold some names against the expressions; whether all of them were."""
-        count = max(1, MATCHES_A_SLICE // max(1, len(self._patterns)))
-        some = self._names[-count:]
-        del self._names[-count:]
-        for expression, pattern in self._patterns:
-            matches = pattern.fullmatch
-            self._found[expression] += [
-                name for name in some if matches(name) is not None and self._may_see(name)
-            ]
-        return not self._names
+        """Hold some names against one of the expressions; whether all was done."""
+        if self._todo:
+            expression, at = self._todo[-1], self._at
+            pattern = compiled(expression)
+            self._at = len(self._names)
+            if pattern is not None:
+                self._at = at + names_a_slice(pattern)
+                self._match(expression, pattern, self._names[at : self._at])
+            if self._at >= len(self._names):
+                self._todo.pop()
+                self._at = 0
+        return not self._todo
+
+    def _match(self, expression: str, pattern: Any, names: Iterable[str]) -> None:
+        found = self._found[expression]
+        for name in names:
+            if pattern.fullmatch(name) is not None and self._may_see(name):
+                self._seen(name)
+                found.append(name)
 
     def result(self) -> dict[str, Resolved]:
         return {

@@ -107,6 +107,7 @@ def _put_current(group: ConsumerGroup, member_id: str, value: bytes) -> None:
 def _remove(book: Book, group: ConsumerGroup, key: Key) -> None:
     if key.kind == records.GROUP:
         del book.state.groups[key.group_id]
+        book.subscribed(ConsumerGroup(key.group_id), group.subscriptions)
     elif key.kind == records.TOPICS:
         group.has_topics_record = False
     elif key.kind == records.MEMBER:

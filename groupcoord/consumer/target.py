@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Container, Sequence
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
@@ -25,12 +26,12 @@ def compute(
     ]
     if new.member_id not in group.members:
         members.append(new)
-    known = _Known(topics)
+    known = _Known(group, topics)
     candidates = [
         Candidate(
             one.member_id,
             one.instance_id,
-            known.ids(group.subscribed_topics(one)),
+            known.read_by(one),
             _target(group, one, is_new=one is new),
         )
         for one in members
@@ -54,28 +55,52 @@ def _target(group: ConsumerGroup, member: Member, *, is_new: bool) -> Target:
     return own if before == member.member_id else group.targets.get(before, NO_ASSIGNMENT)
 
 
-def subscribed_ids(group: ConsumerGroup, topics: Topics, member: Member) -> dict[UUID, None]:
-    """The ids of the topics that a member reads and that exist."""
-    return dict.fromkeys(_Known(topics).ids(group.subscribed_topics(member)))
+class Subscribed(Container[UUID]):
+    """The topics that a member reads and that exist, by id; made at once, however many it reads."""
+
+    __slots__ = ("_names", "_of_regex", "_topics")
+
+    def __init__(self, group: ConsumerGroup, topics: Topics, member: Member) -> None:
+        resolved = group.resolved.get(member.regex) if member.regex is not None else None
+        self._names = member.topic_names
+        self._of_regex = resolved.topics if resolved is not None else ()
+        self._topics = topics
+
+    def __contains__(self, topic_id: object) -> bool:
+        assert isinstance(topic_id, UUID)
+        name = self._topics.topic_name(topic_id)
+        return name is not None and (_has(self._names, name) or _has(self._of_regex, name))
+
+
+def _has(names: Sequence[str], name: str) -> bool:
+    """`names` are in order."""
+    at = bisect_left(names, name)
+    return at < len(names) and names[at] == name
 
 
 class _Known:
-    """Ids and sizes of topics, each looked up once."""
+    """Ids and sizes of topics, each looked up once; members that read the same share a list."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
+        self._group = group
         self._topics = topics
         self._ids: dict[str, UUID | None] = {}
+        self._lists: dict[tuple[tuple[str, ...], str | None], list[UUID]] = {}
         self.partitions: dict[UUID, int] = {}
 
-    def ids(self, names: Sequence[str]) -> list[UUID]:
-        found = []
-        for name in names:
-            if name not in self._ids:
-                self._ids[name] = self._look_up(name)
-            topic_id = self._ids[name]
-            if topic_id is not None:
-                found.append(topic_id)
+    def read_by(self, member: Member) -> list[UUID]:
+        """The ids of the topics that a member reads and that exist."""
+        what = (member.topic_names, member.regex)
+        found = self._lists.get(what)
+        if found is None:
+            ids = map(self._id, self._group.subscribed_topics(member))
+            found = self._lists[what] = [one for one in ids if one is not None]
         return found
+
+    def _id(self, name: str) -> UUID | None:
+        if name not in self._ids:
+            self._ids[name] = self._look_up(name)
+        return self._ids[name]
 
     def _look_up(self, name: str) -> UUID | None:
         topic_id, partitions = self._topics.topic_id(name), self._topics.partition_count(name)

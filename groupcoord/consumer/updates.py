@@ -10,13 +10,14 @@ from enum import Enum, auto
 from typing import Final
 
 from kavka.groupcoord.consumer import records, regexes
+from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.book import REBALANCE, REGEX, Book
 from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.reconcile import Reported, Towards, next_member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
-from kavka.groupcoord.consumer.target import compute, subscribed_ids
+from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
 
 logger: Final = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class Change:
                 may_see,
                 version=book.topics_version,
                 now_ms=self.now_ms,
+                seen=book.hashes.prepare,
             )
             book.set_timer(REGEX, group.group_id, "", self.now_ms)
 
@@ -113,7 +115,10 @@ class Change:
         expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
         if not bump and not expired:
             members = len(group.members)
-            alike = is_homogeneous(group.regexes, group.subscriptions, members)
+            # to find it out takes a while, and is of use for a new assignment only
+            alike = group.assignment_epoch < group.group_epoch and is_homogeneous(
+                group.regexes, group.subscriptions, members
+            )
             return group.group_epoch, alike
         subscriptions = group.subscriptions_with(self.old, new)
         metadata_hash = self.book.hashes.of_group(subscriptions)
@@ -140,7 +145,8 @@ class Change:
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(new)
         name = group.preferred_assignor(self.old, new)
-        name = name or self.book.settings().group_consumer_assignors[0]
+        if name not in ASSIGNORS:  # nobody asks for one, or a broker with others let it in
+            name = self.book.settings().group_consumer_assignors[0]
         topics = self.book.state.topics
         found = compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
@@ -181,7 +187,7 @@ class Change:
             Towards(
                 epoch,
                 partitions,
-                subscribed_ids(group, book.state.topics, member),
+                Subscribed(group, book.state.topics, member),
                 group.has_owner,
                 reported,
                 subscription_changed,

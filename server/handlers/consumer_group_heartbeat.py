@@ -5,9 +5,10 @@ Promises: what a member is told of its epoch and its partitions is stored.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
@@ -118,9 +119,18 @@ def _asked(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
         request.subscribed_topic_names,
         _regex(context.version, request),
         request.server_assignor,
-        None if reported is None else {one.topic_id: one.partitions for one in reported},
+        None if reported is None else _reported(reported),
         partial(broker.authorizer.allows, context, Operation.DESCRIBE, ResourceType.TOPIC),
     )
+
+
+def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
+    """A topic that is named twice counts with all that is said of it."""
+    found: dict[UUID, Sequence[int]] = {}
+    for one in topics:
+        before = found.get(one.topic_id)
+        found[one.topic_id] = one.partitions if before is None else [*before, *one.partitions]
+    return found
 
 
 def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:

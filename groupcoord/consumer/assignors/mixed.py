@@ -7,6 +7,7 @@ members with many to members with few, topic by topic, until no move makes it mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heapreplace
 from typing import Final
 from uuid import UUID
@@ -29,21 +30,27 @@ class _Balance:
 
     def __init__(self, task: Task) -> None:
         self._members = task.members
-        self._readers: dict[UUID, list[int]] = {}
+        alike = _alike(task)
+        self._readers = _readers(alike)
         self._sizes = [0] * len(task.members)
-        for number, member in enumerate(task.members):
-            for topic in member.topics:
-                self._readers.setdefault(topic, []).append(number)
+        self._moved = 0
+        """How many partitions have moved from one member to another."""
+        self._even: dict[int, int] = {}
+        """{readers of topics, by identity: `_moved` when they were found to be even}."""
         self._owners: dict[UUID, list[int | None]] = {
             topic: [None] * task.partitions[topic] for topic in self._readers
         }
+        subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
         for number, member in enumerate(task.members):
-            subscribed = dict.fromkeys(member.topics)
+            topics = subscribed[id(member.topics)]
             for topic, partitions in member.target.items():
-                if topic in subscribed:
-                    self._sizes[number] += len(partitions)
-                    for partition in partitions:
-                        self._owners[topic][partition] = number
+                if topic in topics:
+                    owners = self._owners[topic]
+                    # a log may tell of more partitions than there are, or of one twice
+                    own = [one for one in partitions if one < len(owners) and owners[one] is None]
+                    self._sizes[number] += len(own)
+                    for partition in own:
+                        owners[partition] = number
         self._order = sorted(self._readers, key=self._place)
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
@@ -79,7 +86,7 @@ class _Balance:
     def _even_out_topic(self, topic: UUID) -> bool:
         """Whether a partition of the topic has moved."""
         sizes, readers, owners = self._sizes, self._readers[topic], self._owners[topic]
-        if max(sizes[one] for one in readers) - min(sizes[one] for one in readers) <= 1:
+        if self._are_even(readers):
             return False
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
@@ -103,8 +110,19 @@ class _Balance:
                 owners[partition] = taker
                 sizes[giver] -= 1
                 sizes[taker] += 1
+                self._moved += 1
                 moved = True
         return moved
+
+    def _are_even(self, readers: list[int]) -> bool:
+        """Whether no move among them helps; many topics have the same readers."""
+        if self._even.get(id(readers)) == self._moved:
+            return True
+        sizes = [self._sizes[one] for one in readers]
+        if max(sizes) - min(sizes) > 1:
+            return False
+        self._even[id(readers)] = self._moved
+        return True
 
     def result(self) -> dict[str, dict[UUID, list[int]]]:
         found: dict[str, dict[UUID, list[int]]] = {one.member_id: {} for one in self._members}
@@ -114,6 +132,30 @@ class _Balance:
                     assignment = found[self._members[owner].member_id]
                     assignment.setdefault(topic, []).append(partition)
         return found
+
+
+def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
+    """(topics, the numbers of the members that have just this list of them)."""
+    found: dict[int, tuple[Sequence[UUID], list[int]]] = {}
+    for number, member in enumerate(task.members):
+        found.setdefault(id(member.topics), (member.topics, []))[1].append(number)
+    return list(found.values())
+
+
+def _readers(alike: list[tuple[Sequence[UUID], list[int]]]) -> dict[UUID, list[int]]:
+    """{topic: its readers}, one list for all topics that have the same ones."""
+    of_topic: dict[UUID, list[int]] = {}
+    for number, (topics, _) in enumerate(alike):
+        for topic in topics:
+            of_topic.setdefault(topic, []).append(number)
+    lists: dict[tuple[int, ...], list[int]] = {}
+    found = {}
+    for topic, numbers in of_topic.items():
+        which = tuple(numbers)
+        if which not in lists:
+            lists[which] = [one for number in which for one in alike[number][1]]
+        found[topic] = lists[which]
+    return found
 
 
 def _drop_or_correct(most: list[tuple[int, int]], size: int, number: int, gives: bool) -> None:

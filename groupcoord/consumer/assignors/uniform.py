@@ -4,6 +4,7 @@ those that they were to have, as far as that goes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import mixed
@@ -19,13 +20,14 @@ def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
 def _assign_alike(task: Task) -> dict[str, dict[UUID, list[int]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
+    subscribed = frozenset(topics)
     free = _without_member(task)
     quota, extra = divmod(sum(task.partitions[topic] for topic in topics), len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
     for number, member in enumerate(task.members):
         allowed = quota + (extra > 0)
-        kept, given_up = _keep(member, allowed)
+        kept, given_up = _keep(member, subscribed, allowed)
         found[member.member_id] = kept
         free += given_up
         missing = allowed - sum(map(len, kept.values()))
@@ -54,9 +56,10 @@ def _without_member(task: Task) -> list[tuple[UUID, int]]:
     ]
 
 
-def _keep(member: Candidate, allowed: int) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
+def _keep(
+    member: Candidate, subscribed: Collection[UUID], allowed: int
+) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
     """(what the member keeps, what others may get)."""
-    subscribed = dict.fromkeys(member.topics)
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
     for topic, partitions in member.target.items():

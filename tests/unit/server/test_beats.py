@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.beats import Beat
 from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
 from kavka.server.shortcut import Shortcut
 from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.apis.heartbeat import API
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 from support import wire_client
 from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
@@ -120,6 +122,78 @@ async def test_a_member_lives_on_by_the_short_way(broker: MemoryBroker, short: l
     assert len(short) == 3, "all but the first"
     await broker.advance(SESSION_MS)
     assert await beat(broker, joined) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@scenario()
+async def test_versions_that_look_alike_are_answered_as_such(
+    broker: MemoryBroker, short: list[bytes]
+) -> None:
+    """0 has no throttle time in its answers."""
+    joined = await stable(broker)
+    client = broker.connect()
+    values = {
+        "group_id": GROUP,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+    }
+    versions = (0, 0, 1, 1, 2, 2, 0)
+    for version in versions:
+        client.send_bytes(wire_client.framed(wire_client.encode("Heartbeat", version, 5, **values)))
+        await settle(3)
+    assert len(short) == 3
+    plain, with_time = client.frames[0], client.frames[2]
+    assert len(plain) == len(with_time) - 4
+    assert client.frames == [plain if version == 0 else with_time for version in versions]
+
+
+@scenario()
+async def test_an_error_is_not_remembered(broker: MemoryBroker, short: list[bytes]) -> None:
+    joined = await stable(broker)
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.NONE
+        assert await beat(broker, joined, generation_id=7) is ErrorCode.ILLEGAL_GENERATION
+    assert len(short) == 1
+
+
+@scenario()
+async def test_what_the_group_refuses_it_refuses_by_either_way(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, short: list[bytes]
+) -> None:
+    """A group of the newer protocol that classic members are in raises ApiError."""
+    joined = await stable(broker)
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.NONE
+
+    def look(*_: object) -> ErrorCode:
+        raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+
+    monkeypatch.setattr(ClassicProtocol, "heartbeat", look)
+    assert await beat(broker, joined) is ErrorCode.FENCED_INSTANCE_ID
+    assert len(short) == 1
+
+
+class Slowly:
+    """Quotas that let everybody wait."""
+
+    unlimited = False
+
+    def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
+        return 25
+
+
+@scenario()
+async def test_who_has_a_quota_is_told_to_wait(broker: MemoryBroker, short: list[bytes]) -> None:
+    joined = await stable(broker)
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.NONE
+    broker.parts.quotas = Slowly()
+    values = {
+        "group_id": GROUP,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+    }
+    assert (await broker.ask("Heartbeat", 4, **values)).throttle_time_ms == 25
+    assert len(short) == 1
 
 
 @scenario()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import pytest
 from hypothesis import given
@@ -101,8 +101,28 @@ def committed(broker: MemoryBroker, group: str = "g", topic: str = "t") -> int |
 
 
 @scenario()
+async def test_who_looks_may_set_a_deadline(broker: MemoryBroker) -> None:
+    await make(broker)
+    groups = broker.parts.groups
+    for read in (groups.read, groups.read_at_once):
+        key = ("classic", "member", "g", "nobody")
+
+        def look(shard: GroupShard, now_ms: int, key: Hashable = key) -> GroupShard:
+            shard.timers.set(key, now_ms + 100)
+            return shard
+
+        shard = read("g", look)
+        assert isinstance(shard, GroupShard)
+        await broker.advance(99)
+        assert key in shard.timers
+        await broker.advance(1)
+        assert key not in shard.timers
+
+
+@scenario()
 async def test_before_there_is_the_topic_nobody_coordinates(broker: MemoryBroker) -> None:
     assert refused(lambda: committed(broker)) == ErrorCode.NOT_COORDINATOR
+    assert broker.parts.groups.read_at_once("g", lambda shard, now_ms: 5) is None
     assert broker.parts.groups.shards() == []
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kavka.groupcoord.consumer.book import JOIN, SESSION, Book
+from kavka.groupcoord.consumer.book import JOIN, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
-from support.consumer_groups import SESSION_MS, ConsumerKit, refusal
+from support.consumer_groups import SESSION_MS, ConsumerKit, FakeTopics, refusal
 
 
 def book_with(*groups: ConsumerGroup) -> Book:
@@ -19,6 +19,11 @@ def book_with(*groups: ConsumerGroup) -> Book:
     return book
 
 
+def change(book: Book, topics: list[str], now_ms: int) -> int:
+    """Tell of topics; how many slices it took."""
+    return len(list(book.topics_changed(topics, now_ms)))
+
+
 def reader(group_id: str, *topics: str, regex: str = "") -> ConsumerGroup:
     group = ConsumerGroup(group_id)
     group.put_member(Member("m", topic_names=topics, topic_regex=regex))
@@ -28,7 +33,7 @@ def reader(group_id: str, *topics: str, regex: str = "") -> ConsumerGroup:
 def test_readers_of_a_topic_look_at_it_again() -> None:
     one, other = reader("a", "t", "u"), reader("b", "u")
     book = book_with(one, other)
-    book.topics_changed(["t", "nobody's"], 1)
+    change(book, ["t", "nobody's"], 1)
     assert (one.refresh_topics, other.refresh_topics) == (True, False)
 
 
@@ -38,9 +43,9 @@ def test_who_reads_a_topic_no_longer_is_left_alone() -> None:
     before = dict(group.subscriptions)
     group.put_member(Member("m", topic_names=("u",)))
     book.subscribed(group, before)
-    book.topics_changed(["t"], 1)
+    change(book, ["t"], 1)
     assert not group.refresh_topics
-    book.topics_changed(["u"], 1)
+    change(book, ["u"], 1)
     assert group.refresh_topics
 
 
@@ -48,14 +53,29 @@ def test_a_topic_that_an_expression_stands_for_is_a_newer_version() -> None:
     group = reader("a", regex="t.*")
     group.put_resolved("t.*", Resolved((), 0, 0))
     book = book_with(group)
-    book.topics_changed(["other", "tt"], 5)
+    change(book, ["other", "tt"], 5)
     assert book.topics_version == 0, "neither is there"
-    book.topics_changed(["t"], 5)
-    book.topics_changed(["t"], 5)
+    change(book, ["t"], 5)
+    change(book, ["t"], 5)
     assert book.topics_version == 6
     group.put_resolved("t.*", Resolved(("t",), 6, 0))
-    book.topics_changed(["t"], 50)
+    change(book, ["t"], 50)
     assert book.topics_version == 6
+
+
+def test_many_topics_and_expressions_are_looked_at_in_slices() -> None:
+    names = [f"u{number}" for number in range(400)]
+    kit = ConsumerKit(topics=FakeTopics(**dict.fromkeys(names, 1), t1=1))
+    book = Book(kit.shard.state)
+    for number in range(150):  # more than are kept compiled
+        group = reader(f"g{number}", regex=f"t{number}.*")
+        group.put_resolved(f"t{number}.*", Resolved((), 0, 0))
+        book.state.groups[group.group_id] = group
+        book.subscribed(group, ())
+    assert change(book, names, 5) > 150
+    assert book.topics_version == 0
+    change(book, [*names, "t1"], 5)
+    assert book.topics_version == 5
 
 
 def test_groups_by_name() -> None:
@@ -77,8 +97,22 @@ def test_deadlines() -> None:
     assert timers.at(("consumer", JOIN, "a", "m")) == 10
     book.cancel_timer(JOIN, "a", "m")
     assert ("consumer", JOIN, "a", "m") not in timers
-    book.cancel_timers("a", "m")
+    assert book.take_timers("a", ["x", "m"]) == [(SESSION, "a", "m", 30)]
     assert len(timers) == 0
+
+
+def test_deadlines_are_put_back_where_the_member_is_still_there() -> None:
+    book = book_with(reader("a", "t"))
+    book.set_timer(SESSION, "a", "m", 30)
+    book.set_timer(SYNC, "a", "m", 40)
+    book.set_timer(SESSION, "a", "gone", 30)
+    taken = book.take_timers("a", ["m", "gone"])
+    book.set_timer(SESSION, "a", "m", 50)
+    book.put_back(taken)
+    timers = book.state.timers
+    assert timers.at(("consumer", SESSION, "a", "m")) == 50, "it was heard of since"
+    assert timers.at(("consumer", SYNC, "a", "m")) == 40
+    assert len(timers) == 2
 
 
 def test_sessions_of_both_kinds_of_members() -> None:

@@ -4,9 +4,12 @@ codes and words are judged by the differential test too."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.heartbeats import random_id
 from kavka.groupcoord.consumer.member import MemberState
+from kavka.log.journal import Decision
 from kavka.wire.errors import ErrorCode
 from support.consumer_groups import INTERVAL_MS, REBALANCE_MS, ConsumerKit, assert_sound, refusal
 
@@ -366,3 +369,15 @@ def test_answers_wait_until_they_are_committed() -> None:
     kit.commit()
     assert ticket.settled
     assert kit.member("a").state is MemberState.STABLE
+
+
+def test_an_assignor_that_only_another_broker_has_is_as_none() -> None:
+    """A record of a member may ask for one of a broker that had more of them."""
+    kit = ConsumerKit()
+    (first,) = kit.joined("a")
+    theirs = replace(kit.member("a"), server_assignor="com.example.Own")
+    kit.journal.carry_out(Decision([records.member("g", theirs)]), kit.now_ms)
+    second = kit.client("b")
+    second.join()
+    kit.settle(first, second)
+    assert [len(first.partitions), len(second.partitions)] == [2, 2]

@@ -32,7 +32,9 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kit = ConsumerKit(topics=FakeTopics(**TOPICS))
+        # an empty group is not deleted meanwhile, so its epochs go on
+        never = {"offsets_retention_check_interval_ms": 10**12}
+        self.kit = ConsumerKit(topics=FakeTopics(**TOPICS), **never)
         self.members: dict[str, Client] = {}
         self.epochs: dict[str, int] = {}
         self.group_epoch = 0

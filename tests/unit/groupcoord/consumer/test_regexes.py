@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.groupcoord.consumer import regexes
-from kavka.groupcoord.consumer.regexes import MATCHES_A_SLICE, Resolution
+from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_A_SLICE, Resolution
 from kavka.wire.errors import ApiError, ErrorCode
 from support.consumer_groups import FakeTopics
 
@@ -48,6 +48,32 @@ def test_an_expression_that_takes_too_much_memory_is_refused() -> None:
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def test_one_that_is_too_long_for_a_key_is_refused() -> None:
+    regexes.check("a" * 10_000)
+    with pytest.raises(ApiError) as refused:
+        regexes.check("|" * EXPRESSION_BYTES_MAX + "\u00e4")
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_a_costly_expression_is_held_against_few_names_in_one_go() -> None:
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(20)})
+    resolution = Resolution(["(a?b?){900}"], topics, lambda name: True, version=1, now_ms=1)
+    steps = 1
+    while not resolution.advance():
+        steps += 1
+    assert steps == 20
+
+
+def test_topics_that_match_are_told() -> None:
+    told: list[str] = []
+    topics = FakeTopics(a=1, ab=1, b=1)
+    resolution = Resolution(
+        ["a.*"], topics, lambda name: name != "ab", version=1, now_ms=1, seen=told.append
+    )
+    assert resolution.advance()
+    assert told == ["a"]
+
+
 def resolve(expressions: list[str], topics: FakeTopics, hidden: str = "") -> dict[str, list[str]]:
     resolution = Resolution(expressions, topics, lambda name: name != hidden, version=7, now_ms=5)
     while not resolution.advance():
@@ -71,13 +97,13 @@ def test_one_that_came_out_of_a_log_and_is_bad_stands_for_nothing() -> None:
 
 
 def test_many_topics_are_gone_through_in_slices() -> None:
-    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * MATCHES_A_SLICE + 1)})
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * NAMES_A_SLICE + 1)})
     resolution = Resolution([".*5", ".*"], topics, lambda name: True, version=1, now_ms=1)
     steps = 1
     while not resolution.advance():
         steps += 1
-    assert steps == 5
-    assert len(resolution.result()[".*"].topics) == 2 * MATCHES_A_SLICE + 1
+    assert steps == 6
+    assert len(resolution.result()[".*"].topics) == 2 * NAMES_A_SLICE + 1
 
 
 def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
@@ -86,5 +112,4 @@ def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
     topics.make("b", 1)
     assert resolution.advance()
     assert resolution.result()[".*"].topics == ("a",)
-    assert regexes.stands_for(".*", "b")
-    assert not regexes.stands_for("(", "b")
+    assert regexes.compiled("(") is None

@@ -69,7 +69,7 @@ def test_a_group_that_is_gone_reads_nothing() -> None:
     book = replayed(*ALL, *gone, records.group("g", 1, 0))
     group = book.group("g")
     group.refresh_topics = False
-    book.topics_changed(["t", "u"], 1)
+    list(book.topics_changed(["t", "u"], 1))
     assert not group.refresh_topics
 
 
@@ -117,3 +117,11 @@ def test_a_record_of_a_group_that_is_a_classic_one_is_skipped(
     replay.apply(book, records.tombstone(records.MEMBER, "g", "m"))
     assert kit.shard.state.groups["g"] is before
     assert len(caplog.records) == 1
+
+
+def test_a_group_that_goes_before_its_members_reads_nothing() -> None:
+    book = replayed(*ALL, records.tombstone(records.GROUP, "g"), records.group("g", 1, 0))
+    group = book.group("g")
+    group.refresh_topics = False
+    list(book.topics_changed(["t", "u"], 1))
+    assert not group.refresh_topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
-from kavka.groupcoord.consumer.target import compute, subscribed_ids
+from kavka.groupcoord.consumer.target import Subscribed, compute
 from support.consumer_groups import FakeTopics
 
 TOPICS = FakeTopics(t=4, u=2)
@@ -53,6 +53,24 @@ def test_what_expressions_stand_for_counts() -> None:
     group = group_of()
     group.put_resolved("x", Resolved(("t", "u"), 1, 1))
     new = Member("a", topic_names=("u",), topic_regex="x")
-    assert list(subscribed_ids(group, TOPICS, new)) == [U, T]
+    subscribed = Subscribed(group, TOPICS, new)
+    assert T in subscribed and U in subscribed
     found = compute(group, TOPICS, new, "range", is_homogeneous=False)
     assert found == {"a": {U: (0, 1), T: (0, 1, 2, 3)}}
+
+
+def test_which_topics_a_member_reads() -> None:
+    topics = FakeTopics(a=1, b=1, c=1)
+    ids = dict(topics.ids)
+    group = group_of()
+    group.put_resolved("x", Resolved(("a", "nothing"), 1, 1))
+    for member, names in (
+        (Member("m", topic_names=("b", "nothing")), "b"),
+        (Member("m", topic_regex="x"), "a"),
+        (Member("m", topic_names=("c",), topic_regex="x"), "ac"),
+        (Member("m", topic_regex="not known yet"), ""),
+    ):
+        subscribed = Subscribed(group, topics, member)
+        assert "".join(name for name, one in ids.items() if one in subscribed) == names
+    topics.delete("b")
+    assert ids["b"] not in Subscribed(group, topics, Member("m", topic_names=("b",)))

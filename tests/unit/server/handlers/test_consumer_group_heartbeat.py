@@ -197,3 +197,26 @@ async def test_a_group_has_times_of_its_own(broker: MemoryBroker) -> None:
     assert (await beat(broker, "m", 2)).heartbeat_interval_ms == 7000
     listed = await broker.ask("ListConfigResources", 1, resource_types=[32])
     assert [one.resource_name for one in listed.config_resources] == ["g"]
+
+
+@scenario(topics={"t": 2})
+async def test_a_topic_that_is_named_twice_counts_with_all_that_is_said_of_it(
+    broker: MemoryBroker,
+) -> None:
+    """A member that has not given up a partition yet says so in the first of the two."""
+    await make_topic(broker)
+    first = await beat(broker, "a", 0, **FIRST)
+    topic_id = first.assignment.topic_partitions[0].topic_id
+    await beat(broker, "b", 0, **FIRST)
+    await broker.advance(5000)
+    await beat(broker, "b", 2)
+    told = await beat(broker, "a", 2)
+    assert len(assigned(told)[0]) == 1, "one is to be given up"
+
+    async def a_says(*owned: list[int]) -> Any:
+        reported = [{"topic_id": topic_id, "partitions": one} for one in owned]
+        return await beat(broker, "a", 2, topic_partitions=reported)
+
+    kept = assigned(told)[0]
+    assert (await a_says([0, 1], kept)).member_epoch == 2
+    assert (await a_says(kept, kept)).member_epoch == 3

@@ -1,0 +1,196 @@
+"""Consumer groups with members that lie, repeat themselves, come back as others and jump epochs,
+of both protocols, on a partition that takes some of the writes only: what is true of every group
+stays true, nothing but refusals come, and nobody stays who is not heard of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.member import JOIN_EPOCH
+from kavka.wire.errors import ApiError, ErrorCode
+from support.classic_groups import reading
+from support.consumer_groups import ConsumerKit, FakeTopics, assert_sound
+
+IDS = st.sampled_from(["a", "b", "c", "d"])
+INSTANCES = st.sampled_from([None, None, "i", "j"])
+NAMES = st.one_of(st.none(), st.lists(st.sampled_from(["t", "u", "w"]), max_size=3))
+REGEXES = st.sampled_from([None, "", "t", "[tuw]", "x*"])
+PARTITIONS = st.dictionaries(
+    st.sampled_from([UUID(int=number) for number in range(4)]),
+    st.lists(st.integers(-1, 5), max_size=4),
+    max_size=3,
+)
+REPORTS = st.one_of(st.none(), st.just({}), st.just("assigned"), PARTITIONS)
+EPOCHS = st.one_of(st.sampled_from(["own", "previous"]), st.integers(-2, 12))
+STARTS = {"rebalance_timeout_ms": 7_000, "reported": {}}
+
+
+class Hostile(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        never = {"offsets_retention_check_interval_ms": 10**12}
+        self.kit = ConsumerKit(topics=FakeTopics(t=3, u=2), **never)
+        self.last: tuple[Any, ...] | None = None
+
+    def _group(self) -> ConsumerGroup | None:
+        group = self.kit.shard.state.groups.get("g")
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _send(self, member_id: str, epoch: int, more: dict[str, Any]) -> None:
+        self.last = (member_id, epoch, more)
+        try:
+            answer = self.kit.heartbeat("g", member_id, epoch, **more)
+        except ApiError as refusal:
+            assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
+            return
+        group = self._group()
+        if epoch >= JOIN_EPOCH and group is not None:
+            assert group.members[answer.member_id].member_epoch == answer.member_epoch
+
+    @rule(member_id=IDS, instance_id=INSTANCES, names=NAMES, regex=REGEXES)
+    def join(
+        self, member_id: str, instance_id: str | None, names: list[str] | None, regex: str | None
+    ) -> None:
+        more = {**STARTS, "instance_id": instance_id, "topic_names": names, "topic_regex": regex}
+        if names is not None or regex is not None:
+            self._send(member_id, JOIN_EPOCH, more)
+
+    @rule(
+        member_id=IDS,
+        epoch=EPOCHS,
+        instance_id=INSTANCES,
+        reported=REPORTS,
+        names=NAMES,
+        regex=REGEXES,
+    )
+    def beat(
+        self,
+        member_id: str,
+        epoch: Any,
+        instance_id: str | None,
+        reported: Any,
+        names: list[str] | None,
+        regex: str | None,
+    ) -> None:
+        group = self._group()
+        member = group.members.get(member_id) if group is not None else None
+        if isinstance(epoch, str):
+            if member is None:
+                return
+            epoch = member.member_epoch if epoch == "own" else member.previous_member_epoch
+            instance_id = member.instance_id
+        if reported == "assigned":
+            reported = member.assigned if member is not None else {}
+        more = {"instance_id": instance_id, "topic_names": names, "topic_regex": regex}
+        self._send(member_id, epoch, {**more, "reported": {} if epoch == 0 else reported})
+
+    @rule()
+    def repeat(self) -> None:
+        if self.last is not None:
+            self._send(*self.last)
+
+    # -- the classic protocol
+
+    @rule(member_id=IDS, instance_id=INSTANCES, topic=st.sampled_from("tu"))
+    def join_classic(self, member_id: str, instance_id: str | None, topic: str) -> None:
+        protocols = [OfferedProtocol("range", reading(topic))]
+        if instance_id is not None:
+            member_id = ""
+        self._classic(
+            lambda: self.kit.join(member_id, instance_id=instance_id, protocols=protocols)
+        )
+
+    @rule(member_id=IDS, generation=st.integers(-1, 12))
+    def sync_classic(self, member_id: str, generation: int) -> None:
+        self._classic(lambda: self.kit.sync(member_id, generation))
+
+    @rule(member_id=IDS)
+    def beat_classic(self, member_id: str) -> None:
+        group = self._group()
+        if group is not None and member_id in group.members:
+            epoch = group.members[member_id].member_epoch
+            self._classic(lambda: self.kit.beat(member_id, epoch))
+
+    @rule(member_ids=st.lists(IDS, max_size=3))
+    def leave_classic(self, member_ids: list[str]) -> None:
+        self._classic(lambda: self.kit.leave(*member_ids))
+
+    def _classic(self, ask: Any) -> None:
+        try:
+            ask()
+        except ApiError as refusal:
+            assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
+
+    # -- the world
+
+    @rule(count=st.integers(1, 3))
+    def fail(self, count: int) -> None:
+        """The next writes are refused."""
+        self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * count
+
+    @rule(by_ms=st.sampled_from([1, 600, 3_000, 11_000]))
+    def pass_time(self, by_ms: int) -> None:
+        self.kit.advance(by_ms)
+
+    @rule(name=st.sampled_from(["t", "u", "w"]))
+    def change_topic(self, name: str) -> None:
+        known = self.kit.known
+        if name not in known.counts:
+            known.make(name, 2)
+        elif known.counts[name] > 4:
+            known.delete(name)
+        else:
+            known.counts[name] += 1
+        self.kit.change_topics(name)
+
+    @rule()
+    def move(self) -> None:
+        self.kit.port.failures = []
+        self.kit.move()
+
+    @rule()
+    def fall_silent(self) -> None:
+        """Nobody is heard of for long: nobody stays, and no deadline of a member does."""
+        self.kit.port.failures = []
+        self.kit.advance(200_000)
+        group = self._group()
+        assert group is None or not group.members
+        left = [key for key in self.kit.shard.timers._at if key[0] == "consumer"]
+        assert not left
+
+    # -- what is true at all times
+
+    @invariant()
+    def is_sound(self) -> None:
+        group = self._group()
+        if group is not None:
+            assert_sound(self.kit, group)
+
+    @invariant()
+    def what_is_counted_is_so(self) -> None:
+        """The numbers that are kept beside the members are those that counting finds."""
+        group = self._group()
+        if group is None:
+            return
+        members = group.members.values()
+        assert group.classic_members == sum(one.classic is not None for one in members)
+        regexes = [one.regex for one in members if one.regex is not None]
+        assert group.regexes == {one: regexes.count(one) for one in regexes}
+        assert set(group.resolved) <= set(regexes)
+        names = [name for one in members for name in one.topic_names]
+        resolved = [name for one in group.resolved.values() for name in one.topics]
+        assert group.subscriptions == {
+            name: (names.count(name), resolved.count(name)) for name in (*names, *resolved)
+        }
+
+
+Hostile.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHostile = Hostile.TestCase
