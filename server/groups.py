@@ -192,7 +192,7 @@ class GroupCoordinator:
                 return
             del self._runners[index]
             runner.close(ErrorCode.NOT_COORDINATOR)
-            logger.info("%s-%d: its groups have another coordinator now", *replica.key)
+            logger.info("%s-%d: its groups are not coordinated here any more", *replica.key)
         if not self._closed and replica.partition.is_leader and not replica.offline:
             self._lead(replica)
 

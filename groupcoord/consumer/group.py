@@ -213,9 +213,8 @@ class ConsumerGroup:
         """A member is there, or has changed."""
         old = self.members.get(member.member_id)
         self._forget(old)
+        self._count_names(old.topic_names if old is not None else (), member.topic_names)
         self.members[member.member_id] = member
-        for topic in member.topic_names:
-            self._count_subscription(topic, 1, 0)
         if member.regex is not None:
             _count(self.regexes, member.regex, 1)
         if member.server_assignor is not None:
@@ -224,6 +223,8 @@ class ConsumerGroup:
             self.classic_members += 1
             for name, _ in member.classic.protocols:
                 _count(self.classic_protocols, name, 1)
+        if old is not None and old.instance_id != member.instance_id:
+            self._let_instance_go(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         for part in (member.assigned, member.revoking):
@@ -237,18 +238,21 @@ class ConsumerGroup:
         self._forget(member)
         if member is None:
             return
+        self._count_names(member.topic_names, ())
         del self.members[member_id]
+        self._let_instance_go(member)
+
+    def _let_instance_go(self, member: Member) -> None:
+        """Its instance id is nobody's, unless another has taken it over."""
         instance_id = member.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
     def _forget(self, member: Member | None) -> None:
-        """What was counted for a member is no more."""
+        """What was counted for a member is no more, but the topics that it names."""
         self._reconciled_to = None
         if member is None:
             return
-        for topic in member.topic_names:
-            self._count_subscription(topic, -1, 0)
         if member.regex is not None:
             _count(self.regexes, member.regex, -1)
         if member.server_assignor is not None:
@@ -286,6 +290,15 @@ class ConsumerGroup:
             self.put_member(gone)
 
     # -- subscriptions ---------------------------------------------------------------------------
+
+    def _count_names(self, before: Sequence[str], now: Sequence[str]) -> None:
+        """Mostly they stay the same, and may be thousands."""
+        if before == now:
+            return
+        for topic in before:
+            self._count_subscription(topic, -1, 0)
+        for topic in now:
+            self._count_subscription(topic, 1, 0)
 
     def _count_subscription(self, topic: str, names: int, regexes: int) -> None:
         add_subscription(self.subscriptions, topic, names, regexes)
@@ -345,8 +358,11 @@ class ConsumerGroup:
         return found
 
     def last_of(self, regexes: Mapping[str, int]) -> list[str]:
-        """Expressions to which nobody subscribes if so many of their members go."""
-        return [regex for regex, count in regexes.items() if self.regexes.get(regex, 0) == count]
+        """Expressions to which nobody subscribes if so many of their members go. Those are among
+        them to which nobody does already: a member that takes over another's instance id, under
+        the id of a third, leaves that one's behind."""
+        left = {**dict.fromkeys(self.resolved, 0), **regexes}
+        return [regex for regex, count in left.items() if self.regexes.get(regex, 0) == count]
 
     def _without_regexes(
         self, subscriptions: dict[str, SubscriptionCount], regexes: Iterable[str]

@@ -84,7 +84,9 @@ class Heartbeats:
         """The answer if nothing is to be done, as it mostly is: a short way."""
         book = self._book
         group = book.state.groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup) or group.refresh_topics or group.regexes:
+        if not isinstance(group, ConsumerGroup) or group.refresh_topics:
+            return None
+        if group.regexes or group.resolved:
             return None
         member = group.members.get(request.member_id)
         if (

@@ -67,7 +67,8 @@ def compiled(expression: str) -> Any | None:
 
 def names_a_slice(pattern: Any) -> int:
     """How many names are to be held against it in one go."""
-    return max(1, min(NAMES_A_SLICE, STEPS_A_SLICE // pattern.programsize))
+    size: int = pattern.programsize
+    return max(1, min(NAMES_A_SLICE, STEPS_A_SLICE // size))
 
 
 _REASONS: Final = {

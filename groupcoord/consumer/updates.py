@@ -75,7 +75,7 @@ class Change:
                 must = True
             elif new.regex in group.resolved or (new.regex is None and self.old.regex is not None):
                 change = RegexChange.RESOLVED
-        if must or group.regexes:
+        if must or group.regexes or group.resolved:
             self._resolve(new, may_see, must=must)
         return change
 
@@ -90,12 +90,12 @@ class Change:
         interval_ms = book.settings().group_consumer_regex_refresh_interval_ms
         due = (
             must
-            or len(expressions) != len(group.resolved)
+            or expressions.keys() != group.resolved.keys()
             or last is None
             or last.version < book.topics_version
             or self.now_ms > last.timestamp_ms + interval_ms
         )
-        if due and expressions:
+        if due and (expressions or group.resolved):
             book.resolutions[group.group_id] = Resolution(
                 expressions,
                 book.state.topics,
@@ -145,7 +145,7 @@ class Change:
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(new)
         name = group.preferred_assignor(self.old, new)
-        if name not in ASSIGNORS:  # nobody asks for one, or a broker with others let it in
+        if name is None or name not in ASSIGNORS:  # perhaps a broker that has others let it in
             name = self.book.settings().group_consumer_assignors[0]
         topics = self.book.state.topics
         found = compute(group, topics, new, name, is_homogeneous=alike)
@@ -230,6 +230,10 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> li
             for topic in new.topics:
                 add_subscription(subscriptions, topic, 0, 1)
         out.append(records.regex(group.group_id, expression, new))
+    for expression in group.last_of({}):
+        for topic in group.resolved[expression].topics:
+            add_subscription(subscriptions, topic, 0, -1)
+        out.append(records.tombstone(records.REGEX, group.group_id, expression))
     metadata_hash = book.hashes.of_group(subscriptions)
     if bump or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1

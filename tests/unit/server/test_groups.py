@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections.abc import Callable, Hashable
@@ -17,6 +18,7 @@ from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.log.memfs import Fault
 from kavka.server import groups
 from kavka.server.groups import java_hash
+from kavka.server.later import GROUPS
 from kavka.server.replica.partition import Leadership
 from kavka.wire.errors import ApiError, ErrorCode
 from support.memory_broker import DATA, MemoryBroker, scenario
@@ -39,9 +41,11 @@ def test_the_hash_is_javas(text: str) -> None:
     assert java_hash(text) == hash_of(text)
 
 
-@given(st.text(min_size=1, max_size=7), st.integers(1, 300))
-def test_the_hash_of_a_long_text(text: str, times: int) -> None:
-    assert java_hash(text * times) == hash_of(text * times)
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 511, 512, 513, 2_000])
+@given(text=st.text(min_size=1, max_size=7))
+def test_the_hash_of_a_long_text(text: str, size: int) -> None:
+    long = (text * size)[:size]
+    assert java_hash(long) == hash_of(long)
 
 
 def test_long_ids_are_not_kept() -> None:
@@ -156,6 +160,38 @@ async def test_the_start_does_not_wait_for_groups(broker: MemoryBroker) -> None:
 
 
 @scenario()
+async def test_before_the_topic_is_made_what_groups_need_is_imported(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr("kavka.server.later.import_module", imported.append)
+    asked = asyncio.ensure_future(make(broker))
+    await broker.advance(0)
+    await asked
+    assert imported == list(GROUPS)
+
+
+@scenario()
+async def test_each_slice_that_is_loaded_is_told(broker: MemoryBroker) -> None:
+    await make(broker)
+    commit(broker)
+    await broker.die()
+    broker._new_life(type(broker.network)())
+    broker.jobs.hold("_MemFile.pread")
+    await broker.start()
+    found: list[int | None] = []
+    groups = broker.parts.groups
+    assert groups.is_loading
+    groups.on_replayed = lambda: found.extend(
+        runner.machine.offsets.store.count for runner in groups.runners if not runner.is_active
+    )
+    broker.jobs.release()
+    await broker.advance(0)
+    assert found == [1]
+    assert not groups.is_loading
+
+
+@scenario()
 async def test_loading_is_told(broker: MemoryBroker, caplog: pytest.LogCaptureFixture) -> None:
     await make(broker)
     commit(broker)
@@ -237,6 +273,17 @@ async def test_deleted_topics_take_their_offsets_along(broker: MemoryBroker) -> 
     await broker.kill()
     await broker.advance(0)
     assert (committed(broker), committed(broker, topic="u")) == (None, 5)
+
+
+@scenario()
+async def test_they_do_so_at_once_whatever_the_clock_was_set_to(broker: MemoryBroker) -> None:
+    await make(broker)
+    await broker.create("t")
+    commit(broker)
+    broker.clock.set(3_600_000)
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=10_000)
+    await broker.advance(10)
+    assert committed(broker) is None
 
 
 @scenario(start=False)

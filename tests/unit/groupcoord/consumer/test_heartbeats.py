@@ -381,3 +381,11 @@ def test_an_assignor_that_only_another_broker_has_is_as_none() -> None:
     second.join()
     kit.settle(first, second)
     assert [len(first.partitions), len(second.partitions)] == [2, 2]
+
+
+def test_a_member_that_comes_as_another_instance_is_the_earlier_one_no_more() -> None:
+    kit = ConsumerKit()
+    for instance_id in ("i", "j", "k"):
+        kit.client("a", instance_id=instance_id).join()
+    assert kit.consumer_group().static_members == {"k": "a"}
+    assert_sound(kit, kit.consumer_group())

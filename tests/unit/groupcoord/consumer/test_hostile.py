@@ -21,15 +21,19 @@ from support.consumer_groups import ConsumerKit, FakeTopics, assert_sound
 
 IDS = st.sampled_from(["a", "b", "c", "d"])
 INSTANCES = st.sampled_from([None, None, "i", "j"])
-NAMES = st.one_of(st.none(), st.lists(st.sampled_from(["t", "u", "w"]), max_size=3))
-REGEXES = st.sampled_from([None, "", "t", "[tuw]", "x*"])
+NAMES = st.sampled_from([["t"], ["t", "u"], ["t", "t", "w"], [], None])
+REGEXES = st.sampled_from([None, None, "", "t", "[tuw]"])
 PARTITIONS = st.dictionaries(
     st.sampled_from([UUID(int=number) for number in range(4)]),
     st.lists(st.integers(-1, 5), max_size=4),
     max_size=3,
 )
-REPORTS = st.one_of(st.none(), st.just({}), st.just("assigned"), PARTITIONS)
-EPOCHS = st.one_of(st.sampled_from(["own", "previous"]), st.integers(-2, 12))
+REPORTS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(["assigned", "assigned", {}, None]), PARTITIONS
+)
+EPOCHS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(["own", "own", "own", "previous"]), st.integers(-2, 12)
+)
 STARTS = {"rebalance_timeout_ms": 7_000, "reported": {}}
 
 
@@ -68,7 +72,7 @@ class Hostile(RuleBasedStateMachine):
         epoch=EPOCHS,
         instance_id=INSTANCES,
         reported=REPORTS,
-        names=NAMES,
+        names=st.one_of(st.none(), NAMES),
         regex=REGEXES,
     )
     def beat(
@@ -99,33 +103,28 @@ class Hostile(RuleBasedStateMachine):
 
     # -- the classic protocol
 
-    @rule(member_id=IDS, instance_id=INSTANCES, topic=st.sampled_from("tu"))
-    def join_classic(self, member_id: str, instance_id: str | None, topic: str) -> None:
-        protocols = [OfferedProtocol("range", reading(topic))]
-        if instance_id is not None:
-            member_id = ""
-        self._classic(
-            lambda: self.kit.join(member_id, instance_id=instance_id, protocols=protocols)
-        )
-
-    @rule(member_id=IDS, generation=st.integers(-1, 12))
-    def sync_classic(self, member_id: str, generation: int) -> None:
-        self._classic(lambda: self.kit.sync(member_id, generation))
-
-    @rule(member_id=IDS)
-    def beat_classic(self, member_id: str) -> None:
-        group = self._group()
-        if group is not None and member_id in group.members:
-            epoch = group.members[member_id].member_epoch
-            self._classic(lambda: self.kit.beat(member_id, epoch))
-
-    @rule(member_ids=st.lists(IDS, max_size=3))
-    def leave_classic(self, member_ids: list[str]) -> None:
-        self._classic(lambda: self.kit.leave(*member_ids))
-
-    def _classic(self, ask: Any) -> None:
+    @rule(
+        member_id=IDS,
+        instance_id=INSTANCES,
+        kind=st.sampled_from(["join", "join", "sync", "beat", "leave"]),
+        generation=st.one_of(st.just("own"), st.integers(-1, 12)),
+    )
+    def classic(self, member_id: str, instance_id: str | None, kind: str, generation: Any) -> None:
+        kit, group = self.kit, self._group()
+        if isinstance(generation, str):
+            member = group.members.get(member_id) if group is not None else None
+            generation = member.member_epoch if member is not None else 1
         try:
-            ask()
+            if kind == "join":
+                protocols = [OfferedProtocol("range", reading("t"))]
+                new_id = "" if instance_id is not None else member_id
+                kit.join(new_id, instance_id=instance_id, protocols=protocols)
+            elif kind == "sync":
+                kit.sync(member_id, generation)
+            elif kind == "beat":
+                kit.beat(member_id, generation)
+            else:
+                kit.leave(member_id)
         except ApiError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -136,7 +135,7 @@ class Hostile(RuleBasedStateMachine):
         """The next writes are refused."""
         self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * count
 
-    @rule(by_ms=st.sampled_from([1, 600, 3_000, 11_000]))
+    @rule(by_ms=st.sampled_from([1, 1_000, 3_000, 11_000]))
     def pass_time(self, by_ms: int) -> None:
         self.kit.advance(by_ms)
 
@@ -156,15 +155,28 @@ class Hostile(RuleBasedStateMachine):
         self.kit.port.failures = []
         self.kit.move()
 
+    @rule(times=st.integers(1, 9))
+    def all_are_heard_of(self, times: int) -> None:
+        """They keep what they have, whatever they are told."""
+        group = self._group()
+        owned = {one: group.members[one].assigned for one in group.members} if group else {}
+        for _ in range(times):
+            self.kit.advance(1_000)
+            for member in list(self.kit.consumer_group().members.values()) if group else ():
+                more = {"instance_id": member.instance_id, "reported": owned.get(member.member_id)}
+                self._send(member.member_id, member.member_epoch, more)
+            group = self._group()
+
     @rule()
     def fall_silent(self) -> None:
         """Nobody is heard of for long: nobody stays, and no deadline of a member does."""
         self.kit.port.failures = []
         self.kit.advance(200_000)
         group = self._group()
-        assert group is None or not group.members
-        left = [key for key in self.kit.shard.timers._at if key[0] == "consumer"]
-        assert not left
+        assert group is None or not (group.members or group.resolved or group.subscriptions)
+        for what in ("session", "rebalance", "join", "sync"):
+            for member_id in "abcd":
+                assert ("consumer", what, "g", member_id) not in self.kit.shard.timers
 
     # -- what is true at all times
 
@@ -184,7 +196,6 @@ class Hostile(RuleBasedStateMachine):
         assert group.classic_members == sum(one.classic is not None for one in members)
         regexes = [one.regex for one in members if one.regex is not None]
         assert group.regexes == {one: regexes.count(one) for one in regexes}
-        assert set(group.resolved) <= set(regexes)
         names = [name for one in members for name in one.topic_names]
         resolved = [name for one in group.resolved.values() for name in one.topics]
         assert group.subscriptions == {
@@ -192,5 +203,5 @@ class Hostile(RuleBasedStateMachine):
         }
 
 
-Hostile.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Hostile.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestHostile = Hostile.TestCase

@@ -9,6 +9,7 @@ import pytest
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.hashing import TopicHashes
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.updates import (
@@ -18,7 +19,7 @@ from kavka.groupcoord.consumer.updates import (
     resolved,
 )
 from kavka.log.journal import Record
-from support.consumer_groups import ConsumerKit
+from support.consumer_groups import INTERVAL_MS, ConsumerKit, FakeTopics, assert_sound
 
 NOW_MS = 1_000_000
 
@@ -141,3 +142,40 @@ def test_only_a_change_is_recorded() -> None:
     assert not bench.change().update_member(replace(bench.old, rack_id="r"))
     assert bench.change().update_member(replace(bench.old, topic_names=("u",)))
     assert bench.kinds == [records.MEMBER] * 2
+
+
+def _left_behind(kit: ConsumerKit) -> None:
+    """The member "c" takes over the instance id of "b", and its own expression stays."""
+    c = kit.client("c", None, regex="u")
+    c.join()
+    b = kit.client("b", ["t"], instance_id="i")
+    b.join()
+    kit.advance(INTERVAL_MS)
+    kit.settle(c, b)
+    b.leave(-2)
+    kit.client("c", ["t"], instance_id="i").join()
+
+
+@pytest.mark.parametrize("regex", [None, "t"])
+def test_an_expression_that_nobody_subscribes_to_any_more_goes(regex: str | None) -> None:
+    kit = ConsumerKit(topics=FakeTopics(t=2, u=2))
+    _left_behind(kit)
+    assert list(kit.consumer_group().resolved) == ["u"]
+    other = kit.client("d", ["t"] if regex is None else None, regex=regex)
+    other.join()
+    for _ in range(3):
+        kit.advance(11_000)
+        other.beat()
+    group = kit.consumer_group()
+    assert list(group.resolved) == ([] if regex is None else [regex])
+    assert list(group.subscriptions) == ["t"]
+    assert group.metadata_hash == TopicHashes(kit.known).of_group(["t"])
+    assert_sound(kit, group)
+
+
+def test_such_an_expression_goes_with_the_last_member() -> None:
+    kit = ConsumerKit(topics=FakeTopics(t=2, u=2))
+    _left_behind(kit)
+    kit.heartbeat("g", "c", -1, instance_id="i")
+    group = kit.consumer_group()
+    assert (group.members, group.resolved, group.subscriptions) == ({}, {}, {})

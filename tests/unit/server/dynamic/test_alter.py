@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 
 import pytest
 
+from kavka.server.config import dynamic
 from kavka.server.context import Peer, RequestContext
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import Op, OpResult, Overloaded
@@ -255,12 +256,17 @@ async def test_there_is_a_limit_to_what_one_resource_has(broker: MemoryBroker) -
         assert await change(broker, (BROKER, name, many)) == [refused]
         assert await change(broker, (BROKER, name, [(names[-1], SET, "1")])) == [refused]
         assert await change(broker, (BROKER, name, [(names[0], DELETE, None)])) == [DONE]
-    too_much = (Code.INVALID_CONFIG, "All configs can't have more than 1000000 characters.")
-    for begin in range(10_000, 97_500, 2_500):  # a string of a request has 32,767 bytes at most
-        more = ",".join(f"{number}:10000" for number in range(begin, begin + 2_500))
-        replicas = ("follower.replication.throttled.replicas", APPEND, more)
-        answers = await change(broker, (TOPIC, "t", [replicas]))
-        if answers != [DONE]:
-            break
-    assert answers == [too_much]
-    assert 12 * (begin - 10_000) <= 1_000_000 < 12 * (begin - 10_000 + 2_500)
+
+
+@scenario(topics={"t": 1})
+async def test_configs_of_a_topic_have_so_many_characters(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamic, "CONFIGS_CHARACTERS_MAX", 20_000)
+    replicas = [
+        (f"{role}.replication.throttled.replicas", SET, "10000:10000," * 1_000 + "1:1")
+        for role in ("leader", "follower")
+    ]
+    assert await change(broker, (TOPIC, "t", replicas[:1])) == [DONE]
+    refused = (Code.INVALID_CONFIG, "All configs can't have more than 20000 characters.")
+    assert await change(broker, (TOPIC, "t", replicas[1:])) == [refused]

@@ -50,3 +50,13 @@ def test_no_single_move_makes_it_more_even(task: Task) -> None:
             for taker in task.members:
                 if topic in taker.topics:
                     assert sizes[giver.member_id] - sizes[taker.member_id] <= 1
+
+
+def test_what_a_log_tells_wrongly_is_given_anew() -> None:
+    """Partitions that are not there, and one that two members were to have."""
+    members = [
+        Candidate("a", None, [T], {T: (0, 1, 7)}),
+        Candidate("b", None, [T, U], {T: (1, 2)}),
+    ]
+    found = mixed.assign(Task(members, {T: 3, U: 1}, False))
+    assert found == {"a": {T: [0, 1]}, "b": {T: [2], U: [0]}}
