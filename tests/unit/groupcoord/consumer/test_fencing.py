@@ -162,3 +162,12 @@ def test_a_static_member_that_has_gone_for_now_has_its_session_to_come_back() ->
     assert "a" in kit.consumer_group().members
     kit.advance(SESSION_MS)
     assert "a" not in kit.consumer_group().members
+
+
+def test_a_member_that_went_over_has_no_deadlines_of_the_classic_protocol() -> None:
+    kit = ConsumerKit()
+    kit.joined("a")
+    for what in ("join", "sync"):
+        kit.shard.timers.set(("consumer", what, "g", "a"), kit.now_ms + 10)
+    kit.advance(20)
+    assert list(kit.consumer_group().members) == ["a"]
