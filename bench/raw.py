@@ -30,7 +30,7 @@ _unpack_code = struct.Struct(">h").unpack_from
 class Connection:
     """One blocking connection; answers are read into one buffer that grows to the largest.
 
-    A call that waits longer than ANSWER_TIMEOUT_S raises BlockingIOError.
+    An answer that takes longer than ANSWER_TIMEOUT_S is a TimeoutError.
     """
 
     def __init__(self, port: int) -> None:
@@ -65,7 +65,10 @@ class Connection:
 
     def _fill(self, view: memoryview) -> None:
         while view:
-            got = self.socket.recv_into(view, len(view), socket.MSG_WAITALL)
+            try:
+                got = self.socket.recv_into(view, len(view), socket.MSG_WAITALL)
+            except BlockingIOError:
+                raise TimeoutError(f"no answer within {ANSWER_TIMEOUT_S:.0f} s") from None
             if not got:
                 raise ConnectionError("the broker closed the connection")
             view = view[got:]
