@@ -76,9 +76,18 @@ def sync_group(group: str, one: Joined) -> bytes:
     )
 
 
+_REBALANCE_IN_PROGRESS: Final = 27
+
+
 def heartbeat(group: str, one: Joined) -> bytes:
     """Heartbeat v1."""
     return frame(HEARTBEAT, 1, _member(group, one))
+
+
+def is_rebalancing(answer: memoryview) -> bool:
+    """Whether the answer to a Heartbeat says that the group is joined anew."""
+    (error,) = struct.unpack_from(">h", answer, 8)
+    return bool(error == _REBALANCE_IN_PROGRESS)
 
 
 def check(answer: memoryview, what: str) -> None:

@@ -122,16 +122,23 @@ def _big(run: Run, stack: ExitStack) -> None:
         members = _formed(lines, names)
     run.add("big-group.joined", meter.wall_s)
     leader = next(number for number, one in enumerate(members) if one.members)
-    order = [leader, *(number for number in range(MEMBERS) if number != leader)]
+    others = [number for number in range(MEMBERS) if number != leader]
+    current = members
     for times in range(1, AGAIN + 1):
         with run.meter("group-again") as meter:
-            for number in order:
+            lines[leader].socket.sendall(group_frames.join_group(BIG, members[leader].member))
+            # one that joined before the leader has would be told that all is as it was
+            beat = group_frames.heartbeat(BIG, current[others[0]])
+            while not group_frames.is_rebalancing(lines[others[0]].ask(beat)):
+                continue
+            for number in others:
                 lines[number].socket.sendall(group_frames.join_group(BIG, members[number].member))
             again = _synced(lines, names)
         run.add("big-group.again", meter.wall_s)
         run.add("big-group.cpu", meter.broker_s)
         if {one.generation for one in again} != {members[0].generation + times}:
             raise RuntimeError("the members are not all of the next generation")
+        current = again
 
 
 # -- offsets --------------------------------------------------------------------------------
