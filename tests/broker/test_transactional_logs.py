@@ -124,6 +124,18 @@ def write_everything(broker: BrokerProcess, segment_bytes: str) -> None:
     writers.end("one", commit=False)
     writers.end("three", commit=True)
     writers.write(None, 0)
+    eventually(
+        lambda: open_transactions(broker) == [1, 0],
+        within_s=FLUSH_S,
+        what="all markers but that of the open transaction are written",
+    )
+
+
+def open_transactions(broker: BrokerProcess) -> list[int]:
+    """How many each partition has: an end is answered before its markers are written."""
+    with RawConnection(HOST, broker.port) as connection:
+        told = [producers(connection, partition) for partition in range(PARTITIONS)]
+    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in told]
 
 
 def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
