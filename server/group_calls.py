@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server import slices
+from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.big_answers import written
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
@@ -98,6 +99,16 @@ class GroupCalls:
 
 
 _Waiting: TypeAlias = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]
+
+
+def check_group(
+    broker: Broker, context: RequestContext, operation: Operation, group_id: str
+) -> None:
+    """Whether a client may do this with a group, which must have a name. ApiError."""
+    if not broker.authorizer.allows(context, operation, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
 
 
 def in_parts(topics: Part, size: int) -> Iterator[Part]:

@@ -11,19 +11,17 @@ from typing import Any
 
 from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.group_calls import check_group
 from kavka.wire.apis.heartbeat import HeartbeatResponse
 from kavka.wire.errors import ApiError, ErrorCode
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
-    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    check_group(broker, context, Operation.READ, group_id)
     try:
         code = broker.groups.read(group_id, partial(look, asked(context, request)))
     except ApiError as failure:

@@ -12,21 +12,18 @@ from typing import Any, Final
 from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.group_calls import check_group
 from kavka.wire.apis.leave_group import BATCHED_SINCE, LeaveGroupResponse
-from kavka.wire.errors import ApiError, ErrorCode
 
 _REASON_SINCE: Final = 5
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
-    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    check_group(broker, context, Operation.READ, group_id)
     asked = LeaveRequest(group_id, _leavers(context.version, request))
     answer = broker.groups.call(group_id, partial(_ask, asked))
     if isinstance(answer, LeaveGroupResponse):

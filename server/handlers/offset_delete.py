@@ -16,7 +16,7 @@ from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls, Part, in_parts
+from kavka.server.group_calls import GroupCalls, Part, check_group, in_parts
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_delete import (
     API,
@@ -24,7 +24,7 @@ from kavka.wire.apis.offset_delete import (
     PartitionResponse,
     TopicResponse,
 )
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ErrorCode
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets that go with one batch, at 2 us each."""
@@ -32,10 +32,7 @@ OFFSETS_A_STEP: Final = 1_000
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
-    if not broker.authorizer.allows(context, Operation.DELETE, ResourceType.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    check_group(broker, context, Operation.DELETE, group_id)
     deletion = _Deletion(broker, context, request)
     return deletion.calls.run(context, deletion.steps(), deletion.answer)
 

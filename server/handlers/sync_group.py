@@ -11,9 +11,10 @@ from typing import Any
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.group_calls import check_group
 from kavka.wire.apis.sync_group import PROTOCOL_SINCE
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -22,10 +23,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if context.version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     group_id = request.group_id
-    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    check_group(broker, context, Operation.READ, group_id)
     asked = _asked(context.version, request)
     return broker.groups.call(group_id, partial(_ask, asked))
 
