@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ def calls(scratch: Path) -> Iterator[Named]:
         loop.close()
 
 
-class _Transport(asyncio.Transport):
+class Answers(asyncio.Transport):
     """Takes answers and keeps the last one's bytes."""
 
     def __init__(self) -> None:
@@ -132,12 +132,17 @@ class _Network:
 class InProcess:
     """A broker on a loop that runs only where something has to wait."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, scratch: Path) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, scratch: Path, overrides: Sequence[str] = ()
+    ) -> None:
+        """`overrides`: settings beside those that all have here."""
         self._loop = loop
         self._network = _Network()
         self._jobs = ThreadJobs(loop)
         self._instance = Instance(
-            BrokerSettings.load(overrides=[f"log.dirs={scratch / 'server'}", *NO_WAITING]),
+            BrokerSettings.load(
+                overrides=[f"log.dirs={scratch / 'server'}", *NO_WAITING, *overrides]
+            ),
             clock=SystemClock(),
             tasks=LoopTasks(loop),
             jobs=self._jobs,
@@ -186,10 +191,14 @@ class InProcess:
         await self._jobs.close()
 
     def _connect(self) -> None:
-        self._transport = _Transport()
+        self._transport = Answers()
+        self._protocol = self.connected(self._transport)
+
+    def connected(self, transport: asyncio.Transport) -> Any:
+        """The broker's end of a new connection, whose answers go to `transport`."""
         protocol: Any = self._network.factory("127.0.0.1")
-        self._protocol = protocol
-        self._protocol.connection_made(self._transport)
+        protocol.connection_made(transport)
+        return protocol
 
     @property
     def parts(self) -> Broker:

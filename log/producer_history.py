@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kavka.log.flush import Unsynced
-from kavka.log.producer_state import ENTRIES_PER_STEP, AppendedBatch, ProducerStates
+from kavka.log.producer_entry import AppendedBatch
+from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
@@ -123,6 +124,12 @@ class UnknownProducers(ProducerStates):
 
     def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
         """It can't be told whether a batch may be appended."""
+        raise unknown()
+
+    def verification(
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool
+    ) -> Guard | None:
+        """Nor what has to be confirmed before."""
         raise unknown()
 
 

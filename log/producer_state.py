@@ -10,14 +10,23 @@ producer, as Kafka's does.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import File
+from kavka.log.producer_entry import (
+    ENTRY,
+    NO_EPOCH,
+    NO_OFFSET,
+    SEQUENCE_MASK,
+    AppendedBatch,
+    ProducerEntry,
+    decode_entry,
+    encode_entry,
+)
 from kavka.log.transactions import Transactions
 from kavka.log.txn_index import AbortedTxn
 from kavka.log.verification import Guard, Verifications
@@ -26,14 +35,10 @@ from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
 
-BATCHES_KEPT: Final = 5
-"""Batches remembered per producer: as many as a client may have in flight."""
-
 SNAPSHOT_VERSION: Final = 1
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
-SEQUENCE_MASK: Final = 0x7FFFFFFF
-"""Sequences count from 0 to 2**31-1 and go on with 0."""
+EPOCH_MAX: Final = 0x7FFF
+OWN_EPOCHS_VERSION: Final = 2
+"""From this `transaction.version` on each transaction has an epoch of its own (KIP-890)."""
 
 ENTRIES_PER_STEP: Final = 500
 """Producers written to a snapshot, or read from it, before a pause; at 0.5 and 2 us each."""
@@ -41,58 +46,6 @@ ENTRIES_PER_STEP: Final = 500
 _HEAD: Final = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
 SNAPSHOT_HEAD_BYTES: Final = _HEAD.size
 _COUNT: Final = struct.Struct(">i")
-_ENTRY: Final = struct.Struct(">qhiqiqiq")
-
-
-class AppendedBatch(NamedTuple):
-    """A batch that a producer has in the log. Timestamp: the greatest in it, in ms."""
-
-    first_sequence: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def base_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class ProducerEntry:
-    """What is known of one producer. Timestamp in ms.
-
-    `txn_first_offset` is where its transaction began, -1 when it has none; `coordinator_epoch`
-    is that of the coordinator that ended the one before. `saved` numbers the last snapshot that it
-    was written to in pieces.
-    """
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_sequence",
-        "last_timestamp",
-        "producer_id",
-        "saved",
-        "txn_first_offset",
-    )
-
-    def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
-        self.epoch = NO_EPOCH
-        self.last_sequence = -1
-        self.last_timestamp = -1
-        self.coordinator_epoch = -1
-        self.saved = 0
-        self.txn_first_offset = NO_OFFSET
-        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_KEPT)
-
-    def enter_epoch(self, epoch: int) -> None:
-        """The producer goes on with `epoch`; sequences begin anew if it is another one."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.last_sequence = -1
-            self.batches.clear()
 
 
 class ProducerStates:
@@ -140,7 +93,7 @@ class ProducerStates:
         if entry is not None:
             if entry.saved != self._serial:
                 entry.saved = self._serial
-                self._early.append(_encode_entry(entry))
+                self._early.append(encode_entry(entry))
             self._entries[producer_id] = entry
         return entry
 
@@ -187,16 +140,17 @@ class ProducerStates:
         copy = _find_copy(header, entry) if entry is not None and in_sequence else None
         if copy is not None:
             return copy
-        if entry is None or entry.txn_first_offset < 0:
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+        if entry is None or not entry.is_in_transaction(header.producer_epoch):
             if not self.verifications.holds(producer_id, guard):
                 raise ApiError(
                     ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
                 )
-        if entry is not None and header.producer_epoch < entry.epoch:
-            raise _old_epoch(header, entry.epoch)
         if not in_sequence:
             return None
-        lowest = self.verifications.lowest_sequence(producer_id)
+        has_written = entry is not None and bool(entry.batches)
+        lowest = self.verifications.lowest_sequence(producer_id, has_written=has_written)
         if lowest is not None and header.base_sequence > lowest:
             raise _out_of_order(header, f"a batch that begins with {lowest} has to come first")
         if entry is None:
@@ -207,26 +161,35 @@ class ProducerStates:
             raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
         return None
 
-    def verification(self, header: BatchHeader, now_ms: int) -> Guard | None:
-        """What the coordinator has to confirm before a transactional batch is appended; None:
-        nothing, the producer's transaction is going on here (KIP-890)."""
-        entry = self.get(header.producer_id)
-        if entry is not None and entry.txn_first_offset >= 0:
-            return None
-        return self.verifications.begin(
-            header.producer_id, header.base_sequence, header.producer_epoch, now_ms
-        )
+    def verification(
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool
+    ) -> Guard | None:
+        """What the coordinator has to confirm before a transactional batch that begins with
+        `sequence` is appended; None: nothing, the producer's transaction is going on here
+        (KIP-890). `v2`: each of its transactions has an epoch of its own. ApiError:
+        INVALID_PRODUCER_EPOCH."""
+        entry = self.get(producer_id)
+        if entry is not None:
+            if epoch < entry.epoch:
+                raise _old_epoch(producer_id, epoch, entry.epoch)
+            if entry.is_in_transaction(epoch):
+                return None
+        return self.verifications.begin(producer_id, sequence, epoch, now_ms, v2=v2)
 
-    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
-        """Whether a marker may be appended; changes nothing.
+    def check_marker(self, header: BatchHeader, marker: Marker, version: int = 0) -> None:
+        """Whether a marker may be appended that ends a transaction of protocol `version`; changes
+        nothing. In the protocol of version 2 its epoch is newer than that of the transaction; the
+        same one is that of a marker sent again, or there is no higher one.
 
         ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
         entry = self.get(header.producer_id)
         if entry is None:
             return
-        if header.producer_epoch < entry.epoch:
-            raise _old_epoch(header, entry.epoch)
+        epoch = header.producer_epoch
+        ends_its_own = epoch < EPOCH_MAX and entry.is_in_transaction(epoch)
+        if epoch < entry.epoch or (version >= OWN_EPOCHS_VERSION and ends_its_own):
+            raise _old_epoch(header.producer_id, epoch, entry.epoch)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -282,7 +245,7 @@ class ProducerStates:
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
-        self.verifications.end(producer_id)
+        self.verifications.marked(producer_id, header.producer_epoch)
         if entry.txn_first_offset >= 0:
             self.transactions.end(entry.txn_first_offset, offset)
             entry.txn_first_offset = NO_OFFSET
@@ -319,7 +282,7 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         """The snapshot file's content."""
-        body = b"".join([_encode_entry(entry) for entry in self])
+        body = b"".join([encode_entry(entry) for entry in self])
         return snapshot_head(len(self), crc32c(body, crc_of_count(len(self)))) + body
 
     def freeze(self) -> None:
@@ -337,7 +300,7 @@ class ProducerStates:
         for entry in islice(self._left, ENTRIES_PER_STEP):
             if entry.saved != serial:
                 entry.saved = serial
-                parts.append(_encode_entry(entry))
+                parts.append(encode_entry(entry))
         return b"".join(parts)
 
     def thaw(self) -> None:
@@ -365,11 +328,11 @@ class ProducerStates:
         ongoing: list[ProducerEntry] = []
         found = crc_of_count(count)
         for first in range(0, count, ENTRIES_PER_STEP):
-            size = min(ENTRIES_PER_STEP, count - first) * _ENTRY.size
-            data = file.pread(size, _HEAD.size + first * _ENTRY.size)
+            size = min(ENTRIES_PER_STEP, count - first) * ENTRY.size
+            data = file.pread(size, _HEAD.size + first * ENTRY.size)
             found = crc32c(data, found)
-            for fields in _ENTRY.iter_unpack(data):
-                entry = _decode_entry(*fields)
+            for fields in ENTRY.iter_unpack(data):
+                entry = decode_entry(*fields)
                 entries[entry.producer_id] = entry
                 if entry.txn_first_offset >= 0:
                     ongoing.append(entry)
@@ -389,7 +352,7 @@ def snapshot_head(count: int, crc: int) -> bytes:
 
 def snapshot_bytes(count: int) -> int:
     """The length of a snapshot of so many."""
-    return _HEAD.size + count * _ENTRY.size
+    return _HEAD.size + count * ENTRY.size
 
 
 def crc_of_count(count: int) -> int:
@@ -421,15 +384,15 @@ def _copy_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     """A batch of another epoch than the producer's newest: a newer one begins with 0."""
     if header.producer_epoch < entry.epoch:
-        raise _old_epoch(header, entry.epoch)
+        raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
     if header.base_sequence != 0 and entry.epoch != NO_EPOCH:
         raise _out_of_order(header, f"epoch {header.producer_epoch} is new and has to begin with 0")
 
 
-def _old_epoch(header: BatchHeader, newest: int) -> ApiError:
+def _old_epoch(producer_id: int, epoch: int, newest: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"producer {header.producer_id} has epoch {newest}, the batch {header.producer_epoch}",
+        f"producer {producer_id} has epoch {newest}, the batch {epoch}",
     )
 
 
@@ -437,20 +400,6 @@ def _out_of_order(header: BatchHeader, why: str) -> ApiError:
     return ApiError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"producer {header.producer_id} sent sequence {header.base_sequence}, but {why}",
-    )
-
-
-def _encode_entry(entry: ProducerEntry) -> bytes:
-    newest = entry.batches[-1] if entry.batches else None
-    return _ENTRY.pack(
-        entry.producer_id,
-        entry.epoch,
-        newest.last_sequence if newest else -1,
-        newest.last_offset if newest else -1,
-        newest.offset_delta if newest else 0,
-        entry.last_timestamp,
-        entry.coordinator_epoch,
-        entry.txn_first_offset,
     )
 
 
@@ -465,27 +414,3 @@ def _read_head(file: File, path: str) -> tuple[int, int]:
     if file.size() != snapshot_bytes(count):
         raise CorruptFileError(path, f"it does not hold the {count} entries that it promises")
     return count, crc
-
-
-def _decode_entry(
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    txn_first_offset: int,
-) -> ProducerEntry:
-    entry = ProducerEntry(producer_id)
-    entry.epoch = epoch
-    entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
-    entry.txn_first_offset = txn_first_offset
-    if last_offset >= 0:
-        first = (last_sequence - offset_delta) & SEQUENCE_MASK
-        entry.last_sequence = last_sequence
-        entry.batches.append(
-            AppendedBatch(first, last_sequence, last_offset, offset_delta, timestamp)
-        )
-    return entry

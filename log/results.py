@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kavka.log.fs import File
-from kavka.log.producer_state import AppendedBatch
+from kavka.log.producer_entry import AppendedBatch
 from kavka.log.scan import Extent
 from kavka.log.segment import Segment
 from kavka.wire.errors import ApiError, ErrorCode

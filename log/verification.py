@@ -20,13 +20,14 @@ NOT_NEEDED: Final = Guard(0)
 class _Pending:
     """A confirmation that is being asked for."""
 
-    __slots__ = ("epoch", "guard", "lowest_sequence", "made_ms")
+    __slots__ = ("epoch", "guard", "lowest_sequence", "made_ms", "v2")
 
-    def __init__(self, guard: Guard, sequence: int, epoch: int, made_ms: int) -> None:
+    def __init__(self, guard: Guard, sequence: int, epoch: int, made_ms: int, v2: bool) -> None:
         self.guard = guard
         self.lowest_sequence = sequence
         self.epoch = epoch
         self.made_ms = made_ms
+        self.v2 = v2
 
 
 class Verifications:
@@ -42,8 +43,11 @@ class Verifications:
         self._pending: dict[int, _Pending] = {}
         self._last = 0
 
-    def begin(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> Guard:
-        """The guard for a producer whose batch begins with `sequence`.
+    def begin(
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool = False
+    ) -> Guard:
+        """The guard for a producer whose batch begins with `sequence`; `v2`: each of its
+        transactions has an epoch of its own.
 
         The lowest sequence is kept: where an earlier batch waits to be sent again, a later one
         may not overtake it.
@@ -51,7 +55,7 @@ class Verifications:
         pending = self._pending.get(producer_id)
         if pending is None:
             self._last += 1
-            pending = _Pending(Guard(self._last), sequence, epoch, now_ms)
+            pending = _Pending(Guard(self._last), sequence, epoch, now_ms, v2)
             self._pending[producer_id] = pending
         elif epoch > pending.epoch or (
             epoch == pending.epoch and sequence < pending.lowest_sequence
@@ -67,14 +71,24 @@ class Verifications:
         pending = self._pending.get(producer_id)
         return pending is not None and pending.guard == guard
 
-    def lowest_sequence(self, producer_id: int) -> int | None:
-        """The sequence that has to come first; None when any may."""
+    def lowest_sequence(self, producer_id: int, *, has_written: bool) -> int | None:
+        """The sequence that has to come first; None when any may. Who `has_written` nothing in its
+        epoch begins with 0, if each of its transactions has an epoch of its own."""
         pending = self._pending.get(producer_id)
-        return None if pending is None else pending.lowest_sequence
+        if pending is None:
+            return None
+        return 0 if pending.v2 and not has_written else pending.lowest_sequence
 
     def end(self, producer_id: int) -> None:
-        """Something of a transaction was appended: the guard has done its duty."""
+        """A batch of a transaction was appended: the guard has done its duty."""
         self._pending.pop(producer_id, None)
+
+    def marked(self, producer_id: int, epoch: int) -> None:
+        """So was a marker, in whose `epoch` the next transaction may have been begun already if
+        each has one of its own: its guard stays."""
+        pending = self._pending.get(producer_id)
+        if pending is not None and not (pending.v2 and pending.epoch == epoch):
+            del self._pending[producer_id]
 
     def expire(self, before_ms: int) -> None:
         """Forget those that were begun at `before_ms` or earlier."""

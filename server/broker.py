@@ -22,6 +22,7 @@ from kavka.server.replica.manager import ReplicaManager
 from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
+from kavka.server.transactions import TransactionCoordinator
 from kavka.server.tree_offsets import TreeOffsets
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
@@ -47,6 +48,7 @@ class Broker:
     sessions: FetchSessions
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     tree_offsets: TreeOffsets
     arenas: ArenaPool
     requests: RequestStats

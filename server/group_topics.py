@@ -1,22 +1,10 @@
-"""What the rules of groups may know of topics; and the topic that groups live in."""
+"""What the rules of groups may know of topics."""
 
 from __future__ import annotations
 
-import logging
-from typing import Final
 from uuid import UUID
 
-from kavka.server.config import BrokerSettings
-from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
-from kavka.server.controller.new_topics import NewTopic
-from kavka.server.controller.runner import Controller
 from kavka.server.metadata_cache import MetadataCache
-from kavka.server.topics import GROUP_TOPIC
-from kavka.wire.errors import ErrorCode
-
-logger = logging.getLogger(__name__)
-
-_CREATE_TIMEOUT_MS: Final = 15_000
 
 
 class KnownTopics:
@@ -50,26 +38,3 @@ class KnownTopics:
         found = None if known is None else known.partition(partition)
         brokers = [] if found is None else [image.brokers.get(one) for one in found.replicas]
         return [one.rack for one in brokers if one is not None and one.rack is not None]
-
-
-async def create_group_topic(controller: Controller, settings: BrokerSettings) -> None:
-    """Make `__consumer_offsets` if it is not there. A refusal goes to the log."""
-    factor = settings.offsets_topic_replication_factor
-    if REPLICATION_FACTOR not in settings.given:
-        factor = 1  # there is no second broker, nor will there be one
-    topic = NewTopic(
-        GROUP_TOPIC,
-        settings.offsets_topic_num_partitions,
-        factor,
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(settings.offsets_topic_segment_bytes),
-        },
-    )
-    results = await controller.create_topics(
-        [topic], timeout_ms=_CREATE_TIMEOUT_MS, validate_only=False
-    )
-    code, message, *_ = results[GROUP_TOPIC]
-    if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        logger.error("no groups are served, %s can't be made: %s", GROUP_TOPIC, message or code)

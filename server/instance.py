@@ -15,16 +15,15 @@ from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
-from kavka.server.auth.authorizer import AllowAll
+from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
 from kavka.server.cleaner import LogCleaner
-from kavka.server.config import BrokerSettings, log_settings, validate_topic_configs
+from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.listeners import Listener
 from kavka.server.config.values import BadValue
 from kavka.server.connection import Connection
 from kavka.server.connections import Connections, Gate
 from kavka.server.controller.new_topics import random_uuid
-from kavka.server.controller.runner import Controller, ControllerSettings
 from kavka.server.coordination.api import Coordination, SessionEvent
 from kavka.server.coordination.broker_registration import (
     cluster_id,
@@ -35,27 +34,16 @@ from kavka.server.coordination.broker_registration import (
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
-from kavka.server.delayed import Purgatory
-from kavka.server.dispatch import HANDLERS, IMPORTED_LATER, Dispatcher
+from kavka.server.dispatch import IMPORTED_LATER, Dispatcher
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.in_force import DynamicSettings
-from kavka.server.dynamic.writer import ConfigWriter
-from kavka.server.groups import GroupCoordinator
 from kavka.server.health import BrokerState, Health
 from kavka.server.later import Imports
 from kavka.server.live_settings import LiveSettings
-from kavka.server.metadata_cache import MetadataCache
-from kavka.server.producer_ids import ProducerIds
-from kavka.server.quotas import Unlimited
 from kavka.server.replica.loading import LogLoader, close_logs
-from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.requests import ControllerRequests
-from kavka.server.request_stats import RequestStats
-from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
-from kavka.server.tree_offsets import TreeOffsets
 from kavka.server.upkeep import Upkeep
-from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
     from kavka.server.monitor import Monitor
@@ -104,10 +92,8 @@ class Instance:
         self._loader: LogLoader | None = None
         self._given_up = False
         self._coordination: Coordination | None = None
-        self._controller: Controller | None = None
+        self._parts: Broker | None = None
         self._requests: ControllerRequests | None = None
-        self._replicas: ReplicaManager | None = None
-        self._groups: GroupCoordinator | None = None
         self._imports = Imports(tasks, IMPORTED_LATER)
         self._upkeep: Upkeep | None = None
         self._cleaner: LogCleaner | None = None
@@ -154,10 +140,23 @@ class Instance:
             self._loader.give_up()
         await self._loader.load()
         await self._bind()
-        broker, controller = self._assemble(logs, coordination, topic_configs, cluster)
+        broker, self._requests = assemble(
+            self.live,
+            logs,
+            coordination,
+            topic_configs,
+            cluster,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+            random=self._random,
+            fs=self._fs,
+        )
+        self._parts = broker
+        broker.replicas.on_directory_failed = self._directory_failed
         await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
         if not self._given_up:
-            await controller.start()
+            await broker.controller.start()
         if self._given_up:
             raise LoadingStopped
         self._upkeep = Upkeep(
@@ -272,77 +271,6 @@ class Instance:
             "set broker.id, or use another directory in log.dirs"
         )
 
-    def _assemble(
-        self,
-        logs: LogManager,
-        coordination: Coordination,
-        topic_configs: TopicConfigs,
-        cluster: str,
-    ) -> tuple[Broker, Controller]:
-        settings = self.settings
-        metadata = MetadataCache(cluster)
-        replicas = self._replicas = ReplicaManager(
-            logs=logs,
-            metadata=metadata,
-            purgatory=Purgatory(self._tasks),
-            clock=self._clock,
-            tasks=self._tasks,
-            jobs=self._jobs,
-        )
-        replicas.on_directory_failed = self._directory_failed
-        port = self._requests = ControllerRequests(
-            live=self.live,
-            replicas=replicas,
-            metadata=metadata,
-            topic_configs=topic_configs,
-            high_watermarks=logs.high_watermarks(),
-            fs=self._fs,
-            tasks=self._tasks,
-            jobs=self._jobs,
-        )
-        controller = self._controller = Controller(
-            ControllerSettings(
-                settings.broker_id,
-                settings.num_partitions,
-                settings.default_replication_factor,
-                settings.inter_broker_listener_name,
-            ),
-            coordination,
-            port,
-            validate_configs=lambda configs: validate_topic_configs(configs, self.settings),
-            clock=self._clock,
-            tasks=self._tasks,
-            random=self._random,
-        )
-        groups = self._groups = GroupCoordinator(
-            self.live, replicas, metadata, controller, topic_configs, self._random
-        )
-        port.on_metadata = groups.metadata_changed
-        slots = settings.max_incremental_fetch_session_cache_slots
-        broker = Broker(
-            live=self.live,
-            clock=self._clock,
-            tasks=self._tasks,
-            jobs=self._jobs,
-            random=self._random,
-            authorizer=AllowAll(),
-            quotas=Unlimited(),
-            metadata=metadata,
-            topic_configs=topic_configs,
-            config_writer=ConfigWriter(coordination, topic_configs, self._tasks),
-            controller=controller,
-            replicas=replicas,
-            purgatory=replicas.purgatory,
-            sessions=FetchSessions(self._clock, self._random, slots=slots),
-            producer_ids=ProducerIds(self._tasks, controller.allocate_producer_ids),
-            groups=groups,
-            tree_offsets=TreeOffsets(coordination),
-            arenas=ArenaPool(),
-            requests=RequestStats(self._clock.monotonic_s),
-            apis=tuple(api for api, _ in HANDLERS.values()),
-        )
-        return broker, controller
-
     # -- listeners ------------------------------------------------------------------------
 
     async def _bind(self) -> None:
@@ -406,8 +334,8 @@ class Instance:
         self._given_up = True
         if self._loader is not None:
             self._loader.give_up()
-        if self._controller is not None and self.state is BrokerState.STARTING:
-            self._controller.close()
+        if self._parts is not None and self.state is BrokerState.STARTING:
+            self._parts.controller.close()
 
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
@@ -415,9 +343,7 @@ class Instance:
         self._stop_listening()
         self._connections.close_all()
         await self._tasks.sleep(0)  # what was answered leaves the transports
-        for part in (self._controller, self._requests, self._groups):
-            if part is not None:
-                part.close()
+        self._close_parts()
         if self._cleaner is not None:
             await self._cleaner.stop()
         if self._upkeep is not None:
@@ -430,9 +356,10 @@ class Instance:
             self._logs.unlock()  # what they hold was not looked at, or isn't ours: nothing is said
         elif self._logs is not None:
             watermarks = None
-            if self._replicas is not None:
-                await self._replicas.flushed()
-                watermarks = self._logs.high_watermarks() | self._replicas.high_watermarks()
+            if self._parts is not None:
+                replicas = self._parts.replicas
+                await replicas.flushed()
+                watermarks = self._logs.high_watermarks() | replicas.high_watermarks()
             await close_logs(
                 self._logs,
                 watermarks,
@@ -444,6 +371,15 @@ class Instance:
         if self._monitor is not None:
             self._monitor.close()
         self._restore_loggers()
+
+    def _close_parts(self) -> None:
+        """Nothing is decided any more, and who waits for a coordinator is told."""
+        if self._parts is None or self._requests is None:
+            return
+        self._parts.controller.close()
+        self._requests.close()
+        self._parts.groups.close()
+        self._parts.transactions.close()
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:
@@ -466,8 +402,8 @@ class Instance:
     def _cut_off(self) -> None:
         """Close all connections at once; there is nobody left to make lines for the log."""
         self._connections.abort_all()
-        if self._replicas is not None:
-            self._replicas.refusals.close()
+        if self._parts is not None:
+            self._parts.replicas.refusals.close()
 
     def kill(self) -> None:
         """End as by SIGKILL: from now on nobody is answered and nothing is written.
@@ -478,8 +414,9 @@ class Instance:
         self.give_up()
         self._stop_listening()
         self._cut_off()
-        if self._groups is not None:
-            self._groups.close()
+        if self._parts is not None:
+            self._parts.groups.close()
+            self._parts.transactions.close()
         if self._monitor is not None:
             self._monitor.close()
 

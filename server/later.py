@@ -37,6 +37,18 @@ GROUPS: Final = (
 )
 """The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
 
+TRANSACTIONS: Final = (
+    "kavka.log.journal",
+    "kavka.txncoord.requests",
+    "kavka.txncoord.transaction",
+    "kavka.txncoord.records",
+    "kavka.txncoord.state",
+    "kavka.txncoord.shard",
+    "kavka.server.journal_loader",
+    "kavka.server.journal_runner",
+)
+"""The parts of the transaction coordinator, likewise."""
+
 COMPACTION: Final = (
     "kavka.log.compaction.candidates",
     "kavka.log.compaction.order",

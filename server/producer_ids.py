@@ -22,14 +22,26 @@ class ProducerIds:
         self._end = 0
         self._reserving: asyncio.Task[None] | None = None
 
-    async def next(self) -> int:
-        """One fresh id; waits when the block is used up."""
-        while self._next >= self._end:
-            if self._reserving is None:
-                self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
-            await asyncio.shield(self._reserving)  # one waiter giving up stops nobody else
+    def take(self) -> int | None:
+        """One fresh id; None when the block is used up."""
+        if self._next >= self._end:
+            return None
         taken = self._next
         self._next += 1
+        return taken
+
+    async def reserve(self) -> None:
+        """Have the next block, if this one is used up. ApiError when there are no ids left."""
+        if self._next < self._end:
+            return
+        if self._reserving is None:
+            self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
+        await asyncio.shield(self._reserving)  # one waiter giving up stops nobody else
+
+    async def next(self) -> int:
+        """One fresh id; waits when the block is used up."""
+        while (taken := self.take()) is None:
+            await self.reserve()
         return taken
 
     async def _reserve(self) -> None:

@@ -1,7 +1,8 @@
 """Compression of records, in the forms that Apache Kafka's readers take.
 
-All of it releases the interpreter while it works, so that `Jobs` may run it in a thread. The
-codecs are imported on first use, for the sake of a quick start.
+All of it releases the interpreter while it works, so that `Jobs` may run it in a thread; what is
+made is put together by a `join` of `bytes`, which does too. The codecs are imported on first use,
+for the sake of a quick start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from kavka.wire.compression import Bytes, Codec
+from kavka.wire.compression import OUT_BYTES, Bytes, Codec
 
 GZIP_LEVEL: Final = -1
 LZ4_LEVEL: Final = 9
@@ -44,19 +45,21 @@ def _gzip(data: Bytes, level: int | None) -> Bytes:
     member = zlib.compressobj(
         GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS
     )
-    return member.compress(data) + member.flush()
+    view = memoryview(data)
+    starts = range(0, len(view), OUT_BYTES)
+    parts = [member.compress(view[start : start + OUT_BYTES]) for start in starts]
+    return b"".join((*parts, member.flush()))
 
 
 def _snappy(data: Bytes, level: int | None) -> Bytes:
     """The framing of the Java library (xerial): a header, then blocks with their lengths."""
     from cramjam import snappy
 
-    view, out = memoryview(data), bytearray(_XERIAL_HEADER)
+    view, parts = memoryview(data), [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = memoryview(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
-        out += _pack_length(len(block))
-        out += block
-    return out
+        block = bytes(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_pack_length(len(block)), block)
+    return b"".join(parts)
 
 
 def _lz4(data: Bytes, level: int | None) -> Bytes:

@@ -144,9 +144,12 @@ def _snappy(data: Bytes, limit_bytes: int) -> Bytes:
     try:
         if bytes(view[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             return _snappy_blocks(view, limit_bytes)
-        if cramjam.snappy.decompress_raw_len(view) > limit_bytes:
+        size = cramjam.snappy.decompress_raw_len(view)
+        if size > limit_bytes:
             raise _too_big(Codec.SNAPPY, limit_bytes)
-        return memoryview(cramjam.snappy.decompress_raw(view))
+        out = bytearray(size)
+        cramjam.snappy.decompress_raw_into(view, out)
+        return out
     except cramjam.DecompressionError as error:
         raise _corrupt(Codec.SNAPPY, error) from None
 

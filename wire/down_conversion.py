@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, inflate
+from kavka.wire.inflating import deflate, given_back, inflate, joined
 from kavka.wire.message_set import (
     BODY_HEADS,
     CRC_BYTES,
@@ -23,7 +23,7 @@ from kavka.wire.message_set import (
     pack_length,
     pack_start,
 )
-from kavka.wire.old_lz4 import as_of_old
+from kavka.wire.old_lz4 import old_header
 from kavka.wire.records import (
     HEADER_BYTES,
     MESSAGE_BYTES_MAX,
@@ -33,7 +33,7 @@ from kavka.wire.records import (
     read_varint,
 )
 from kavka.wire.steps import Steps
-from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
+from kavka.wire.up_conversion import BYTES_PER_STEP, INLINE_CRC_BYTES_MAX, RECORDS_PER_STEP
 
 COPIED_BYTES_MAX: Final = 1024 * 1024
 """Records up to this size are copied for quicker reading."""
@@ -43,19 +43,26 @@ _TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class Converted(NamedTuple):
-    """A message set, and the offset up to which what was there is in it or has no place in it."""
+    """A message set, and the offset up to which what was there is in it or has no place in it.
 
-    message_set: bytearray
+    The set is in pieces, of `size` bytes together: a `bytearray` that grows is moved now and then,
+    which for 27 MB takes 10 ms.
+    """
+
+    pieces: list[Bytes]
+    size: int
     upto: int
 
 
 class _Messages(NamedTuple):
-    """What was written of one batch's records, as messages one behind the other."""
+    """What was made of one batch's records: messages one behind the other, or one around them."""
 
-    last_offset: int
-    max_timestamp: int
+    pieces: list[Bytes]
+    size: int
     whole: bool
     """Whether all are here."""
+    last_offset: int
+    max_timestamp: int
 
 
 def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -> Steps[Converted]:
@@ -66,24 +73,24 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
     Where a batch can't be converted the set ends before it; ApiError where it would be the first:
     UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
     """
-    made = bytearray()
-    upto, position, held, since_pause = offset, 0, len(batches), 0
+    made: list[Bytes] = []
+    size, upto, position, held, since_pause = 0, offset, 0, len(batches), 0
     while held - position >= HEADER_BYTES:
         header = read_header(batches, position)
         end = position + header.size
         if not position + HEADER_BYTES <= end <= held:
             break
         if header.record_count and not header.is_control:
-            before = len(made)
-            end_max = bytes_max if made else MESSAGE_BYTES_MAX
+            room = bytes_max - size if size else MESSAGE_BYTES_MAX
             try:
-                whole = yield from _convert(batches[position:end], magic, offset, end_max, made)
+                found = yield from _convert(batches[position:end], magic, offset, room)
             except ApiError:
-                del made[before:]
-                if made:
+                if size:
                     break
                 raise
-            if not whole:
+            made += found.pieces
+            size += found.size
+            if not found.whole:
                 break
         position = end
         upto = header.last_offset + 1
@@ -91,34 +98,27 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
         if since_pause >= RECORDS_PER_STEP and end < held:
             since_pause = 0
             yield None
-    return Converted(made, upto)
+    return Converted(made, size, upto)
 
 
-def _convert(
-    batch: memoryview, magic: int, offset: int, end_max: int, made: bytearray
-) -> Steps[bool]:
-    """Add a batch to the set, which may grow to `end_max` bytes; whether all of it fitted."""
+def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Messages]:
+    """What is made of a batch, at most `room` bytes."""
     header = read_header(batch)
     codec = header.compression
     if codec == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
     inner = batch[HEADER_BYTES:]
     if codec == Codec.NONE:
-        plain = yield from _write(made, header, _quick(inner), magic, offset, end_max)
-        return plain.whole
+        return (yield from _write(header, _quick(inner), magic, offset, room))
     # a wrapper has all messages of the batch: clients pass over those before what they asked for
-    payload = _quick((yield from inflate(codec, inner)))
-    wrapped = bytearray()
-    about = yield from _write(
-        wrapped, header, payload, magic, header.base_offset, MESSAGE_BYTES_MAX
-    )
-    if not wrapped:
-        return True
-    wrapper = yield from _wrapper(header, wrapped, about, magic)
-    if len(made) + len(wrapper) > end_max:
-        return False
-    made += wrapper
-    return True
+    payload = yield from inflate(codec, inner)
+    first = header.base_offset
+    inside = yield from _write(header, _quick(payload), magic, first, MESSAGE_BYTES_MAX)
+    yield from given_back(payload)
+    if not inside.size:
+        return inside
+    wrapper = yield from _wrapper(header, inside, magic)
+    return wrapper if wrapper.size <= room else wrapper._replace(pieces=[], size=0, whole=False)
 
 
 def _quick(data: Bytes) -> Bytes:
@@ -127,21 +127,18 @@ def _quick(data: Bytes) -> Bytes:
 
 
 def _write(
-    written: bytearray,
-    header: BatchHeader,
-    payload: Bytes,
-    magic: int,
-    offset: int,
-    end_max: int,
+    header: BatchHeader, payload: Bytes, magic: int, offset: int, room: int
 ) -> Steps[_Messages]:
-    """Write the records from `offset` on as messages, as long as they end at `end_max`."""
+    """The records from `offset` on as messages, as long as there is room for them."""
     by_log = header.attributes & LOG_APPEND_TIME
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     relative = bool(magic and header.compression)
     body_head = BODY_HEADS[magic].pack
     flags = by_log if magic else 0
     last_offset, max_timestamp, first = offset, NO_TIMESTAMP, -1
-    record_at, pause_at = 0, BYTES_PER_STEP
+    record_at, pause_at, written, whole = 0, BYTES_PER_STEP, 0, True
+    pieces: list[Bytes] = []
+    messages: list[bytes] = []  # what comes into the next piece
     try:
         for number in range(1, header.record_count + 1):
             delta, delta_offset, key, value, record_at = _read(payload, record_at)
@@ -163,17 +160,22 @@ def _write(
                 tail = NULL_LENGTH if value is None else pack_length(len(value))
                 body = b"".join((head, key or b"", tail, value or b""))
                 size = len(body) + CRC_BYTES
-                if len(written) + size + LOG_OVERHEAD_BYTES > end_max:
-                    return _Messages(last_offset, max_timestamp, False)
-                written += pack_start(record_offset - first, size, zlib.crc32(body))
-                written += body
+                written += size + LOG_OVERHEAD_BYTES
+                if written > room:
+                    written -= size + LOG_OVERHEAD_BYTES
+                    whole = False
+                    break
+                messages += (pack_start(record_offset - first, size, zlib.crc32(body)), body)
                 last_offset = record_offset
             if record_at >= pause_at or number % RECORDS_PER_STEP == 0:
                 pause_at = record_at + BYTES_PER_STEP
+                pieces.append(b"".join(messages))
+                messages.clear()
                 yield None
     except IndexError:
         raise malformed("a record goes past the end of its batch") from None
-    return _Messages(last_offset, max_timestamp, True)
+    pieces.append(b"".join(messages))
+    return _Messages(pieces, written, whole, last_offset, max_timestamp)
 
 
 _Read = tuple[int, int, Bytes | None, Bytes | None, int]
@@ -201,16 +203,26 @@ def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | Non
     return payload[position : position + size], position + size
 
 
-def _wrapper(header: BatchHeader, inner: bytearray, about: _Messages, magic: int) -> Steps[bytes]:
+def _wrapper(header: BatchHeader, inside: _Messages, magic: int) -> Steps[_Messages]:
     """The message around a compressed set."""
     codec = header.compression
-    value = yield from deflate(codec, inner)
-    if codec == Codec.LZ4 and not magic:
-        value = as_of_old(value)
+    plain = yield from joined(inside.pieces, inside.size)
+    value = yield from deflate(codec, plain)
+    yield from given_back(plain)
     if magic:
         by_log = header.attributes & LOG_APPEND_TIME
-        head = BODY_HEADS[1].pack(1, codec | by_log, about.max_timestamp, -1)
+        head = BODY_HEADS[1].pack(1, codec | by_log, inside.max_timestamp, -1)
     else:
         head = BODY_HEADS[0].pack(0, codec, -1)
-    body = b"".join((head, pack_length(len(value)), value))
-    return pack_start(about.last_offset, len(body) + CRC_BYTES, zlib.crc32(body)) + body
+    head += pack_length(len(value))
+    size = CRC_BYTES + len(head) + len(value)
+    if codec == Codec.LZ4 and not magic:
+        start = old_header(value)
+        value = memoryview(value)[len(start) :]
+        head += start
+    if len(value) <= INLINE_CRC_BYTES_MAX:
+        crc = zlib.crc32(value, zlib.crc32(head))
+    else:
+        crc = yield zlib.crc32, value, zlib.crc32(head)
+    head = pack_start(inside.last_offset, size, crc) + head
+    return inside._replace(pieces=[head, value], size=size + LOG_OVERHEAD_BYTES)

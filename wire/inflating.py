@@ -1,9 +1,10 @@
-"""Inflating and compressing records that may be little or much: a little is done at once, the rest
-by a thread (see `kavka.wire.steps`).
+"""Inflating, compressing, joining and giving back records that may be little or much: a little is
+done at once, the rest by a thread or in pieces (see `kavka.wire.steps`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kavka.wire.compressing import compress
@@ -24,6 +25,9 @@ this: a kilobyte may become a hundred megabytes, which takes a tenth of a second
 
 COMPRESSED_AT_ONCE_BYTES_MAX: Final = 32 * 1024
 """Records up to this size are compressed without a thread: gzip makes 30 MB a second."""
+
+JOINED_AT_ONCE_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Records up to this size are put into one piece without a thread; 0.5 ms."""
 
 
 def inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
@@ -51,3 +55,20 @@ def deflate(codec: int, data: Bytes, level: int | None = None) -> Steps[Bytes]:
         return compress(codec, data, level)
     deflated: Bytes = yield compress, codec, data, level
     return deflated
+
+
+def joined(parts: Sequence[Bytes], size: int) -> Steps[bytearray]:
+    """`parts`, of `size` bytes together, in one; a thread lets go of the interpreter meanwhile
+    where all of them are `bytes`."""
+    if size <= JOINED_AT_ONCE_BYTES_MAX:
+        return bytearray().join(parts)
+    whole: bytearray = yield bytearray().join, parts
+    return whole
+
+
+def given_back(records: Bytes) -> Steps[None]:
+    """Free what is read no more in pieces: at once that takes 5 ms for 27 MB. A `bytearray` gives
+    memory back when less than half of it is left."""
+    while isinstance(records, bytearray) and len(records) > JOINED_AT_ONCE_BYTES_MAX:
+        yield None
+        del records[len(records) // 2 - 1 :]

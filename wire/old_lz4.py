@@ -36,11 +36,11 @@ def mended(frame: Bytes) -> Bytes:
     return frame if end is None else _with_checksum(frame, end, _MAGIC_BYTES)
 
 
-def as_of_old(frame: Bytes) -> Bytes:
-    """A copy of `frame`, which is whole, with the checksum that magic 0 has."""
+def old_header(frame: Bytes) -> bytearray:
+    """The header of `frame`, which is whole, with the checksum that magic 0 has."""
     end = _checksum_at(frame)
     assert end is not None, "the frame was made here"
-    return _with_checksum(frame, end, 0)
+    return _with_checksum(frame[: end + 1], end, 0)
 
 
 def _checksum_at(frame: Bytes) -> int | None:

@@ -17,7 +17,7 @@ from kavka.wire import records
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, inflate
+from kavka.wire.inflating import deflate, given_back, inflate, joined
 from kavka.wire.message_set import (
     CODEC_MASK,
     CRC_START,
@@ -41,9 +41,6 @@ BYTES_PER_STEP: Final = 512 * 1024
 
 INLINE_CRC_BYTES_MAX: Final = 1024 * 1024
 """Messages up to this size are checked without a thread; 0.3 ms."""
-
-JOINED_INLINE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Records up to this size are put into one piece without a thread; 0.5 ms."""
 
 _KEPT_VARINTS: Final = 4096
 _NOTHING: Final = varint(-1)
@@ -203,7 +200,7 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
     inner = yield from _inflated(codec, value, magic)
     stamp = timestamp if attributes & LOG_APPEND_TIME else None
     last_offset = yield from _append_inner(memoryview(inner), magic, stamp, batch)
-    yield from _given_back(inner)
+    yield from given_back(inner)
     if not batch.count:
         raise _invalid("a compressed message with nothing in it")
     if magic and offset and offset < last_offset:
@@ -216,14 +213,6 @@ def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
         return (yield from inflate(codec, data))
     except ApiError as failure:
         raise _odd(str(failure)) from None
-
-
-def _given_back(inflated: Bytes) -> Steps[None]:
-    """Free what is read no more in pieces: at once that takes 5 ms for 27 MB. A `bytearray` gives
-    memory back when less than half of it is left."""
-    while isinstance(inflated, bytearray) and len(inflated) > JOINED_INLINE_BYTES_MAX:
-        yield None
-        del inflated[len(inflated) // 2 - 1 :]
 
 
 def _append_inner(
@@ -327,14 +316,14 @@ class _NewBatch:
         self.close_part()
         parts, size = self._parts, self._bytes
         if codec:
-            inner = yield from _joined(parts, size)
+            inner = yield from joined(parts, size)
             parts = [bytes((yield from deflate(codec, inner, level)))]
             size = len(parts[0])
-            yield from _given_back(inner)
+            yield from given_back(inner)
         if records.HEADER_BYTES + size > bytes_max:
             told = f"{records.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
-        batch = yield from _joined([bytes(records.HEADER_BYTES), *parts], size)
+        batch = yield from joined([bytes(records.HEADER_BYTES), *parts], size)
         self._write_header(batch, codec)
         return batch
 
@@ -357,15 +346,6 @@ class _NewBatch:
             self.count,
         )
         _pack_crc(batch, _CRC_AT, records.crc_of(batch))
-
-
-def _joined(parts: list[bytes], size: int) -> Steps[bytearray]:
-    """`parts`, of `size` bytes together, in one; a thread lets go of the interpreter meanwhile
-    because all of them are `bytes`."""
-    if size <= JOINED_INLINE_BYTES_MAX:
-        return bytearray().join(parts)
-    joined: bytearray = yield bytearray().join, parts
-    return joined
 
 
 def _varint(value: int) -> bytes:

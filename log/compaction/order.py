@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kavka.log.producer_state import ProducerEntry
+from kavka.log.producer_entry import ProducerEntry
 from kavka.log.settings import LogSettings
 
 

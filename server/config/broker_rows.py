@@ -17,6 +17,7 @@ from kavka.server.config.offset_rows import OFFSET_ROWS
 from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_defaults import TOPIC_DEFAULT_ROWS
+from kavka.server.config.transaction_rows import TRANSACTION_ROWS
 from kavka.server.config.values import LONG_MAX, Type, Value
 
 HIGH: Final = Importance.HIGH
@@ -349,8 +350,8 @@ _BROKER_ROWS: Final = (
         30_000,
         None,
         HIGH,
-        "How long the broker waits for an answer to a request of its own.",
-        note="the broker sends no requests to others yet",
+        "How long what transactions write may take until it is on all replicas in sync; then those "
+        "who wait for it are told to try again.",
     ),
 )
 
@@ -435,5 +436,6 @@ BROKER_ROWS: Final = (
     *CLASSIC_GROUP_ROWS,
     *CONSUMER_GROUP_ROWS,
     *OFFSET_ROWS,
+    *TRANSACTION_ROWS,
     *TOPIC_DEFAULT_ROWS,
 )

@@ -314,19 +314,7 @@ offsets.commit.required.acks short -1 - Ho
 """
 
 TRANSACTIONS: Final = """\
-add.partitions.to.txn.retry.backoff.max.ms int 100 >=0 H
-add.partitions.to.txn.retry.backoff.ms int 20 >=1 H
-transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 >=1 L
-transaction.max.timeout.ms int 900000 >=1 H
-transaction.partition.verification.enable boolean true - LC
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 >=1 L
-transaction.state.log.load.buffer.size int 5242880 >=1 H
-transaction.state.log.min.isr int 2 >=1 H
-transaction.state.log.num.partitions int 50 >=1 H
-transaction.state.log.replication.factor short 3 >=1 H
-transaction.state.log.segment.bytes int 104857600 >=1 H
 transaction.two.phase.commit.enable boolean false - L
-transactional.id.expiration.ms int 604800000 >=1 H
 """
 
 REPLICATION: Final = """\

@@ -34,7 +34,7 @@ _GROUPS: Final = (
     (names.SHARE, _WARNED, "share groups and streams groups are not served"),
     (names.GROUPS, _WARNED, "Kavka's groups need no threads and write at once"),
     (names.COMMITS, _WARNED, "offsets are committed when all replicas in sync have them"),
-    (names.TRANSACTIONS, _WARNED, "transactions are not served yet"),
+    (names.TRANSACTIONS, _WARNED, "transactions in two phases (KIP-939) are not served"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
     (names.TIMES, _WARNED, "the bounds before and after have taken its place (KIP-937)"),
     (names.METRICS, _WARNED, "metrics are not served yet"),

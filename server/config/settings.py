@@ -83,6 +83,7 @@ class BrokerSettings:
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
+    request_timeout_ms: int
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
@@ -119,6 +120,19 @@ class BrokerSettings:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    kavka_transaction_version: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    add_partitions_to_txn_retry_backoff_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_load_buffer_size: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
 
     listener_limits: tuple[tuple[str, ListenerLimits], ...]
     """Each listener with its limits on connections."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Final
 
-from kavka.log.producer_state import ProducerEntry
+from kavka.log.producer_entry import ProducerEntry
 from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker

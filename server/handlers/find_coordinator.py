@@ -1,9 +1,9 @@
-"""FindCoordinator: who keeps a group.
+"""FindCoordinator: who keeps a group, or a transactional id.
 
-Promises: the leader of the group's partition of `__consumer_offsets`, which is made on first use.
-Unlike Apache Kafka, which answers COORDINATOR_NOT_AVAILABLE at first and lets the client ask
-again, the answer waits for that, which takes milliseconds here.
-Left out: transactions and share groups are not served; the former have no coordinator yet.
+Promises: the leader of its partition of `__consumer_offsets`, or of `__transaction_state`, which
+are made on first use. Unlike Apache Kafka, which answers COORDINATOR_NOT_AVAILABLE at first and
+lets the client ask again, the answer waits for that, which takes milliseconds here.
+Left out: share groups are not served.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.big_answers import written
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
+from kavka.server.coordinator import Coordinator as AnyCoordinator
 from kavka.server.slices import Slices
-from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.apis.find_coordinator import (
     API,
     BATCHED_SINCE,
@@ -37,12 +37,13 @@ COST_A_STEP: Final = 32_000
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    if _kind(context, request) not in (GROUP, TRANSACTION, SHARE):
+    kind = _kind(context, request)
+    if kind not in (GROUP, TRANSACTION, SHARE):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     makes_topic = (
-        _kind(context, request) == GROUP
-        and GROUP_TOPIC not in broker.metadata.image.topics
-        and any(_refusal(broker, context, GROUP, key) is None for key in _keys(context, request))
+        kind != SHARE
+        and _coordinator(broker, kind).topic not in broker.metadata.image.topics
+        and any(_refusal(broker, context, kind, key) is None for key in _keys(context, request))
     )
     if makes_topic:
         return _after_creation(broker, context, request)
@@ -50,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 async def _after_creation(broker: Broker, context: RequestContext, request: Any) -> Response:
-    await broker.groups.make_topic()
+    await _coordinator(broker, _kind(context, request)).make_topic()
     answer = _answer(broker, context, request)
     return answer if isinstance(answer, FindCoordinatorResponse) else await answer
 
@@ -62,6 +63,10 @@ def _keys(context: RequestContext, request: Any) -> list[str]:
 def _kind(context: RequestContext, request: Any) -> int:
     kind: int = request.key_type if context.version else GROUP
     return kind
+
+
+def _coordinator(broker: Broker, kind: int) -> AnyCoordinator[Any]:
+    return broker.groups if kind == GROUP else broker.transactions
 
 
 def _answer(
@@ -103,7 +108,7 @@ def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coord
     refusal = _refusal(broker, context, kind, key)
     if refusal is not None:
         return Coordinator(key, *NOBODY, refusal)
-    leader = broker.groups.coordinator_of(key)
+    leader = _coordinator(broker, kind).coordinator_of(key)
     address = None if leader is None else broker.address_of(leader, context.peer)
     if leader is None or address is None:
         return Coordinator(key, *NOBODY, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -117,7 +122,6 @@ def _refusal(broker: Broker, context: RequestContext, kind: int, key: str) -> Er
         return None if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
     if kind == TRANSACTION:
         resource = ResourceType.TRANSACTIONAL_ID
-        if not broker.authorizer.allows(context, Operation.DESCRIBE, resource, key):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        allowed = broker.authorizer.allows(context, Operation.DESCRIBE, resource, key)
+        return None if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.INVALID_REQUEST

@@ -97,7 +97,8 @@ def look(sources: Sources) -> Slices[View]:
         sources.usage(),
     )
     yield
-    late_ms = broker.clock.now_ms() - _transaction_ms_max(broker)
+    allowed_ms = broker.settings.transaction_max_timeout_ms + LATE_AFTER_MS
+    late_ms = broker.clock.now_ms() - allowed_ms
     for part in _parts(view.replicas):
         for replica in part:
             _count_replica(replica, view.here, late_ms)
@@ -147,13 +148,6 @@ def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]
 def min_isr(replica: Replica) -> int:
     """How many replicas must be in sync: no more than there are."""
     return min(replica.log.settings.min_insync_replicas, len(replica.partition.replicas))
-
-
-def _transaction_ms_max(broker: Broker) -> int:
-    """How long a producer may be silent within a transaction before that counts as late."""
-    allowed_ms = broker.settings.value("transaction.max.timeout.ms")
-    assert isinstance(allowed_ms, int)
-    return allowed_ms + LATE_AFTER_MS
 
 
 def _count_replica(replica: Replica, counts: ReplicaCounts, late_ms: int) -> None:

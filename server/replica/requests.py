@@ -75,8 +75,8 @@ class ControllerRequests:
         self._jobs = jobs
         self._controller_epoch = -1
         self._closed = False
-        self.on_metadata: Callable[[UpdateMetadata], object] = _nothing
-        """Called when something is known newly of the cluster."""
+        self.on_metadata: Final[list[Callable[[UpdateMetadata], object]]] = []
+        """Called in turn when something is known newly of the cluster."""
         topic_configs.on_change(self._settings_changed)
         live.on_change(self._defaults_changed)
 
@@ -125,7 +125,8 @@ class ControllerRequests:
         """What clients are told from now on."""
         if not self._is_stale(request.controller_epoch):
             self._metadata.apply(request)
-            self.on_metadata(request)
+            for tell in self.on_metadata:
+                tell(request)
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         """Lead or follow, making logs that are missing."""
@@ -299,7 +300,3 @@ class ControllerRequests:
                 self._replicas.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
-
-
-def _nothing(update: UpdateMetadata) -> None:
-    """Nobody wants to know."""

@@ -16,7 +16,6 @@ import pytest
 from kavka.log.fs import OsFs
 from kavka.log.partition_log import PartitionLog
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import read_header
 from support import logs
 from support.clients.kafka_python import create_topic
 from support.logs import Producer
@@ -135,7 +134,8 @@ class Ours:
         batch = values(producer, count, transactional=transactional)
         guard = None
         if self._entered and transactional:
-            guard = self.log.producers.verification(read_header(batch), 0)
+            _, epoch, sequence = producer
+            guard = self.log.producers.verification(producer.id, sequence, epoch, 0, v2=False)
         try:
             done = logs.append(self.log, batch, guard=guard)
         except ApiError as refused:

@@ -29,6 +29,8 @@ JUDGES_SETTINGS: Final[Mapping[str, str]] = {
     "group.max.size": "4",
     "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 """So that a test need not wait, nor make many members."""
 

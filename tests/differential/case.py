@@ -47,7 +47,9 @@ go over another one with `link="2"`. A request that may have to wait for another
 answer is compared may be picked by `shown=function`.
 
 Scripts of several members of a group, whose versions are those of one API, lie in `sequences/`;
-`on.group` is the name of a group of this case and version, and `members.py` has what they share.
+`on.group` is the name of a group of this case and version, and `members.py` has what they share;
+`transactions.py` has transactional producers. What may be answered "not yet" is asked
+`again=function`, as long as that is true of the answer, and only the last one is compared.
 
 Variants of one thing are added by a loop: `CASES.add("name", function, since=..., topics=...)`.
 
@@ -96,6 +98,18 @@ GROUP_APIS: Final = (
 )
 
 
+TRANSACTION_APIS: Final = (
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeTransactions",
+    "ListTransactions",
+)
+"""Their cases need the coordinators of both; other APIs have tables with `transactional`."""
+
+
 class Outcome(Enum):
     """What may come instead of an answer."""
 
@@ -134,6 +148,8 @@ class Step:
     """Whether it is only sent: the answer comes with a step whose frame is empty."""
     shown: Callable[[Any], Any] | None = None
     """What of the answer is compared; all of it if None."""
+    again: Callable[[Any], bool] | None = None
+    """Whether the same is asked again, after this answer; only the last one counts."""
 
 
 Script: TypeAlias = Generator[Step, Any, None]
@@ -150,18 +166,21 @@ class Case:
     since: int
     until: int
     topics: Sequence[Topic]
+    transactional: bool = False
 
     @property
     def of_groups(self) -> bool:
         """Whether it needs the coordinators of groups."""
-        return self.api in GROUP_APIS
+        return self.transactional or self.api in GROUP_APIS
 
 
 class Cases:
     """The cases of one API, in order."""
 
-    def __init__(self, api: str) -> None:
+    def __init__(self, api: str, *, transactional: bool = False) -> None:
         self.api = api
+        self.transactional = transactional or api in TRANSACTION_APIS
+        """Whether cases need the coordinators of transactions as well."""
         self.key: int = wire_client.api_key(api)
         served = messages_api(api)
         self.first: int = served.lowest
@@ -182,7 +201,9 @@ class Cases:
         last = self.last if until is None else min(until, self.last)
         since = max(since, self.first)
         assert since <= last, f"{self.api} {name}: no such version"
-        self.cases.append(Case(self.api, name, function, since, last, tuple(topics)))
+        self.cases.append(
+            Case(self.api, name, function, since, last, tuple(topics), self.transactional)
+        )
 
     def case(
         self,
@@ -275,13 +296,20 @@ class Ground:
         link: str = FIRST_LINK,
         later: bool = False,
         shown: Callable[[Any], Any] | None = None,
+        again: Callable[[Any], bool] | None = None,
         **fields: Any,
     ) -> Step:
         """A request of the case's own API and version."""
-        answer_as = (self.case.api, self.version)
-        frame = self.frame(**fields)
         return Step(
-            frame, answer_as, compared, silent, False, within_s, link=link, later=later, shown=shown
+            self.frame(**fields),
+            (self.case.api, self.version),
+            compared,
+            silent,
+            within_s=within_s,
+            link=link,
+            later=later,
+            shown=shown,
+            again=again,
         )
 
     def other(
@@ -293,13 +321,14 @@ class Ground:
         link: str = FIRST_LINK,
         later: bool = False,
         shown: Callable[[Any], Any] | None = None,
+        again: Callable[[Any], bool] | None = None,
         **fields: Any,
     ) -> Step:
         """A request of another API."""
         self._correlation_id += 1
         frame = wire_client.framed(wire_client.encode(api, version, self._correlation_id, **fields))
         answer_as = (api, version)
-        return Step(frame, answer_as, compared, link=link, later=later, shown=shown)
+        return Step(frame, answer_as, compared, link=link, later=later, shown=shown, again=again)
 
     def answered(
         self, link: str, *, compared: bool = True, within_s: float = ANSWER_WITHIN_S
@@ -311,6 +340,11 @@ class Ground:
     def group(self) -> str:
         """The name of a group that this case has for itself in this version."""
         return topic_name(self.facts.prefix, self.case, self.version, Topic("group"))
+
+    @property
+    def transactional_id(self) -> str:
+        """One that this case has for itself in this version."""
+        return topic_name(self.facts.prefix, self.case, self.version, Topic("transaction"))
 
     def frame(self, **fields: Any) -> bytes:
         """The frame of a request, its length in front."""

@@ -28,6 +28,11 @@ FIND_COORDINATOR: Final = ("FindCoordinator", 3)
 HEARTBEAT: Final = ("ConsumerGroupHeartbeat", 1)
 GROUPS: Final = 32
 """So many are asked for that each partition of the offsets topic has one of them."""
+DESCRIBE_TRANSACTIONS: Final = ("DescribeTransactions", 0)
+TRANSACTIONS: Final = 32
+"""As for groups."""
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+
 NOT_YET: Final = (3, 5, 6)
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: soon after creation."""
 
@@ -64,6 +69,8 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
             await_coordinators(link)
             if ids:
                 await_seen(link, list(ids)[-1])
+        if any(case.transactional for case, _ in runs):
+            await_transactions(link)
     return replace(facts, ids=ids)
 
 
@@ -78,6 +85,19 @@ def await_coordinators(link: Link) -> None:
 
     for group in (f"group-{number}" for number in range(GROUPS)):
         eventually(lambda: is_served(group), within_s=WITHIN_S, what=f"{group} has a coordinator")  # noqa: B023 - called here
+
+
+def await_transactions(link: Link) -> None:
+    """The same for the topic of transactions."""
+
+    def is_served(name: str) -> bool:
+        if _ask(link, FIND_COORDINATOR, key=name, key_type=1)["error_code"]:
+            return False
+        (state,) = _ask(link, DESCRIBE_TRANSACTIONS, transactional_ids=[name])["transaction_states"]
+        return bool(state["error_code"] == TRANSACTIONAL_ID_NOT_FOUND)
+
+    for name in (f"transaction-{number}" for number in range(TRANSACTIONS)):
+        eventually(lambda: is_served(name), within_s=WITHIN_S, what=f"{name} has a coordinator")  # noqa: B023 - called here
 
 
 def await_seen(link: Link, topic: str) -> None:

@@ -1,4 +1,5 @@
-"""Ids that a broker draws for the members of groups, told by when a script first met them."""
+"""Ids that a broker draws for members of groups, or hands out to producers, told by when a script
+first met them."""
 
 from __future__ import annotations
 
@@ -13,24 +14,30 @@ in the protocol of KIP-848, one in base 64."""
 
 
 class Names:
-    """The drawn ids of one script, in order."""
+    """The ids of one script, in order."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._producers: dict[int, str] = {}
 
     def learn(self, answer: Any) -> None:
-        """Meet the member that an answer is for."""
-        member_id = answer.get("member_id") if isinstance(answer, dict) else None
+        """Meet the member, or the producer, that an answer is for."""
+        if not isinstance(answer, dict):
+            return
+        member_id, producer_id = answer.get("member_id"), answer.get("producer_id", -1)
+        if producer_id >= 0:
+            self._producers.setdefault(producer_id, f"<producer {len(self._producers) + 1}>")
         drawn = DRAWN.search(member_id) if isinstance(member_id, str) else None
         if drawn is not None:
             self._names.setdefault(drawn[0], f"<id {len(self._names) + 1}>")
 
     def told(self, value: Any) -> Any:
         """The same with a name for each id that was met."""
-        if not self._names:
-            return value
         if isinstance(value, dict):
-            return {key: self.told(one) for key, one in value.items()}
+            told = {key: self.told(one) for key, one in value.items()}
+            if "producer_id" in told:
+                told["producer_id"] = self._producers.get(told["producer_id"], told["producer_id"])
+            return told
         if isinstance(value, list):
             return [self.told(one) for one in value]
         if isinstance(value, str):

@@ -191,6 +191,20 @@ NATURE: Final = (
         api="InitProducerId",
     ),
     Nature(
+        "starts of transactions",
+        "transaction_states.*.transaction_start_time_ms",
+        _now,
+        "the broker's clock",
+        api="DescribeTransactions",
+    ),
+    Nature(
+        "times of markers",
+        "topics.*.last_timestamp",
+        _now,
+        "the broker's clock",
+        api="DescribeProducers",
+    ),
+    Nature(
         "documentation",
         "results.*.documentation",
         _text,
@@ -360,6 +374,52 @@ UNORDERED: Final = (
     ),
     Unordered("OffsetFetch", "groups", ("group_id",), "Apache Kafka asks group by group"),
     Unordered("OffsetDelete", "topics", ("name",), "Apache Kafka keeps topics in a hash map"),
+    *(
+        Unordered("AddPartitionsToTxn", path, by, "Apache Kafka keeps them in hash maps")
+        for path, by in (
+            ("results_by_topic_v3_and_below", ("name",)),
+            ("results_by_topic_v3_and_below.?.results_by_partition", ("partition_index",)),
+            ("results_by_transaction", ("transactional_id",)),
+            ("results_by_transaction.?.topic_results", ("name",)),
+            ("results_by_transaction.?.topic_results.?.results_by_partition", ("partition_index",)),
+        )
+    ),
+    *(
+        Unordered("WriteTxnMarkers", path, by, "Apache Kafka keeps them in hash maps")
+        for path, by in (
+            ("markers", ("producer_id",)),
+            ("markers.?.topics", ("name",)),
+            ("markers.?.topics.?.partitions", ("partition_index",)),
+        )
+    ),
+    Unordered("TxnOffsetCommit", "topics", ("name",), "Apache Kafka answers what it refuses first"),
+    Unordered(
+        "TxnOffsetCommit",
+        "topics.?.partitions",
+        ("partition_index", "error_code"),
+        "Apache Kafka answers what it refuses first",
+    ),
+    Unordered(
+        "DescribeTransactions",
+        "transaction_states.?.topics",
+        ("topic",),
+        "Apache Kafka keeps partitions in a hash set",
+    ),
+    Unordered(
+        "DescribeTransactions",
+        "transaction_states.?.topics.?.partitions",
+        (),
+        "Apache Kafka keeps partitions in a hash set",
+    ),
+    Unordered(
+        "ListTransactions",
+        "transaction_states",
+        ("transactional_id",),
+        "Apache Kafka keeps transactional ids in hash maps",
+    ),
+    Unordered(
+        "ListTransactions", "unknown_state_filters", (), "Apache Kafka keeps them in a hash set"
+    ),
     Unordered(
         "ConsumerGroupDescribe",
         "groups.?.members",

@@ -33,3 +33,15 @@ def test_what_was_not_drawn_keeps_its_name() -> None:
 
 def test_an_id_that_was_not_met_is_shown_as_it_is() -> None:
     assert names(FIRST).told(SECOND) == SECOND
+
+
+def test_producers_are_named_by_their_ids_and_nothing_else_is() -> None:
+    made = Names()
+    for producer_id in (7, -1, 3, 7):
+        made.learn({"producer_id": producer_id})
+    told = made.told([{"producer_id": 3, "offset": 3}, {"producer_id": 7}, {"producer_id": 5}])
+    assert told == [
+        {"producer_id": "<producer 2>", "offset": 3},
+        {"producer_id": "<producer 1>"},
+        {"producer_id": 5},
+    ]

@@ -1,4 +1,4 @@
-"""The program in Go of `tests/go`, built with the modules that its go.sum names."""
+"""The programs in Go of `tests/go`, built with the modules that its go.sum names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from support import installed
 from support.paths import CACHE, ROOT
 
 GO = ROOT / "tests" / "go"
-SOURCES = (GO / "go.mod", GO / "go.sum", GO / "main.go")
-PROGRAM = "members"
+PROGRAMS = {"members": ".", "transformer": "./transformer"}
+"""The packages they are made of."""
+SOURCES = (GO / "go.mod", GO / "go.sum", GO / "main.go", GO / "transformer" / "main.go")
 
 
-def program() -> Path:
-    """The program, built when it isn't there yet."""
-    return installed.once("go", SOURCES, _build) / PROGRAM
+def program(name: str) -> Path:
+    """One of them, built when it isn't there yet."""
+    return installed.once("go", SOURCES, _build) / name
 
 
 def _build(into: Path) -> None:
@@ -24,6 +25,7 @@ def _build(into: Path) -> None:
         "GOMODCACHE": str(CACHE / "go" / "modules"),
         "GOFLAGS": "-mod=readonly -modcacherw -buildvcs=false",
     }
-    installed.run(
-        [installed.program("go"), "build", "-o", str(into / PROGRAM), "."], GO, environment
-    )
+    for name, package in PROGRAMS.items():
+        installed.run(
+            [installed.program("go"), "build", "-o", str(into / name), package], GO, environment
+        )

@@ -6,12 +6,11 @@ The compiler's jar and the classes are kept in `.cache/java`.
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
-from support import java
+from support import installed, java
 from support.paths import CACHE, JAVA
 
 POM = JAVA / "wire" / "pom.xml"
@@ -32,19 +31,16 @@ def libs() -> Path:
 @cache
 def classes(source: Path, class_path: Path) -> Path:
     """Directory of a compiled program that uses the jars in `class_path`."""
-    made = CACHE / "java" / f"{source.parent.name}-classes-{_digest(source)}"
-    if made.exists():
-        return made
-    partial = made.with_name(f"{made.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    [compiler] = libs().glob("ecj-*.jar")
-    command = [java.program("java"), "-jar", str(compiler), "-source", "17", "-target", "17"]
-    jars = ":".join(map(str, class_path.glob("*.jar")))
-    command += ["-cp", jars, "-d", str(partial), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-    partial.rename(made)
-    return made
+
+    def compile_into(made: Path) -> None:
+        [compiler] = libs().glob("ecj-*.jar")
+        command = [java.program("java"), "-jar", str(compiler), "-source", "17", "-target", "17"]
+        jars = ":".join(map(str, class_path.glob("*.jar")))
+        command += ["-cp", jars, "-d", str(made), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return installed.once(f"java/{source.parent.name}-classes", (source,), compile_into)
 
 
 def _digest(path: Path) -> str:

@@ -119,7 +119,9 @@ def end_transaction(
 ) -> int:
     """Append the marker that ends a producer's transaction; its offset."""
     marker = Marker(commit, coordinator_epoch, TIMESTAMP)
-    done = append_marker(log, producer.id, producer.epoch, marker, leader_epoch=0, now_ms=TIMESTAMP)
+    done = append_marker(
+        log, producer.id, producer.epoch, marker, lambda batch, _: append(log, batch)
+    )
     return done.base_offset
 
 

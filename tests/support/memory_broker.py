@@ -345,7 +345,8 @@ class MemoryBroker:
 
     def replicas(self) -> list[Replica]:
         """What the broker hosts."""
-        return list(self.instance._replicas or ())
+        parts = self.instance._parts
+        return [] if parts is None else list(parts.replicas)
 
     def replica(self, topic: str = "t", partition: int = 0) -> Replica:
         """One of them."""

@@ -8,12 +8,13 @@ from functools import cache
 from types import ModuleType
 
 from differential import sequences
-from differential.case import GROUP_APIS, Cases
+from differential.case import GROUP_APIS, TRANSACTION_APIS, Cases
 
 
 @cache
 def tables() -> tuple[Cases, ...]:
-    """All of them, one for each API, by its key; groups, which have a topic made, come last."""
+    """All of them, one for each API, by its key; groups and transactions, which have topics made,
+    come last."""
     found: dict[str, Cases] = {}
     for package in (importlib.import_module(__name__), sequences):
         for one in modules(package):
@@ -22,7 +23,8 @@ def tables() -> tuple[Cases, ...]:
     for merged in found.values():
         names = [case.name for case in merged.cases]
         assert len(set(names)) == len(names), f"{merged.api}: two cases of one name"
-    return tuple(sorted(found.values(), key=lambda cases: (cases.api in GROUP_APIS, cases.key)))
+    late = [*GROUP_APIS, *TRANSACTION_APIS]
+    return tuple(sorted(found.values(), key=lambda cases: (cases.api in late, cases.key)))
 
 
 def modules(package: ModuleType) -> list[ModuleType]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -47,16 +49,26 @@ class History:
 class Writer(ABC, threading.Thread):
     """Writes `name/partition/number/...` to partitions in turn, numbered upwards in each.
 
-    The key is one of `keys`, in turn, if there are any: `name/0` and so on.
+    The key is one of `keys`, in turn, if there are any: `name/0` and so on. The name is the
+    class' label unless another is given.
     """
 
     label: str
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Of the producer, where a kind of writer has others than usual."""
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        *,
+        keys: int = 0,
+        name: str = "",
     ) -> None:
-        super().__init__(name=self.label, daemon=True)
-        numbered = [f"{self.label}/{key}".encode() for key in range(keys)]
+        super().__init__(name=name or self.label, daemon=True)
+        numbered = [f"{self.name}/{key}".encode() for key in range(keys)]
         self._keys: list[bytes] | list[None] = numbered or [None]
         self.bootstrap = bootstrap
         self.topic = topic
@@ -64,11 +76,15 @@ class Writer(ABC, threading.Thread):
         self.history = history
         self._stopping = threading.Event()
 
+    def stop(self) -> None:
+        """Write no more."""
+        self._stopping.set()
+
     def finish(self) -> None:
         """Write no more; returns when all that was written is acknowledged or failed."""
-        self._stopping.set()
+        self.stop()
         self.join(GIVE_UP_S)
-        assert not self.is_alive(), f"{self.label} does not end"
+        assert not self.is_alive(), f"{self.name} does not end"
 
     def run(self) -> None:
         try:
@@ -76,10 +92,10 @@ class Writer(ABC, threading.Thread):
                 for partition in range(self.partitions):
                     if self._stopping.is_set():
                         return
-                    value = b"%s/%d/%d/" % (self.label.encode(), partition, number) + PADDING
+                    value = b"%s/%d/%d/" % (self.name.encode(), partition, number) + PADDING
                     self.send(partition, self._keys[number % len(self._keys)], value)
         except Exception as error:
-            self.history.failures.append(f"{self.label} ended: {error!r}")
+            self.history.failures.append(f"{self.name} ended: {error!r}")
         finally:
             self.flush()
 
@@ -97,10 +113,8 @@ class ConfluentWriter(Writer):
 
     label = "confluent-kafka"
 
-    def __init__(
-        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
-    ) -> None:
-        super().__init__(bootstrap, topic, partitions, history, keys=keys)
+    def __init__(self, bootstrap: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(bootstrap, *args, **kwargs)
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -112,6 +126,7 @@ class ConfluentWriter(Writer):
                 "reconnect.backoff.max.ms": BACKOFF_MAX_MS,
                 "retry.backoff.ms": BACKOFF_MS,
                 "log_level": 0,  # that its broker goes away is the test
+                **self.settings,
             }
         )
 
@@ -142,10 +157,8 @@ class KafkaPythonWriter(Writer):
 
     label = "kafka-python"
 
-    def __init__(
-        self, bootstrap: str, topic: str, partitions: int, history: History, *, keys: int = 0
-    ) -> None:
-        super().__init__(bootstrap, topic, partitions, history, keys=keys)
+    def __init__(self, bootstrap: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(bootstrap, *args, **kwargs)
         self._room = threading.Semaphore(OUTSTANDING_RECORDS_MAX)
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
@@ -155,6 +168,7 @@ class KafkaPythonWriter(Writer):
             reconnect_backoff_ms=BACKOFF_MS,
             reconnect_backoff_max_ms=BACKOFF_MAX_MS,
             retry_backoff_ms=BACKOFF_MS,
+            **self.settings,
         )
 
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:

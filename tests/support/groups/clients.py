@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
-from support import golang, java, java_compiler, node
+from support import talking
 from support.clients.of_old import kafka_python_2
 from support.oracle import ApacheKafka
 from support.paths import JAVA, ROOT
 from support.process import BrokerProcess
+from support.talking import Started
 
-TESTS = ROOT / "tests"
-PROGRAMS = TESTS / "support" / "groups" / "programs"
+PROGRAMS = ROOT / "tests" / "support" / "groups" / "programs"
 JAVA_PROGRAM = JAVA / "groups" / "GroupMembers.java"
 
 SESSION = MappingProxyType({"session.timeout.ms": "5000", "heartbeat.interval.ms": "500"})
@@ -38,13 +35,6 @@ BROKER_SETTINGS: Mapping[str, str] = MappingProxyType(
 """What a broker needs for such clients."""
 
 
-class Started(NamedTuple):
-    """How to start a program."""
-
-    command: list[str]
-    environment: Mapping[str, str]
-
-
 @dataclass(frozen=True)
 class GroupClient:
     """One of them."""
@@ -59,8 +49,7 @@ class GroupClient:
 
 def python(program: str, *paths: Path) -> Started:
     """A program of `programs`, with more to import from."""
-    path = os.pathsep.join(map(str, (*paths, TESTS)))
-    return Started([sys.executable, str(PROGRAMS / program)], {**os.environ, "PYTHONPATH": path})
+    return talking.python(PROGRAMS / program, *paths)
 
 
 def old_python() -> Started:
@@ -69,22 +58,8 @@ def old_python() -> Started:
 
 
 def of_java(project: str) -> Started:
-    """The program in Java, compiled with the newest of the clients, run with those of a project."""
-    classes = java_compiler.classes(JAVA_PROGRAM, java.kafka_libs())
-    path = f"{classes}:{java.libs(project)}/*"
-    command = [java.program("java"), *java.SHORT_RUN, "-cp", path, JAVA_PROGRAM.stem]
-    return Started(command, java.environment())
-
-
-def javascript() -> Started:
-    """KafkaJS's."""
-    script = node.NODE / "kafkajs_members.js"
-    return Started(node.command_line(script), node.environment())
-
-
-def of_go() -> Started:
-    """franz-go's."""
-    return Started([str(golang.program())], os.environ)
+    """The program in Java, with the clients of a project."""
+    return talking.of_java(JAVA_PROGRAM, project)
 
 
 CONSUMER_PROTOCOL = MappingProxyType({"group.protocol": "consumer"})
@@ -111,8 +86,8 @@ JAVA_CLASSIC = GroupClient(
     {**SESSION, "partition.assignment.strategy": COOPERATIVE},
 )
 JAVA_CONSUMER = GroupClient("java-consumer", lambda: of_java("kafka4"), CONSUMER_PROTOCOL)
-KAFKAJS = GroupClient("kafkajs", javascript, SESSION)
-FRANZ_GO = GroupClient("franz-go", of_go, SESSION)
+KAFKAJS = GroupClient("kafkajs", lambda: talking.javascript("kafkajs_members.js"), SESSION)
+FRANZ_GO = GroupClient("franz-go", lambda: talking.of_go("members"), SESSION)
 OLD_KAFKA_PYTHON = GroupClient(
     "kafka-python-2.0.2-as-0.9", old_python, {**SESSION, "api.version": "0.9"}
 )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, cast
 
 from support.groups.clients import GroupClient
 from support.groups.events import MOVES, Event, Place, read
 from support.groups.judge import GroupJudge
+from support.talking import END_WITHIN_S, TalkingProcess
 from support.wait import eventually
 
-END_WITHIN_S = 60.0
 SHOWN_EVENTS = 30
 SHOWN_COMPLAINTS = 5
-SHOWN_BYTES = 3000
 
 
 class Story:
@@ -93,35 +90,23 @@ class Host:
         stderr: Path,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        command, environment = client.start()
         given = [f"{name}={value}" for name, value in {**client.settings, **settings}.items()]
         self._story = story
-        self._stderr = stderr
         self.members: set[str] = set()
-        with stderr.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*command, bootstrap, topic, *given],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=dict(environment),
-                start_new_session=True,
-            )
-        self._in = cast(BinaryIO, self.process.stdin)
-        self._out = cast(BinaryIO, self.process.stdout)
-        self._reader = threading.Thread(target=self._listen, daemon=True)
-        self._reader.start()
+        self.process = TalkingProcess(
+            client.start(), [bootstrap, topic, *given], story.add_line, stderr
+        )
 
     def join(self, member: str, group: str) -> None:
         """Start a member."""
         self._story.joins(member, group)
         self.members.add(member)
-        self._tell(f"join {member} {group}")
+        self.process.tell(f"join {member} {group}")
 
     def leave(self, member: str) -> None:
         """End a member politely. Returns when it has left."""
         self.members.discard(member)
-        self._tell(f"leave {member}")
+        self.process.tell(f"leave {member}")
         eventually(
             lambda: member in {one.member for one in self._story.of("left")},
             within_s=END_WITHIN_S,
@@ -131,52 +116,27 @@ class Host:
 
     def seek(self, member: str, at: Place, offset: int) -> None:
         """Have a member go on elsewhere."""
-        self._tell(f"seek {member} {at} {offset}")
+        self.process.tell(f"seek {member} {at} {offset}")
 
     def kill(self) -> None:
         """SIGKILL: its members have no chance to leave."""
-        assert self.process.poll() is None, self.tail()
         self.process.kill()
-        self.process.wait(END_WITHIN_S)
-        self._reader.join(END_WITHIN_S)  # what it told before is taken down before its end is
         for member in sorted(self.members):
             group = self._story.member_groups[member]
             self._story.add(Event(group, "killed", member, now_ms()))
-        self._close()
 
     def finish(self) -> None:
         """All leave politely, and the process ends."""
-        self._in.close()
-        code = self.process.wait(END_WITHIN_S)
-        self._reader.join(END_WITHIN_S)
+        code = self.process.finish()
         assert code == 0, f"ended with {code}\n{self.tail()}"
-        self._close()
 
     def close(self) -> None:
         """End it in whatever way, for the end of a test."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(END_WITHIN_S)
-        self._reader.join(END_WITHIN_S)
-        self._close()
+        self.process.close()
 
     def tail(self) -> str:
         """What it, and all members, told last."""
-        return self._stderr.read_text(errors="replace")[-SHOWN_BYTES:] + "\n" + self._story.tail()
-
-    def _tell(self, command: str) -> None:
-        assert self.process.poll() is None, self.tail()
-        self._in.write(command.encode() + b"\n")
-        self._in.flush()
-
-    def _listen(self) -> None:
-        for line in self._out:
-            if line.endswith(b"\n"):
-                self._story.add_line(line)
-
-    def _close(self) -> None:
-        self._in.close()
-        self._out.close()
+        return self.process.errors() + "\n" + self._story.tail()
 
 
 def processes(ends: Mapping[Place, int]) -> Callable[[GroupJudge], bool]:

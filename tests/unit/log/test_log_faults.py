@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -157,9 +158,8 @@ class LogUnderFaults(LogLife):
         self.pending = batch
 
         def end() -> None:
-            append_marker(
-                self.log, producer, 0, marker, leader_epoch=self.leader_epoch, now_ms=self.now_ms
-            )
+            append = partial(self.log.append, leader_epoch=self.leader_epoch, now_ms=self.now_ms)
+            append_marker(self.log, producer, 0, marker, append)
             self.history.batches.append(batch)
 
         # a record that nobody reads stands for the marker

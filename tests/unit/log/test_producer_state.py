@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from kavka.log import producer_state
 from kavka.log.errors import CorruptFileError
 from kavka.log.memfs import MemFs
-from kavka.log.producer_state import AppendedBatch, ProducerStates
+from kavka.log.producer_entry import AppendedBatch
+from kavka.log.producer_state import ProducerStates
 from kavka.log.txn_index import AbortedTxn
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.verification import NOT_NEEDED, Guard
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, read_header
@@ -250,7 +251,7 @@ def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> N
     assert states.oldest_transaction_ms >= 0
     states = begun()
     states.freeze()
-    assert states.verification(transactional(2), 0) is None, "its transaction is going on"
+    assert asked(states, transactional(2)) is None, "its transaction is going on"
 
 
 def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
@@ -276,6 +277,13 @@ def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def transactional(sequence: int, count: int = 1, *, epoch: int = 0) -> BatchHeader:
     return header(sequence, count, epoch=epoch)._replace(attributes=TRANSACTIONAL)
+
+
+def asked(states: ProducerStates, batch: BatchHeader, *, v2: bool = False) -> Guard | None:
+    """What is to be confirmed before a batch is appended."""
+    return states.verification(
+        batch.producer_id, batch.base_sequence, batch.producer_epoch, 0, v2=v2
+    )
 
 
 def marker_of(epoch: int = 0, producer_id: int = 9) -> BatchHeader:
@@ -304,11 +312,11 @@ def test_a_transaction_begins_with_its_first_batch() -> None:
 def test_the_first_batch_needs_a_guard_but_a_copy_does_not() -> None:
     states = ProducerStates()
     assert refused(states, transactional(0)) == ErrorCode.INVALID_TXN_STATE
-    guard = states.verification(transactional(0), 0)
+    guard = asked(states, transactional(0))
     assert guard is not None and states.check(transactional(0), guard) is None
     assert states.check(transactional(0), NOT_NEEDED) is None
     states = begun()
-    assert states.verification(transactional(2), 0) is None, "it is going on"
+    assert asked(states, transactional(2)) is None, "it is going on"
     assert states.check(transactional(2)) is None
     assert states.check(transactional(0, 2)) == AppendedBatch(0, 1, 6, 1, 5)
     assert refused(states, transactional(3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

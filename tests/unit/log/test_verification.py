@@ -30,13 +30,13 @@ def test_nothing_has_to_be_shown_where_nobody_is_asked() -> None:
 
 def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:
     found = Verifications()
-    assert found.lowest_sequence(1) is None
+    assert found.lowest_sequence(1, has_written=True) is None
     steps = [(5, 1, 5), (9, 1, 5), (3, 1, 3), (0, 0, 3), (7, 2, 7), (8, 2, 7), (1, 1, 7)]
     for sequence, epoch, lowest in steps:
         found.begin(1, sequence, epoch, 100)
-        assert found.lowest_sequence(1) == lowest
+        assert found.lowest_sequence(1, has_written=True) == lowest
     found.end(1)
-    assert found.lowest_sequence(1) is None
+    assert found.lowest_sequence(1, has_written=True) is None
 
 
 def test_they_do_not_stay_for_ever() -> None:

@@ -74,10 +74,10 @@ async def test_given_up_while_the_controller_tells_of_partitions(
     watermarks = sorted(broker.fs.read_bytes(WATERMARKS).splitlines())
     starting = MemoryBroker(fs=broker.fs)
     start = starting.tasks.spawn(starting.instance.start(), name="start")
-    while not starting.instance._replicas or not list(starting.instance._replicas):
+    while not starting.replicas():
         await settle(1)
     await settle(turns)
-    hosted = len(list(starting.instance._replicas))
+    hosted = len(starting.replicas())
     assert turns or hosted < 20
     starting.instance.give_up()
     await settle(5)

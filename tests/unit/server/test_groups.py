@@ -8,16 +8,13 @@ import logging
 from collections.abc import Callable, Hashable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.offset_records import NO_TIME, CommittedOffset
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.log.memfs import Fault
-from kavka.server import groups
-from kavka.server.groups import java_hash
+from kavka.server import coordinator
 from kavka.server.later import GROUPS
 from kavka.server.replica.partition import Leadership
 from kavka.wire.errors import ApiError, ErrorCode
@@ -25,48 +22,6 @@ from support.memory_broker import DATA, MemoryBroker, scenario
 
 TOPIC = "__consumer_offsets"
 TWO_DIRECTORIES = f"log.dirs={DATA},/more"
-
-
-def hash_of(text: str) -> int:
-    """`String.hashCode` by its definition: a sum of powers of 31."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    codes = [units[at] + 256 * units[at + 1] for at in range(0, len(units), 2)]
-    total = sum(code * 31 ** (len(codes) - 1 - at) for at, code in enumerate(codes))
-    signed = (total + 2**31) % 2**32 - 2**31
-    return 0 if signed == -(2**31) else abs(signed)
-
-
-@given(st.text())
-def test_the_hash_is_javas(text: str) -> None:
-    assert java_hash(text) == hash_of(text)
-
-
-@pytest.mark.parametrize("size", [1, 255, 256, 257, 511, 512, 513, 2_000])
-@given(text=st.text(min_size=1, max_size=7))
-def test_the_hash_of_a_long_text(text: str, size: int) -> None:
-    long = (text * size)[:size]
-    assert java_hash(long) == hash_of(long)
-
-
-def test_long_ids_are_not_kept() -> None:
-    """10,000 of the longest would take 300 MB."""
-    kept = groups._kept_hash.cache_info().currsize
-    java_hash("x" * (groups.HASHED_CHARACTERS_MAX + 1) + str(kept))
-    assert groups._kept_hash.cache_info().currsize == kept
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("hello world", 1794106052),
-        ("polygenelubricants", 0),  # the least integer
-        ("\N{GRINNING FACE}", 1772899),
-    ],
-)
-def test_known_hashes(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
 
 
 def refused(ask: Callable[[], object]) -> ErrorCode:
@@ -195,7 +150,7 @@ async def test_each_slice_that_is_loaded_is_told(broker: MemoryBroker) -> None:
 async def test_loading_is_told(broker: MemoryBroker, caplog: pytest.LogCaptureFixture) -> None:
     await make(broker)
     commit(broker)
-    with caplog.at_level(logging.INFO, groups.__name__):
+    with caplog.at_level(logging.INFO, coordinator.__name__):
         await broker.restart()
         await broker.advance(0)
     (line,) = caplog.messages

@@ -6,6 +6,7 @@ How much of a set is given, and what Apache Kafka 3.9.2 makes of it, is in the d
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import lz4.frame
 import pytest
@@ -16,10 +17,10 @@ from kafka.record import MemoryRecords
 
 from kavka.wire.compression import Codec
 from kavka.wire.control_records import Marker, end_marker
-from kavka.wire.down_conversion import Converted, down_convert
+from kavka.wire.down_conversion import down_convert
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import stamp
-from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP
+from kavka.wire.up_conversion import BYTES_PER_STEP, INLINE_CRC_BYTES_MAX, RECORDS_PER_STEP
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
 from support.steps import run_at_once, stops_of
 
@@ -46,10 +47,18 @@ def log(*batches: bytes | bytearray, start: int = 0) -> memoryview:
     return memoryview(row)
 
 
-def converted(
-    batches: memoryview, magic: int = 1, offset: int = 0, bytes_max: int = MIB
-) -> Converted:
-    return run_at_once(down_convert(batches, magic, offset, bytes_max))
+class Found(NamedTuple):
+    """What a conversion gave, in one piece."""
+
+    message_set: bytes
+    upto: int
+
+
+def converted(batches: memoryview, magic: int = 1, offset: int = 0, bytes_max: int = MIB) -> Found:
+    found = run_at_once(down_convert(batches, magic, offset, bytes_max))
+    message_set = b"".join(found.pieces)
+    assert found.size == len(message_set)
+    return Found(message_set, found.upto)
 
 
 def read(message_set: bytes | bytearray) -> list[Fields]:
@@ -150,7 +159,7 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
         found = converted(row[:size])
         assert ([record[0] for record in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
     for size in range(len(one)):
-        assert converted(row[:size]) == Converted(bytearray(), 0)
+        assert converted(row[:size]) == Found(b"", 0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -175,7 +184,7 @@ def test_control_batches_are_left_out() -> None:
     found = converted(log(marker, build(), marker, build(), marker))
     assert [one[0] for one in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
     assert found.upto == 9
-    assert converted(log(marker, marker), offset=1) == Converted(bytearray(), 2)
+    assert converted(log(marker, marker), offset=1) == Found(b"", 2)
 
 
 def test_transactional_records_lose_their_producer() -> None:
@@ -267,7 +276,13 @@ def test_pauses_and_jobs() -> None:
     assert stops(log(*[many(1)] * RECORDS_PER_STEP)) == (1, [])
     marker = end_marker(7, 0, Marker(False, 0, BASE_TIMESTAMP_MS))
     assert stops(log(*[marker] * (RECORDS_PER_STEP + 1))) == (2, [])
-    assert stops(log(many(4, bytes(MIB), codec="gzip"))) == (4, ["decompress", "compress"])
+    grown = log(many(4, bytes(MIB), codec="gzip"))
+    pieces = ["decompress", "bytearray.join", "compress"]
+    assert stops(grown) == (4 + 2 + 2, pieces), "what was inflated and joined is given back"
+    noise = random.Random(1).randbytes(MIB + MIB // 8).hex().encode()
+    packed_noise = log(many(1, noise, "gzip"))
+    assert len(packed_noise) > INLINE_CRC_BYTES_MAX
+    assert stops(packed_noise) == (3, [*pieces, "crc32"])
 
 
 def test_every_codec_that_there_is_has_an_answer() -> None:

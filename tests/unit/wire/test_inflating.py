@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,8 +13,17 @@ import pytest
 from kavka.wire import inflating
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import JOB_BYTES_MIN, deflate, inflate, inflate_in_thread
+from kavka.wire.inflating import (
+    JOB_BYTES_MIN,
+    JOINED_AT_ONCE_BYTES_MAX,
+    deflate,
+    given_back,
+    inflate,
+    inflate_in_thread,
+    joined,
+)
 from kavka.wire.steps import Steps
+from support.steps import run_and_look, stops_of
 
 
 def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
@@ -80,3 +90,21 @@ def test_records_that_grow_too_much_are_not_opened(monkeypatch: pytest.MonkeyPat
 def test_much_is_compressed_in_a_thread(size: int, jobs: int) -> None:
     asked, packed = walk(deflate(Codec.GZIP, bytes(size), 1))
     assert (len(asked), zlib.decompress(packed, 31)) == (jobs, bytes(size))
+
+
+@pytest.mark.parametrize("more, jobs", [(0, []), (1, ["bytearray.join"])])
+def test_much_is_joined_in_a_thread(more: int, jobs: list[str]) -> None:
+    parts = [b"ab", bytes(JOINED_AT_ONCE_BYTES_MAX - 2 + more)]
+    whole, _, asked = run_and_look(joined(parts, JOINED_AT_ONCE_BYTES_MAX + more))
+    assert (asked, bytes(whole)) == (jobs, b"".join(parts))
+
+
+def test_much_is_given_back_in_pieces() -> None:
+    records = bytearray(10 * JOINED_AT_ONCE_BYTES_MAX)
+    held = [len(records)]
+    for _ in given_back(records):
+        held.append(len(records))
+    assert len(records) < JOINED_AT_ONCE_BYTES_MAX
+    assert all(after >= before // 2 - 1 for before, after in pairwise(held))
+    assert stops_of(given_back(bytearray(JOINED_AT_ONCE_BYTES_MAX))) == (0, [])
+    assert stops_of(given_back(bytes(JOINED_AT_ONCE_BYTES_MAX + 1))) == (0, [])

@@ -9,6 +9,7 @@ import pytest
 
 import kavka.groupcoord
 import kavka.server
+import kavka.txncoord
 from kavka.server.config import BrokerSettings, ConfigError, Listener
 from kavka.server.config.table import BROKER, TOPIC, broker_row, broker_rows
 from kavka.server.config.topics import topic_default
@@ -82,7 +83,8 @@ def test_each_field_is_read_somewhere() -> None:
     """A setting is honoured, or its row says that it is not; never is it passed over."""
     server = Path(kavka.server.__file__).parent
     own = server / "config"
-    paths = [*server.rglob("*.py"), *Path(kavka.groupcoord.__file__).parent.rglob("*.py")]
+    rules = [Path(rules.__file__).parent for rules in (kavka.groupcoord, kavka.txncoord)]
+    paths = [path for place in (server, *rules) for path in place.rglob("*.py")]
     code = "".join(path.read_text("utf-8") for path in paths if own not in path.parents)
     read = set(re.findall(r"\b(?:settings|settings\(\)|now|old|new)\.([a-z_]+)", code))
     assert [row.name for row in BROKER.values() if row.field and row.field not in read] == []
@@ -108,6 +110,7 @@ def test_every_plain_field_takes_its_row_s_value() -> None:
         "group.consumer.min.session.timeout.ms": "7777",
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.session.timeout.ms": "47777",
+        "kavka.transaction.version": "1",
     }
     room = ("socket.request.max.bytes=77777", "log.cleaner.dedupe.buffer.size=1000000000000")
     plain = [row for row in BROKER.values() if row.field and row.type in texts]
@@ -142,8 +145,6 @@ def test_kafka_s_own_file_starts_a_broker(properties: Callable[[str], bytes]) ->
         "(Kavka's controller is in the broker, there is no KRaft quorum)",
         "no effect: share.coordinator.state.topic.replication.factor, "
         "share.coordinator.state.topic.min.isr (share groups and streams groups are not served)",
-        "no effect: transaction.state.log.replication.factor, transaction.state.log.min.isr "
-        "(transactions are not served yet)",
     )
 
 

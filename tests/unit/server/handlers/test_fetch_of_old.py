@@ -5,6 +5,7 @@ What Apache Kafka 3.9.2 answers is in the differential test.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -139,6 +140,37 @@ async def test_many_records_are_converted_in_slices_and_threads(broker: MemoryBr
     found = read((await waiting).responses[0].partitions[0])
     assert [one[2] for one in found] == [b"%d" % n for n in range(2000)]
     assert [one for one in broker.jobs.done if "press" in one] == ["decompress", "compress"]
+
+
+@pytest.mark.parametrize("mib, in_thread", [(1, False), (3, True)])
+@scenario("message.max.bytes=10000000", topics={"t": 1})
+async def test_big_batches_are_read_by_threads(
+    broker: MemoryBroker, mib: int, in_thread: bool
+) -> None:
+    values = [bytes((n,)) * 1000 for n in range(250)] * 4 * mib
+    await broker.produce(build([Written(value=value) for value in values]))
+    broker.jobs.done.clear()
+    found = read(await broker.fetch(version=3))
+    assert [one[3] for one in found] == values
+    assert any("read_into" in one for one in broker.jobs.done) == in_thread
+
+
+@scenario("message.max.bytes=10000000", topics={"t": 1})
+async def test_big_answers_are_put_together_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is a turn for others after each megabyte, on the walk and when it is copied."""
+    await broker.produce(build([Written(value=bytes(1 << 20))] * 4))
+    turns: list[float] = []
+    sleep = broker.tasks.sleep
+
+    def noted(delay_s: float) -> Awaitable[None]:
+        turns.append(delay_s)
+        return sleep(delay_s)
+
+    monkeypatch.setattr(broker.tasks, "sleep", noted)
+    assert len(read(await broker.fetch(version=3))) == 4
+    assert turns.count(0) >= 4 + 4
 
 
 @scenario(topics={"t": 1})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server import group_topics
+from kavka.server import coordinator
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.find_coordinator import API
 from kavka.wire.errors import ErrorCode as Code
@@ -129,7 +129,7 @@ async def test_the_settings_count(broker: MemoryBroker) -> None:
 async def test_more_replicas_than_brokers_are_not_to_be_had(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.ERROR, group_topics.__name__):
+    with caplog.at_level(logging.ERROR, coordinator.__name__):
         found = await find(broker, 6)
     assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
     assert "3 time(s)" in caplog.text

@@ -1,0 +1,106 @@
+"""Puts the parts of a broker together."""
+
+from __future__ import annotations
+
+from kavka.log.fs import FileSystem
+from kavka.log.manager import LogManager
+from kavka.seams import Clock, Jobs, Random, Tasks
+from kavka.server.auth.authorizer import AllowAll
+from kavka.server.broker import Broker
+from kavka.server.config import validate_topic_configs
+from kavka.server.controller.runner import Controller, ControllerSettings
+from kavka.server.coordination.api import Coordination
+from kavka.server.delayed import Purgatory
+from kavka.server.dispatch import HANDLERS
+from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.groups import GroupCoordinator
+from kavka.server.live_settings import LiveSettings
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.producer_ids import ProducerIds
+from kavka.server.quotas import Unlimited
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.requests import ControllerRequests
+from kavka.server.request_stats import RequestStats
+from kavka.server.sessions import FetchSessions
+from kavka.server.topic_configs import TopicConfigs
+from kavka.server.transactions import TransactionCoordinator
+from kavka.server.tree_offsets import TreeOffsets
+from kavka.wire.frame import ArenaPool
+
+
+def assemble(
+    live: LiveSettings,
+    logs: LogManager,
+    coordination: Coordination,
+    topic_configs: TopicConfigs,
+    cluster_id: str,
+    *,
+    clock: Clock,
+    tasks: Tasks,
+    jobs: Jobs,
+    random: Random,
+    fs: FileSystem,
+) -> tuple[Broker, ControllerRequests]:
+    """The parts as handlers see them, and what carries out the controller's requests."""
+    settings = live.now
+    metadata = MetadataCache(cluster_id)
+    replicas = ReplicaManager(
+        logs=logs,
+        metadata=metadata,
+        purgatory=Purgatory(tasks),
+        clock=clock,
+        tasks=tasks,
+        jobs=jobs,
+    )
+    requests = ControllerRequests(
+        live=live,
+        replicas=replicas,
+        metadata=metadata,
+        topic_configs=topic_configs,
+        high_watermarks=logs.high_watermarks(),
+        fs=fs,
+        tasks=tasks,
+        jobs=jobs,
+    )
+    controller = Controller(
+        ControllerSettings(
+            settings.broker_id,
+            settings.num_partitions,
+            settings.default_replication_factor,
+            settings.inter_broker_listener_name,
+        ),
+        coordination,
+        requests,
+        validate_configs=lambda configs: validate_topic_configs(configs, live.now),
+        clock=clock,
+        tasks=tasks,
+        random=random,
+    )
+    producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
+    groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
+    requests.on_metadata.append(groups.metadata_changed)
+    slots = settings.max_incremental_fetch_session_cache_slots
+    broker = Broker(
+        live=live,
+        clock=clock,
+        tasks=tasks,
+        jobs=jobs,
+        random=random,
+        authorizer=AllowAll(),
+        quotas=Unlimited(),
+        metadata=metadata,
+        topic_configs=topic_configs,
+        config_writer=ConfigWriter(coordination, topic_configs, tasks),
+        controller=controller,
+        replicas=replicas,
+        purgatory=replicas.purgatory,
+        sessions=FetchSessions(clock, random, slots=slots),
+        producer_ids=producer_ids,
+        groups=groups,
+        transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
+        tree_offsets=TreeOffsets(coordination),
+        arenas=ArenaPool(),
+        requests=RequestStats(clock.monotonic_s),
+        apis=tuple(api for api, _ in HANDLERS.values()),
+    )
+    return broker, requests

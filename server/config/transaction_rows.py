@@ -1,0 +1,126 @@
+"""Settings of transactions: how long they may take, and the topic that they are kept in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.checks import AtLeast, Between, Check
+from kavka.server.config.rows import Config, Importance, Mode
+from kavka.server.config.values import Type, Value
+
+REPLICATION_FACTOR: Final = "transaction.state.log.replication.factor"
+
+TRANSACTION_VERSION_MAX: Final = 2
+
+
+def _row(
+    name: str,
+    default: Value,
+    check: Check | None,
+    doc: str,
+    *,
+    type_: Type = Type.INT,
+    importance: Importance = Importance.HIGH,
+    dynamic: Mode = Mode.READ_ONLY,
+) -> Config:
+    field = name.replace(".", "_")
+    return Config(name, type_, default, doc, check, importance, dynamic, field=field)
+
+
+TRANSACTION_ROWS: Final = (
+    _row(
+        "kavka.transaction.version",
+        TRANSACTION_VERSION_MAX,
+        Between(0, TRANSACTION_VERSION_MAX),
+        "The level of the feature transaction.version that clients are told of. With 2, those that "
+        "can use the newer protocol of transactions, in which each has an epoch of its own "
+        "(KIP-890); below, all use the older one. With 0, the state of transactions is written as "
+        "brokers before Apache Kafka 4.0 read it.",
+        importance=Importance.MEDIUM,
+    ),
+    _row(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        AtLeast(0),
+        "How long a write may be held back, as long as the transaction before is being completed.",
+    ),
+    _row(
+        "add.partitions.to.txn.retry.backoff.ms",
+        20,
+        AtLeast(1),
+        "How often the coordinator is asked again meanwhile.",
+    ),
+    _row(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10_000,
+        AtLeast(1),
+        "Time between two looks for transactions that are open for longer than their producer "
+        "asked for; they are aborted.",
+        importance=Importance.LOW,
+    ),
+    _row(
+        "transaction.max.timeout.ms",
+        900_000,
+        AtLeast(1),
+        "The longest time for a transaction that a producer may ask for.",
+    ),
+    _row(
+        "transaction.partition.verification.enable",
+        True,
+        None,
+        "Whether a write is refused that names a transaction to which its partition does not "
+        "belong (KIP-890): it would be left open for ever.",
+        type_=Type.BOOLEAN,
+        importance=Importance.LOW,
+        dynamic=Mode.CLUSTER_WIDE,
+    ),
+    _row(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3_600_000,
+        AtLeast(1),
+        "Time between two looks for ids that are due by transactional.id.expiration.ms.",
+        importance=Importance.LOW,
+    ),
+    _row(
+        "transaction.state.log.load.buffer.size",
+        5_242_880,
+        AtLeast(1),
+        "Bytes that are read at a time when the transactions of a partition are loaded; a batch "
+        "that is larger is read whole.",
+    ),
+    _row(
+        "transaction.state.log.min.isr",
+        2,
+        AtLeast(1),
+        "The min.insync.replicas of __transaction_state, when it is made; no more than there are "
+        "replicas.",
+    ),
+    _row(
+        "transaction.state.log.num.partitions",
+        50,
+        AtLeast(1),
+        "Partitions of __transaction_state, when it is made.",
+    ),
+    _row(
+        REPLICATION_FACTOR,
+        3,
+        AtLeast(1),
+        "Replicas of __transaction_state, when it is made; there are no transactions before so "
+        "many brokers run. Left alone on a broker that keeps the cluster's metadata itself, and so "
+        "is the only one, it is 1.",
+        type_=Type.SHORT,
+    ),
+    _row(
+        "transaction.state.log.segment.bytes",
+        104_857_600,
+        AtLeast(1),
+        "The segment.bytes of __transaction_state, when it is made.",
+    ),
+    _row(
+        "transactional.id.expiration.ms",
+        604_800_000,
+        AtLeast(1),
+        "How long a transactional id is remembered that begins no transaction. An open transaction "
+        "does not expire so.",
+    ),
+)

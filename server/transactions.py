@@ -1,0 +1,115 @@
+"""The transaction coordinator: which of this broker's machines a transactional id is in, and how it
+is asked.
+
+An id lives in one partition of `__transaction_state`, by its hash. What is to be written to the
+partitions of a transaction that ends is for others (`on_markers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kavka.server.config.transaction_rows import REPLICATION_FACTOR
+from kavka.server.controller.new_topics import NewTopic
+from kavka.server.controller.runner import Controller
+from kavka.server.coordinator import Coordinator
+from kavka.server.later import TRANSACTIONS
+from kavka.server.live_settings import LiveSettings
+from kavka.server.metadata_cache import MetadataCache
+from kavka.server.producer_ids import ProducerIds
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.topics import TRANSACTION_TOPIC
+from kavka.wire.compression import Codec
+
+if TYPE_CHECKING:
+    from kavka.server.journal_runner import JournalRunner, Parts
+    from kavka.txncoord.requests import Markers
+    from kavka.txncoord.shard import TransactionShard
+
+    Runner = JournalRunner[TransactionShard]
+
+
+def _nobody(markers: Markers, coordinator_epoch: int) -> None:
+    """Nobody writes them; the broker is only half there."""
+
+
+def _nothing(partition: int) -> None:
+    """Nobody wants to know."""
+
+
+class TransactionCoordinator(Coordinator["TransactionShard"]):
+    """All transactional ids of which this broker is the coordinator."""
+
+    topic = TRANSACTION_TOPIC
+    holds = "transactions"
+    modules = TRANSACTIONS
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        controller: Controller,
+        producer_ids: ProducerIds,
+    ) -> None:
+        super().__init__(replicas, metadata, controller)
+        self._live = live
+        self._producer_ids = producer_ids
+        self.on_markers: Callable[[Markers, int], object] = _nobody
+        """Has the markers of a transaction written, in the epoch of its coordinator, and says so
+        to `TransactionShard.markers_written`."""
+        self.on_resigned: Callable[[int], object] = _nothing
+        """Told of a partition that is not coordinated here any more: its markers are another's."""
+
+    def _new_topic(self) -> NewTopic:
+        settings = self._live.now
+        factor = settings.transaction_state_log_replication_factor
+        if REPLICATION_FACTOR not in settings.given:
+            factor = 1  # there is no second broker, nor will there be one
+        return NewTopic(
+            TRANSACTION_TOPIC,
+            settings.transaction_state_log_num_partitions,
+            factor,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _runner(self, replica: Replica, parts: Parts) -> Runner:
+        # not before there are transactions: see `kavka.server.later`
+        from kavka.server.journal_runner import JournalRunner, Settings
+        from kavka.txncoord.shard import TransactionShard
+        from kavka.txncoord.state import TransactionsState
+
+        now = self._live.now
+        state = TransactionsState(lambda: self._live.now, self._producer_ids.take)
+        settings = Settings(
+            commit_timeout_ms=now.request_timeout_ms,
+            codec=Codec.NONE,
+            load_bytes=now.transaction_state_log_load_buffer_size,
+        )
+        return JournalRunner(
+            replica,
+            TransactionShard(state),
+            settings,
+            parts,
+            on_loaded=self._loaded,
+            perform=partial(self._perform, replica.partition.leader_epoch),
+        )
+
+    def _perform(self, coordinator_epoch: int, command: Hashable) -> None:
+        from kavka.txncoord.requests import Markers
+
+        if isinstance(command, Markers):
+            self.on_markers(command, coordinator_epoch)
+        else:  # ReserveProducerIds
+            self._replicas.tasks.spawn(self._producer_ids.reserve(), name="producer ids")
+
+    def _resigned(self, partition: int) -> None:
+        self.on_resigned(partition)

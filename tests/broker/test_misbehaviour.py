@@ -1,0 +1,55 @@
+"""Produce requests that are doubled, reordered and lost on their way leave no duplicate or gap.
+
+MISBEHAVIOUR_TIMES (6; `make misbehaviour` sets 200) says how often everything that can happen to
+a request has to happen, MISBEHAVIOUR_SEED sets the dice.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from support.broker import StartBroker
+from support.clients.idempotent import Writer
+from support.misbehaviour.producers import (
+    IN_FLIGHT_MAX,
+    Confluent,
+    Java,
+    KafkaPython,
+    NotIdempotent,
+)
+from support.misbehaviour.story import Story
+
+TIMES = int(os.environ.get("MISBEHAVIOUR_TIMES", "6"))
+SEED = int(os.environ.get("MISBEHAVIOUR_SEED") or random.SystemRandom().randrange(2**32))
+
+
+def story(start_broker: StartBroker, *kinds: type[Writer]) -> Story:
+    """With a broker that tells its clients the proxy's address."""
+    print(f"MISBEHAVIOUR_SEED={SEED} MISBEHAVIOUR_TIMES={TIMES}")
+    return Story(
+        lambda proxy: start_broker(**{"advertised.listeners": f"PLAINTEXT://{proxy.address}"}),
+        kinds,
+        SEED,
+    )
+
+
+@pytest.mark.timeout(300 + 10 * TIMES)
+def test_idempotent_producers_leave_no_duplicate_and_no_gap(start_broker: StartBroker) -> None:
+    with story(start_broker, Confluent, KafkaPython, Java) as told:
+        told.play(TIMES)
+        complaints = told.complaints()
+        print(told.summary())
+    assert not complaints, complaints[:20]
+    assert told.weather.in_flight_max >= IN_FLIGHT_MAX
+
+
+@pytest.mark.timeout(300)
+def test_without_idempotence_duplicates_are_found(start_broker: StartBroker) -> None:
+    with story(start_broker, NotIdempotent) as told:
+        told.play(2)
+        complaints = told.complaints()
+        print(told.summary())
+    assert any("is a duplicate" in one for one in complaints), complaints[:20]

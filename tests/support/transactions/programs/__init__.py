@@ -1,0 +1,1 @@
+"""Programs that consume, transform and produce in transactions: see reporting.py."""

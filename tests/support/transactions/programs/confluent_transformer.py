@@ -1,0 +1,127 @@
+"""confluent-kafka: see reporting.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from support.transactions.programs.reporting import BATCH, POLL_MS, Abort, Fenced, settings
+from support.transactions.programs.transforming import Found, Instance, main
+
+CALL_TIMEOUT_S = 10.0
+FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+@contextmanager
+def judged() -> Iterator[None]:
+    """What the client raises, in the words of Instance."""
+    try:
+        yield
+    except KafkaException as raised:
+        error = raised.args[0]
+        if error.code() in FENCED:
+            raise Fenced(str(error)) from raised
+        if error.txn_requires_abort():
+            raise Abort(str(error)) from raised
+        raise
+
+
+def patiently(call: Callable[..., Any], *arguments: object) -> None:
+    """Call until it is done, as long as the client says that another try may help."""
+    while True:
+        try:
+            call(*arguments)
+        except KafkaException as raised:
+            if not raised.args[0].retriable():
+                raise
+        else:
+            return
+
+
+class ConfluentInstance(Instance):
+    def open(self) -> None:
+        given = self.given
+        quiet = {"bootstrap.servers": given.bootstrap, "client.id": given.name, "log_level": 0}
+        self._found: dict[int, list[tuple[int, bytes]]] = {}
+        self._failures: list[KafkaError] = []
+        self._consumer = Consumer(
+            {
+                **quiet,
+                "group.id": given.group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                **settings("consumer.", given.settings),
+            }
+        )
+        self._producer = Producer(
+            {
+                **quiet,
+                "transactional.id": given.transactional_id,
+                **settings("producer.", given.settings),
+            }
+        )
+        patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
+        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone)
+
+    def _gone(self, _: Consumer, places: list[Any]) -> None:
+        for one in places:
+            self._found.pop(one.partition, None)  # before they were processed
+
+    def poll(self) -> Found:
+        self._found = {}
+        for number in range(BATCH):
+            message = self._consumer.poll(0 if number else POLL_MS / 1000)
+            if message is None:
+                break
+            if message.error() is None:
+                records = self._found.setdefault(message.partition(), [])
+                records.append((message.offset(), message.value()))
+        return self._found
+
+    def begin(self) -> None:
+        with judged():
+            self._producer.begin_transaction()
+
+    def send(self, partition: int, value: bytes) -> None:
+        with judged():
+            self._producer.produce(
+                self.given.target, value, partition=partition, on_delivery=self._delivered
+            )
+
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+    def flush(self) -> None:
+        self._producer.flush()
+        if self._failures:
+            failures, self._failures = self._failures, []
+            raise Abort(str(failures[0]))
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        places = [TopicPartition(self.given.source, *one) for one in offsets.items()]
+        metadata = self._consumer.consumer_group_metadata()
+        send_offsets = self._producer.send_offsets_to_transaction
+        with judged():
+            patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
+            patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
+
+    def abort(self) -> None:
+        with judged():
+            patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
+        self._failures.clear()
+
+    def rewind(self, offsets: Mapping[int, int]) -> None:
+        for one in offsets.items():
+            self._consumer.seek(TopicPartition(self.given.source, *one))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+if __name__ == "__main__":
+    main(ConfluentInstance)

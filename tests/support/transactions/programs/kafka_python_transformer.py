@@ -1,0 +1,107 @@
+"""kafka-python: see reporting.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from kafka.structs import OffsetAndMetadata
+
+from support.transactions.programs.reporting import BATCH, Abort, Fenced, keywords
+from support.transactions.programs.transforming import Found, Instance, main
+
+POLL_MS = 2000
+"""Long: when a poll of 3.0.12 ends while its group is being joined, and the answer comes before the
+next poll, the client forgets its assignment, and its member is gone after the session's time."""
+FENCED = (ProducerFencedError, InvalidProducerEpochError)
+
+
+@contextmanager
+def judged() -> Iterator[None]:
+    """What the client raises, in the words of Instance."""
+    try:
+        yield
+    except FENCED as raised:
+        raise Fenced(repr(raised)) from raised
+    except KafkaError as raised:
+        raise Abort(repr(raised)) from raised
+
+
+class KafkaPythonInstance(Instance):
+    def open(self) -> None:
+        given = self.given
+        self._sent: list[Any] = []
+        self._consumer = KafkaConsumer(
+            given.source,
+            bootstrap_servers=given.bootstrap,
+            client_id=given.name,
+            group_id=given.group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            max_poll_records=BATCH,
+            **keywords("consumer.", given.settings),
+        )
+        self._producer = KafkaProducer(
+            bootstrap_servers=given.bootstrap,
+            client_id=given.name,
+            transactional_id=given.transactional_id,
+            linger_ms=1,
+            **keywords("producer.", given.settings),
+        )
+        self._producer.init_transactions()
+
+    def poll(self) -> Found:
+        found = self._consumer.poll(POLL_MS)
+        return {
+            at.partition: [(one.offset, one.value) for one in records]
+            for at, records in found.items()
+        }
+
+    def begin(self) -> None:
+        self._sent.clear()
+        with judged():
+            self._producer.begin_transaction()
+
+    def send(self, partition: int, value: bytes) -> None:
+        with judged():
+            self._sent.append(self._producer.send(self.given.target, value, partition=partition))
+
+    def flush(self) -> None:
+        with judged():
+            self._producer.flush()
+            for one in self._sent:
+                one.get()
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        places = {
+            TopicPartition(self.given.source, at): OffsetAndMetadata(offset, "", -1)
+            for at, offset in offsets.items()
+        }
+        with judged():
+            self._producer.send_offsets_to_transaction(places, self._consumer.group_metadata())
+            self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        try:
+            self._producer.abort_transaction()
+        except FENCED as raised:
+            raise Fenced(repr(raised)) from raised
+
+    def rewind(self, offsets: Mapping[int, int]) -> None:
+        owned = self._consumer.assignment()
+        for at, offset in offsets.items():
+            place = TopicPartition(self.given.source, at)
+            if place in owned:
+                self._consumer.seek(place, offset)
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._producer.close()
+
+
+if __name__ == "__main__":
+    main(KafkaPythonInstance)

@@ -1,0 +1,150 @@
+"""One instance, its client left open: see reporting.py."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from support.groups.programs import reporting as groups
+from support.transactions.programs.reporting import Abort, Fenced, transformed
+
+Found = Mapping[int, Sequence[tuple[int, bytes]]]
+"""Records of the input, offset and value, by their partition."""
+
+
+class Arguments(NamedTuple):
+    """What the program is started with."""
+
+    bootstrap: str
+    source: str
+    target: str
+    group: str
+    transactional_id: str
+    name: str
+    settings: list[str]
+
+
+class Instance(ABC):
+    """Polls, and makes a transaction of what it gets, until it shall leave."""
+
+    def __init__(self, given: Arguments) -> None:
+        self.given = given
+        self.attempt = 0
+        self._holds = "hold=true" in given.settings
+        self._told = threading.Event()
+        self._leaving = threading.Event()
+
+    def run(self) -> int:
+        """To its end; the exit code."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self.open()
+            self.tell("ready")
+            while not self._leaving.is_set():
+                found = self.poll()
+                if found:
+                    self._transact(found)
+        except Fenced as fenced:
+            self.tell("fenced", a=self.attempt, why=str(fenced))
+            self.close()
+        except BaseException as error:
+            self.tell("failed", why=repr(error))
+            raise
+        else:
+            self.close()
+            self.tell("left")
+        return 0
+
+    def tell(self, what: str, **more: object) -> None:
+        """Write one line."""
+        groups.tell(self.given.name, what, **more)
+
+    def _listen(self) -> None:
+        for _ in sys.stdin:
+            self._told.set()
+        self._leaving.set()
+        self._told.set()
+
+    def _transact(self, found: Found) -> None:
+        self.attempt += 1
+        try:
+            self.begin()
+            self._write(found)
+            if self._holds:
+                self._hold(found)
+            self.commit({at: records[-1][0] + 1 for at, records in found.items()})
+        except Abort as why:
+            self.abort()
+            self.tell("aborted", a=self.attempt, why=str(why))
+            self.rewind({at: records[0][0] for at, records in found.items()})
+        else:
+            self.tell("committed", a=self.attempt)
+
+    def _write(self, found: Found) -> None:
+        ranges: list[tuple[str, int, int]] = []
+        for partition, records in found.items():
+            for _, value in records:
+                self.send(partition, transformed(value, self.given.name, self.attempt))
+            at = groups.place(self.given.source, partition)
+            ranges += groups.ranges(at, (offset for offset, _ in records))
+        self.tell("sent", a=self.attempt, r=ranges)
+
+    def _hold(self, found: Found) -> None:
+        self._holds = False
+        self.flush()
+        self.tell("held", a=self.attempt)
+        self._told.wait()
+        try:
+            self._write(found)
+            self.flush()
+        except (Abort, Fenced) as why:
+            self.tell("refused", a=self.attempt, why=str(why))
+            raise
+
+    # What is asked of the client. All but `open`, `poll` and `close` raise Abort or Fenced.
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make consumer and producer; its id is its own when this returns."""
+
+    @abstractmethod
+    def poll(self) -> Found:
+        """At most BATCH records of partitions that it owns."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def send(self, partition: int, value: bytes) -> None:
+        """Write one record, in due course."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until all that was sent is taken."""
+
+    @abstractmethod
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Commit offsets by partition, and all."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Abort."""
+
+    @abstractmethod
+    def rewind(self, offsets: Mapping[int, int]) -> None:
+        """Read these partitions from here on again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the group politely."""
+
+
+def main(kind: type[Instance]) -> None:
+    """Run the instance that the command line asks for."""
+    bootstrap, source, target, group, transactional_id, name, *settings = sys.argv[1:]
+    given = Arguments(bootstrap, source, target, group, transactional_id, name, settings)
+    sys.exit(kind(given).run())

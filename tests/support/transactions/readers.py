@@ -1,0 +1,139 @@
+"""Who writes the input and reads the output."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from kafka import KafkaConsumer
+from kafka import TopicPartition as Place
+
+from support.transactions.judge import input_value
+from support.wait import eventually
+
+READ_WITHIN_S = 120.0
+POLL_S = 0.1
+OUTSTANDING_RECORDS_MAX = 20_000
+
+Got = dict[int, list[tuple[int, bytes]]]
+"""Offset and value, by partition."""
+
+
+def fill(bootstrap: str, topic: str, counts: Mapping[int, int]) -> None:
+    """Write the input: record `number` of each partition lies at that offset."""
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(max(counts.values())):
+        for partition, count in counts.items():
+            if number < count:
+                value = input_value(partition, number)
+                producer.produce(topic, value, partition=partition, on_delivery=delivered)
+        while len(producer) > OUTSTANDING_RECORDS_MAX:
+            producer.poll(POLL_S)
+    assert producer.flush(READ_WITHIN_S) == 0
+    assert not failures, failures[:10]
+
+
+def consumer(bootstrap: str, topic: str, partitions: int, isolation: str) -> Consumer:
+    """One that reads a topic from its beginning, in no group."""
+    made = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "log_level": 0,
+        }
+    )
+    made.assign([TopicPartition(topic, at, 0) for at in range(partitions)])
+    return made
+
+
+class LiveReader(threading.Thread):
+    """Reads committed records as they come, through all deaths of the broker."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(name="live reader", daemon=True)
+        self.got: Got = {at: [] for at in range(partitions)}
+        self.count = 0
+        self._consumer = consumer(bootstrap, topic, partitions, "read_committed")
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(1000, POLL_S):
+                if message.error() is None:
+                    self.got[message.partition()].append((message.offset(), message.value()))
+                    self.count += 1
+        self._consumer.close()
+
+    def finish(self) -> None:
+        """Read no more."""
+        self._stopping.set()
+        self.join(READ_WITHIN_S)
+        assert not self.is_alive(), "the reader does not end"
+
+
+def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Got:
+    """All that lies in a topic, up to what is its end for that isolation."""
+    got: Got = {at: [] for at in range(partitions)}
+    left = set(got)
+    until = time.monotonic() + READ_WITHIN_S
+    reader = consumer(bootstrap, topic, partitions, isolation)
+    while left:
+        assert time.monotonic() < until, f"{topic}, partitions {left}: not read to their end"
+        for message in reader.consume(1000, POLL_S):
+            if message.error() is None:
+                got[message.partition()].append((message.offset(), message.value()))
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
+    reader.close()
+    return got
+
+
+def read_by_kafka_python(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Got:
+    """All committed records, up to where a topic ends, by another client."""
+    got: Got = {at: [] for at in ends}
+    places = [Place(topic, at) for at in ends]
+    with closing(
+        KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+    ) as reader:
+        reader.assign(places)
+        reader.seek_to_beginning(*places)
+
+        def at_end() -> bool:
+            for at, records in reader.poll(timeout_ms=500).items():
+                got[at.partition] += [(one.offset, one.value) for one in records]
+            return all(reader.position(at) >= ends[at.partition] for at in places)
+
+        eventually(at_end, within_s=READ_WITHIN_S, what=f"kafka-python reads {topic}")
+    return got
+
+
+def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel) -> dict[int, int]:
+    """Where each partition ends for a reader: its high watermark, or its last stable offset."""
+    places = {TopicPartition(topic, at): OffsetSpec.latest() for at in range(partitions)}
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    told = admin.list_offsets(places, isolation_level=isolation, request_timeout=READ_WITHIN_S)
+    return {at.partition: one.result().offset for at, one in told.items()}
+
+
+def await_stable(bootstrap: str, topic: str, partitions: int, within_s: float) -> dict[int, int]:
+    """Wait until no transaction is open in a topic; where its partitions end."""
+
+    def stable() -> dict[int, int] | None:
+        committed = ends(bootstrap, topic, partitions, IsolationLevel.READ_COMMITTED)
+        every = ends(bootstrap, topic, partitions, IsolationLevel.READ_UNCOMMITTED)
+        return every if committed == every else None
+
+    return eventually(stable, within_s=within_s, what=f"no transaction is open in {topic}")

@@ -1,0 +1,215 @@
+"""Three instances transform an input while they and the broker are killed at random.
+
+Somebody reads the committed output all the while. In the end that must be the input, transformed:
+each record once, in order. Some instances are not killed but superseded, by another with the same
+transactional id: those must be fenced.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from support.clients.kafka_python import create_topic
+from support.groups.clients import BROKER_SETTINGS as GROUP_SETTINGS
+from support.groups.traffic import OFFSETS_TOPIC, committed
+from support.process import BrokerProcess
+from support.transactions import judge, readers
+from support.transactions.clients import TransactionClient
+from support.transactions.instances import GROUP, SOURCE, TARGET, Instance, Story
+from support.wait import eventually, random_moment
+
+PARTITIONS = 6
+SLOTS = 3
+WITHIN_S = 240.0
+STABLE_WITHIN_S = 60.0
+SECOND_KILL = 0.2
+"""Share of the broker's restarts that are killed as well, at whatever they are doing by then."""
+MOMENT_S = 0.2
+"""Up to so long after the output has come to some count somebody is killed."""
+EARLIEST, LATEST = 0.02, 0.95
+"""Where in the output that may be."""
+
+
+class Plan(NamedTuple):
+    """What happens in a run."""
+
+    records: int
+    broker_kills: int
+    instance_kills: int
+    superseded: int
+
+
+class Scenario:
+    """One run against one broker."""
+
+    def __init__(
+        self, broker: BrokerProcess, client: TransactionClient, home: Path, chance: random.Random
+    ) -> None:
+        self.broker = broker
+        self.client = client
+        self.home = home
+        self.chance = chance
+        self.story = Story()
+        self.slots: list[Instance] = []
+        self.superseded: list[Instance] = []
+        self.ended: list[str] = []
+        """Why instances ended by themselves, which others replaced."""
+        self.kills = 0
+        self._numbers = iter(range(1000))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self, records: int) -> None:
+        """Write the input; the reader and all instances start."""
+        self.counts = {at: len(range(at, records, PARTITIONS)) for at in range(PARTITIONS)}
+        bootstrap = self.broker.bootstrap
+        create_topic(bootstrap, SOURCE, PARTITIONS)
+        create_topic(bootstrap, TARGET, PARTITIONS)
+        readers.fill(bootstrap, SOURCE, self.counts)
+        self.reader = readers.LiveReader(bootstrap, TARGET, PARTITIONS)
+        self.reader.start()
+        self._stack.callback(self.reader.finish)
+        self.slots = [self._start(f"{GROUP}-{number}") for number in range(SLOTS)]
+
+    def await_count(self, count: int) -> None:
+        """Wait until so many records are in the output."""
+
+        def come() -> bool:
+            self._replace_ended()
+            return self.reader.count >= count
+
+        eventually(
+            come,
+            within_s=WITHIN_S,
+            what=f"{count} records are in the output",
+            detail=lambda: f"there are {self.reader.count}\n{self.tail()}",
+        )
+
+    def kill_broker(self) -> None:
+        """SIGKILL for the broker, and a new start; now and then it doesn't get far."""
+        self.broker.kill()
+        self.kills += 1
+        while self.chance.random() < SECOND_KILL:
+            self.broker.launch()
+            random_moment(self.chance, self.broker.ready_after_s)
+            self.broker.kill()
+            self.kills += 1
+        self.broker.start()
+
+    def kill_instance(self) -> None:
+        """SIGKILL for an instance; another begins with its transactional id."""
+        self._replace_ended()
+        slot = self.chance.randrange(SLOTS)
+        if self.slots[slot].runs:
+            self.slots[slot].kill()
+        self.slots[slot] = self._start(self.slots[slot].transactional_id)
+
+    def supersede(self) -> None:
+        """Another instance begins with the transactional id of one that lives."""
+        slot = self.chance.randrange(SLOTS)
+        self.superseded.append(self.slots[slot])
+        self.slots[slot] = self._start(self.slots[slot].transactional_id)
+
+    def finish(self) -> None:
+        """All instances end politely, and nothing is open any more."""
+        for one in (*self.slots, *self.superseded):
+            self._finish(one)
+        bootstrap = self.broker.bootstrap
+        self.ends = readers.await_stable(bootstrap, TARGET, PARTITIONS, STABLE_WITHIN_S)
+        offsets_partitions = int(GROUP_SETTINGS["offsets.topic.num.partitions"])
+        readers.await_stable(bootstrap, OFFSETS_TOPIC, offsets_partitions, STABLE_WITHIN_S)
+        self.reader.finish()
+
+    def complaints(self) -> list[str]:
+        """What is to be said against it."""
+        bootstrap, told = self.broker.bootstrap, self.story.told()
+        visible = readers.read_all(bootstrap, TARGET, PARTITIONS, "read_committed")
+        everything = readers.read_all(bootstrap, TARGET, PARTITIONS, "read_uncommitted")
+        found = judge.disorder(visible, self.counts)
+        found += judge.broken_promises(visible, told)
+        found += judge.not_for_all(visible, everything)
+        found += judge.differing(visible, self.reader.got, "read in the end, and live")
+        other = readers.read_by_kafka_python(bootstrap, TARGET, self.ends)
+        found += judge.differing(visible, other, "read by confluent-kafka, and by kafka-python")
+        offsets = committed(bootstrap, GROUP, SOURCE, PARTITIONS)
+        wanted = {f"{SOURCE}/{at}": count for at, count in self.counts.items()}
+        if offsets != wanted:
+            found.append(f"the group's offsets are {offsets}, and not {wanted}")
+        may_be_fenced = {one.name for one in self.superseded}
+        found += [
+            f"{one.instance} is fenced by nobody: {one.why}"
+            for one in self.story.told("fenced")
+            if one.instance not in may_be_fenced
+        ]
+        self.invisible = sum(map(len, everything.values())) - sum(map(len, visible.values()))
+        return found
+
+    def tail(self) -> str:
+        """For messages about a failed test."""
+        errors = "\n".join(one.errors() for one in self.slots)
+        return f"{errors}\n{self.story.tail()}\n{self.broker.tail()}"
+
+    def _start(self, transactional_id: str) -> Instance:
+        name = f"i{next(self._numbers)}"
+        one = Instance(
+            self.client, self.broker.bootstrap, transactional_id, name, self.story, self.home
+        )
+        self._stack.callback(one.close)
+        return one
+
+    def _replace_ended(self) -> None:
+        """As whoever runs such programs would: one that gave up is started again."""
+        for slot, one in enumerate(self.slots):
+            if not one.runs:
+                one.close()
+                end = one.end()
+                self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
+                self.slots[slot] = self._start(one.transactional_id)
+
+    def _finish(self, one: Instance) -> None:
+        code = one.finish()
+        end = one.end()
+        well = ("left", "fenced") if one in self.superseded else ("left",)
+        assert code == 0 and end is not None and end.what in well, (
+            f"{one.name} ended with {code}: {end}\n{one.tail()}"
+        )
+
+
+def play(
+    broker: BrokerProcess, client: TransactionClient, home: Path, plan: Plan, chance: random.Random
+) -> None:
+    """All of it; every check."""
+    with Scenario(broker, client, home, chance) as scenario:
+        began = time.monotonic()
+        scenario.begin(plan.records)
+        faults = [scenario.kill_broker] * plan.broker_kills
+        faults += [scenario.kill_instance] * plan.instance_kills
+        faults += [scenario.supersede] * plan.superseded
+        chance.shuffle(faults)
+        for at in sorted(chance.uniform(EARLIEST, LATEST) for _ in faults):
+            scenario.await_count(int(at * plan.records))
+            random_moment(chance, MOMENT_S)
+            faults.pop()()
+        scenario.await_count(plan.records)
+        took_s = time.monotonic() - began
+        scenario.finish()
+        complaints = scenario.complaints()
+        ends = Counter(one.what for one in scenario.story.told("committed", "aborted", "fenced"))
+        print(
+            f"{client.name}: {plan.records} records in {took_s:.1f} s; broker killed"
+            f" {scenario.kills} times, instances {plan.instance_kills}, superseded"
+            f" {plan.superseded}; attempts {dict(ends)}; {scenario.invisible} records not visible"
+        )
+        for why in scenario.ended:
+            print(f"{client.name}: replaced {why}")
+        assert not complaints, "\n".join([*complaints[:20], scenario.tail()])

@@ -1,0 +1,1 @@
+"""Rules of transactions: a state machine without I/O."""

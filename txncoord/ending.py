@@ -1,0 +1,245 @@
+"""How transactions end: by their producer's wish, or because it is fenced or too slow. Pure.
+
+A transaction that is prepared stays so until all its markers are written, whatever that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import Final
+
+from kavka.log.journal import Decision, Reply, Ticket
+from kavka.txncoord.requests import (
+    EPOCH_BUMPED_SINCE,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    EndTxn,
+    Markers,
+    NeedsProducerId,
+    Producer,
+    ReserveProducerIds,
+)
+from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.transaction import (
+    COMPLETED,
+    EPOCH_GIVEN_MAX,
+    PREPARED,
+    State,
+    Transaction,
+    completed,
+    fenced,
+    markers_of,
+    prepared,
+    producer_after,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+COMPLETION_RETRY_MS: Final = 500
+"""After which it is tried again to write that a transaction is completed. Nobody tells when the
+partition can be appended to again."""
+
+_COMMITS: Final = (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+_NOT_TOLD: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
+
+
+class Ending:
+    """Of the transactions of one partition."""
+
+    def __init__(self, state: TransactionsState) -> None:
+        self._state: Final = state
+        self._marking: Final[dict[str, Markers]] = {}
+        """The markers that have been asked for, and are not told to be written."""
+
+    # -- asked for by a producer ------------------------------------------------------------
+
+    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Decision:
+        """EndTxn; the answer is a Producer. ApiError; NeedsProducerId."""
+        if not request.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        one = self._state.transactions.get(request.transactional_id)
+        if one is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if request.version >= EPOCH_BUMPED_SINCE:
+            return self._end_bumping(one, request, ticket, now_ms)
+        return self._end_plainly(one, request, ticket, now_ms)
+
+    def _end_plainly(
+        self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """As clients of the transaction version 0 do, to whom an answer tells no producer."""
+        if request.producer_id != one.producer_id:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if request.producer_epoch != one.producer_epoch:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if one.state is State.ONGOING:
+            new = prepared(
+                one,
+                committed=request.committed,
+                version=0,
+                next_producer_id=NO_PRODUCER_ID,
+                now_ms=now_ms,
+            )
+            return self._prepare(request.transactional_id, new, [Reply(ticket, _NOT_TOLD)])
+        _check_result(one, request)
+        return Decision(replies=[Reply(ticket, _NOT_TOLD)])
+
+    def _end_bumping(
+        self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """As clients of the transaction version 2 do: the epoch tells a retry from what comes
+        next, and an abort is legal also where nothing has been begun (KIP-890)."""
+        was_last = _was_last_epoch(one, request)
+        if request.producer_id != one.producer_id and not was_last:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        is_retry = was_last or one.producer_epoch == request.producer_epoch + 1
+        if one.state in COMPLETED or one.state in PREPARED:
+            if is_retry:
+                _check_result(one, request)
+                return Decision(replies=[Reply(ticket, _producer(one))])
+        if request.producer_epoch != one.producer_epoch or one.state in PREPARED:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if one.state is not State.ONGOING and request.committed:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE)
+        new = self._prepared_bumping(one, request.committed, now_ms)
+        return self._prepare(request.transactional_id, new, [Reply(ticket, producer_after(new))])
+
+    def _prepared_bumping(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
+        next_id = self._state.new_producer_id() if one.is_exhausted else NO_PRODUCER_ID
+        return prepared(
+            one,
+            committed=committed,
+            version=EPOCH_BUMPED_SINCE,
+            next_producer_id=next_id,
+            now_ms=now_ms,
+        )
+
+    # -- not asked for by its producer ------------------------------------------------------
+
+    def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Decision:
+        """Fence the producer of a transaction that is going on, and abort it. NeedsProducerId."""
+        one = self._state.transactions[transactional_id]
+        if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
+            new = self._prepared_bumping(one, False, now_ms)
+        else:
+            new = prepared(
+                fenced(one),
+                committed=False,
+                version=0,
+                next_producer_id=NO_PRODUCER_ID,
+                now_ms=now_ms,
+            )
+        return self._prepare(transactional_id, new, replies)
+
+    def watch(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
+        """See to it that a transaction that takes too long is aborted, when
+        `transaction.abort.timed.out.transaction.cleanup.interval.ms` lets it be noticed."""
+        key = ("timeout", transactional_id)
+        at_ms = one.times_out_ms
+        if at_ms is None:
+            self._state.timers.cancel(key)
+            return
+        settings = self._state.settings()
+        every_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        at_ms = max(at_ms, not_before_ms)
+        self._state.timers.set(key, (at_ms // every_ms + 1) * every_ms)
+
+    def _time_out(self, transactional_id: str, now_ms: int) -> Decision:
+        one = self._state.transactions.get(transactional_id)
+        if one is None or one.times_out_ms is None:
+            return Decision()
+        if one.times_out_ms >= now_ms:
+            self.watch(transactional_id, one)
+            return Decision()
+        try:
+            return self.abort(transactional_id, [], now_ms)
+        except NeedsProducerId:
+            self.watch(transactional_id, one, now_ms)
+            return Decision(after=[ReserveProducerIds()])
+
+    # -- markers ----------------------------------------------------------------------------
+
+    def _prepare(self, transactional_id: str, new: Transaction, replies: list[Reply]) -> Decision:
+        record = self._state.record(transactional_id, new)
+        markers = self._marking[transactional_id] = markers_of(transactional_id, new)
+        refused = partial(self._not_prepared, markers, replies)
+        return Decision([record], replies, [markers], refused)
+
+    def _not_prepared(
+        self, markers: Markers, replies: list[Reply], code: ErrorCode, now_ms: int
+    ) -> Decision:
+        """The record was refused, or is not committed in time."""
+        transactional_id = markers.transactional_id
+        one = self._state.transactions.get(transactional_id)
+        if one is not None and one.state in PREPARED:
+            self._state.timers.set(("markers", transactional_id), now_ms)
+        else:
+            del self._marking[transactional_id]
+            if one is not None:
+                self.watch(transactional_id, one, now_ms)
+        return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in replies])
+
+    def _mark(self, transactional_id: str) -> Decision:
+        """Have the markers written once it is committed how the transaction ends."""
+        markers = self._marking[transactional_id]
+        return Decision(after=[markers], refused=partial(self._not_prepared, markers, []))
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """Set deadlines; and what was prepared is to be completed."""
+        for transactional_id, one in list(self._state.transactions.items()):
+            if one.state in PREPARED:
+                self._marking[transactional_id] = markers_of(transactional_id, one)
+                yield self._mark(transactional_id)
+            elif one.state is State.ONGOING:
+                self.watch(transactional_id, one, now_ms)
+
+    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Decision:
+        """All of these have been written, or their partitions are gone. The answer is None. What
+        is told twice, or is not of the transaction that is prepared now, counts for nothing."""
+        replies = [Reply(ticket, None)]
+        if self._marking.get(markers.transactional_id) is not markers:
+            return Decision(replies=replies)
+        del self._marking[markers.transactional_id]
+        return self._complete(markers.transactional_id, replies, now_ms)
+
+    def _complete(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Decision:
+        one = self._state.transactions[transactional_id]
+        record = self._state.record(transactional_id, completed(one, now_ms))
+
+        def refused(code: ErrorCode, now_ms: int) -> Decision:
+            if self._state.transactions.get(transactional_id) is one:
+                self._state.timers.set(("complete", transactional_id), now_ms + COMPLETION_RETRY_MS)
+            return Decision(replies=replies)
+
+        return Decision([record], replies, refused=refused)
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """A deadline has passed."""
+        assert isinstance(key, tuple)
+        what, transactional_id = key
+        if what == "timeout":
+            return self._time_out(transactional_id, now_ms)
+        if what == "markers":
+            return self._mark(transactional_id)
+        return self._complete(transactional_id, [], now_ms)
+
+
+def _was_last_epoch(one: Transaction, request: EndTxn) -> bool:
+    """Whether the epoch was the last of the producer id before."""
+    return (
+        one.previous_producer_id == request.producer_id
+        and request.producer_epoch == EPOCH_GIVEN_MAX
+        and one.producer_epoch == 0
+    )
+
+
+def _producer(one: Transaction) -> Producer:
+    return Producer(one.producer_id, one.producer_epoch)
+
+
+def _check_result(one: Transaction, request: EndTxn) -> None:
+    """Of an end that is asked for again. ApiError if it is another one, or still to come."""
+    if one.state is State.EMPTY or (one.state in _COMMITS) != request.committed:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    if one.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)

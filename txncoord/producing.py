@@ -1,0 +1,138 @@
+"""How transactions begin: their producer's id and epoch, and their partitions. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.log.journal import Decision, Reply, Ticket
+from kavka.txncoord.ending import Ending
+from kavka.txncoord.requests import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    AddPartitions,
+    InitProducerId,
+    Producer,
+)
+from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.transaction import (
+    EPOCH_GIVEN_MAX,
+    PREPARED,
+    TIMELESS_MS,
+    State,
+    Transaction,
+    created,
+    initialised,
+    with_partitions,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+class Producing:
+    """For the transactional ids of one partition."""
+
+    def __init__(self, state: TransactionsState, ending: Ending) -> None:
+        self._state: Final = state
+        self._ending: Final = ending
+
+    # -- InitProducerId ---------------------------------------------------------------------
+
+    def init_producer_id(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> Decision:
+        """The answer is a Producer; CONCURRENT_TRANSACTIONS once a transaction that was going on
+        is being aborted. ApiError; NeedsProducerId."""
+        timeout_ms = self._timeout_ms(request)
+        transactional_id = request.transactional_id
+        one = self._state.transactions.get(transactional_id)
+        if one is None:
+            one = created(self._state.new_producer_id(), timeout_ms, now_ms)
+        if not _may_go_on(one, request):
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if one.state in PREPARED:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if one.state is State.ONGOING:
+            later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return self._ending.abort(transactional_id, [Reply(ticket, later)], now_ms)
+        producer, last_epoch = self._next_producer(one, request)
+        new = initialised(
+            one,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            last_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+        return Decision([self._state.record(transactional_id, new)], [Reply(ticket, producer)])
+
+    def _timeout_ms(self, request: InitProducerId) -> int:
+        """The transactions', of a request that is in order. ApiError."""
+        settings = self._state.settings()
+        if not request.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if request.enable_2pc and not settings.transaction_two_phase_commit_enable:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.keep_prepared:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if request.enable_2pc:
+            return TIMELESS_MS
+        if not 0 < request.timeout_ms <= settings.transaction_max_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        return request.timeout_ms
+
+    def _next_producer(self, one: Transaction, request: InitProducerId) -> tuple[Producer, int]:
+        """What the producer is given, and the epoch that it may ask with again (KIP-360).
+        ApiError PRODUCER_FENCED; NeedsProducerId."""
+        goes_on = request.producer_id != NO_PRODUCER_ID
+        is_current = one.producer_epoch in (request.producer_epoch, NO_EPOCH)
+        if goes_on and not is_current:
+            if request.producer_epoch != one.last_epoch:
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
+            # it has been given this already, and did not hear of it
+            return Producer(one.producer_id, one.producer_epoch), one.last_epoch
+        last_epoch = one.producer_epoch if goes_on else NO_EPOCH
+        if one.is_exhausted:
+            return Producer(self._state.new_producer_id(), 0), last_epoch
+        return Producer(one.producer_id, one.producer_epoch + 1), last_epoch
+
+    # -- partitions -------------------------------------------------------------------------
+
+    def add_partitions(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+        """The answer is None. ApiError."""
+        one = self._current(request)
+        if one.state is State.ONGOING and one.partitions.issuperset(request.partitions):
+            return Decision(replies=[Reply(ticket, None)])
+        new = with_partitions(one, request.partitions, request.version, now_ms)
+        return Decision([self._state.record(request.transactional_id, new)], [Reply(ticket, None)])
+
+    def verify(self, request: AddPartitions) -> list[ErrorCode]:
+        """Whether the partitions are in the transaction, one by one."""
+        try:
+            one = self._current(request)
+        except ApiError as failure:
+            return [failure.code] * len(request.partitions)
+        return [
+            ErrorCode.NONE if partition in one.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in request.partitions
+        ]
+
+    def _current(self, request: AddPartitions) -> Transaction:
+        """The state of an id whose producer this is. ApiError."""
+        if not request.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        one = self._state.transactions.get(request.transactional_id)
+        if one is None or one.producer_id != request.producer_id:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if one.producer_epoch != request.producer_epoch:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if one.state in PREPARED:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return one
+
+
+def _may_go_on(one: Transaction, request: InitProducerId) -> bool:
+    """Whether a producer that has an id has this one; or had it, and was given another because
+    its epochs were exhausted (KIP-360)."""
+    if request.producer_id == NO_PRODUCER_ID or one.producer_epoch == NO_EPOCH:
+        return True
+    if request.producer_id == one.producer_id:
+        return True
+    is_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
+    return is_exhausted and request.producer_id == one.previous_producer_id

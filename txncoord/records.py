@@ -1,0 +1,207 @@
+"""Records of transactional ids: what they look like in `__transaction_state`. Pure.
+
+Keys have version 0. Values have the versions 0 and 1; 1 is written from the level 1 of the feature
+`transaction.version` on, as Apache Kafka does. The schemas are its TransactionLogKey and
+TransactionLogValue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from kavka.log.journal import Record
+from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
+from kavka.txncoord.transaction import State, Transaction
+
+_KEY_HEAD: Final = Struct(">hH")
+_SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_LONG: Final = Struct(">q")
+_TWO_LONGS: Final = Struct(">qq")
+
+_HEAD: Final = Struct(">hqhib")
+"""The value's version; producer id, epoch, timeout, state."""
+
+_PREVIOUS_ID_TAG: Final = 0
+_NEXT_ID_TAG: Final = 1
+_VERSION_TAG: Final = 2
+_VARINT_SHIFT_MAX: Final = 28
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of an id's record."""
+    data = transactional_id.encode()
+    return _KEY_HEAD.pack(0, len(data)) + data
+
+
+def decode_key(key: bytes) -> str | None:
+    """The transactional id; None if this is not the key of one."""
+    try:
+        version, length = _KEY_HEAD.unpack_from(key)
+        if version != 0 or len(key) != _KEY_HEAD.size + length:
+            return None
+        return key[_KEY_HEAD.size :].decode()
+    except (StructError, UnicodeDecodeError):
+        return None
+
+
+def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Record:
+    """What is appended; `feature` is the level of `transaction.version`."""
+    return Record(encode_key(transactional_id), encode(one, 1 if feature >= 1 else 0))
+
+
+def tombstone(transactional_id: str) -> Record:
+    """What makes a transactional id go."""
+    return Record(encode_key(transactional_id), None)
+
+
+def encode(one: Transaction, version: int) -> bytes:
+    """A value of this version; 0 has no room for the ids before and after, nor for the client's
+    version."""
+    head = _HEAD.pack(version, one.producer_id, one.producer_epoch, one.timeout_ms, one.state)
+    times = _TWO_LONGS.pack(one.updated_ms, one.started_ms)
+    if version == 0:
+        return head + _partitions(one) + times
+    return head + _compact_partitions(one) + times + _tags(one)
+
+
+def _by_topic(one: Transaction) -> list[tuple[bytes, list[int]]]:
+    by_topic = groupby(sorted(one.partitions), itemgetter(0))
+    return [(topic.encode(), [index for _, index in found]) for topic, found in by_topic]
+
+
+def _partitions(one: Transaction) -> bytes:
+    if one.state is State.EMPTY:
+        return _INT.pack(-1)
+    topics = _by_topic(one)
+    out = [_INT.pack(len(topics))]
+    for topic, indexes in topics:
+        out += (_SHORT.pack(len(topic)), topic, _INT.pack(len(indexes)), _ints(indexes))
+    return b"".join(out)
+
+
+def _compact_partitions(one: Transaction) -> bytes:
+    if one.state is State.EMPTY:
+        return b"\x00"
+    topics = _by_topic(one)
+    out = [_varint(len(topics) + 1)]
+    for topic, indexes in topics:
+        out += (_varint(len(topic) + 1), topic, _varint(len(indexes) + 1), _ints(indexes), b"\0")
+    return b"".join(out)
+
+
+def _ints(numbers: list[int]) -> bytes:
+    return Struct(f">{len(numbers)}i").pack(*numbers)
+
+
+def _tags(one: Transaction) -> bytes:
+    tags = []
+    if one.previous_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x00\x08" + _LONG.pack(one.previous_producer_id))
+    if one.next_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x01\x08" + _LONG.pack(one.next_producer_id))
+    if one.version != 0:
+        tags.append(b"\x02\x02" + _SHORT.pack(one.version))
+    return _varint(len(tags)) + b"".join(tags)
+
+
+def _varint(number: int) -> bytes:
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def decode(value: bytes) -> Transaction | None:
+    """What a value says; None if it can't be read, as those of versions to come."""
+    try:
+        return _Reader(value).transaction()
+    except (StructError, ValueError):
+        return None
+
+
+class _Reader:
+    """Goes through one value. ValueError or struct.error where it is malformed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = _HEAD.size
+        self._is_flexible = int.from_bytes(data[:2], "big") == 1
+
+    def transaction(self) -> Transaction:
+        version, producer_id, epoch, timeout_ms, number = _HEAD.unpack_from(self._data)
+        if version not in (0, 1):
+            raise ValueError(f"version {version}")
+        state = State(number)
+        partitions = frozenset(self._partitions())
+        updated_ms, started_ms = _TWO_LONGS.unpack(self._take(_TWO_LONGS.size))
+        previous_id = next_id = NO_PRODUCER_ID
+        client_version = 0
+        for tag, data in self._tags():
+            if tag == _PREVIOUS_ID_TAG:
+                (previous_id,) = _LONG.unpack(data)
+            elif tag == _NEXT_ID_TAG:
+                (next_id,) = _LONG.unpack(data)
+            elif tag == _VERSION_TAG:
+                (client_version,) = _SHORT.unpack(data)
+        return Transaction(
+            state,
+            producer_id,
+            previous_id,
+            next_id,
+            epoch,
+            NO_EPOCH,
+            timeout_ms,
+            frozenset() if state is State.EMPTY else partitions,
+            started_ms,
+            updated_ms,
+            client_version,
+        )
+
+    def _partitions(self) -> Iterator[tuple[str, int]]:
+        for _ in range(self._length(_INT)):
+            topic = self._take(self._length(_SHORT)).decode()
+            for _ in range(self._length(_INT)):
+                yield topic, _INT.unpack(self._take(_INT.size))[0]
+            self._skip_tags()
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _length(self, plain: Struct) -> int:
+        """Of a text or an array; -1 for null."""
+        if self._is_flexible:
+            return self._varint() - 1
+        return int.from_bytes(self._take(plain.size), "big", signed=True)
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._take(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > _VARINT_SHIFT_MAX:
+                raise ValueError("varint too long")
+
+    def _tags(self) -> Iterator[tuple[int, bytes]]:
+        if self._is_flexible:
+            for _ in range(self._varint()):
+                yield self._varint(), self._take(self._varint())
+
+    def _skip_tags(self) -> None:
+        for _ in self._tags():
+            pass

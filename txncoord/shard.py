@@ -1,0 +1,84 @@
+"""The machine of one partition of `__transaction_state`. Pure.
+
+It hands each request to the part that it belongs to, and each deadline to whoever set it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
+
+from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.log.timers import Timers
+from kavka.txncoord import records
+from kavka.txncoord.ending import Ending
+from kavka.txncoord.expiry import SWEEP, Expiry
+from kavka.txncoord.producing import Producing
+from kavka.txncoord.state import TransactionsState
+
+logger = logging.getLogger(__name__)
+
+
+class TransactionShard:
+    """A `kavka.log.journal.Machine`."""
+
+    def __init__(self, state: TransactionsState) -> None:
+        self.state: Final = state
+        self.timers: Final[Timers] = state.timers
+        self._ending: Final = Ending(state)
+        self._producing: Final = Producing(state, self._ending)
+        self._expiry: Final = Expiry(state)
+        self._leads = False
+        self.init_producer_id: Final = self._producing.init_producer_id
+        self.add_partitions: Final = self._producing.add_partitions
+        self.verify: Final = self._producing.verify
+        self.end: Final = self._ending.end
+        self.markers_written: Final = self._ending.markers_written
+
+    def apply(self, record: Record, producer: Producer | None) -> None:
+        """Change the state as a record says; it never fails, whatever there is in the log."""
+        transactional_id = records.decode_key(record.key)
+        if transactional_id is None:
+            logger.warning("A record whose key is %r is skipped", record.key[:100])
+        elif record.value is None:
+            self.state.transactions.pop(transactional_id, None)
+        else:
+            self._apply(transactional_id, record)
+
+    def _apply(self, transactional_id: str, record: Record) -> None:
+        one = self.state.said_by(record)
+        if one is None:
+            logger.warning("A record of %r that can't be read is skipped", transactional_id)
+            return
+        self.state.transactions[transactional_id] = one
+        if self._leads:
+            self._ending.watch(transactional_id, one)
+
+    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+        """`apply` of each."""
+        for record in records:
+            self.apply(record, producer)
+
+    def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """`apply` of many records, in the order of the log."""
+        for key, value in zip(keys, values, strict=True):
+            self.apply(Record(key, value), None)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """Nobody writes to this partition in a transaction."""
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """To be called once, when all records have been taken in and this broker leads the
+        partition; the decisions are to be carried out one by one, as they come."""
+        self._leads = True
+        yield from self._ending.loaded(now_ms)
+        self._expiry.wait(now_ms)
+
+    def expire(self, key: Hashable, now_ms: int) -> Decision:
+        """What the passing of a deadline leads to."""
+        return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
+
+    def resign(self) -> Sequence[Ticket]:
+        """All requests have their answers, or wait for records to be committed."""
+        return ()

@@ -1,0 +1,222 @@
+"""What is known of one transactional id, and the moves that are legal. Pure.
+
+Each move takes the state and yields the next; as Apache Kafka 4.3.1 makes them. What it calls Dead
+and PrepareEpochFence is not among them: an id that goes, goes with its tombstone, and a producer
+is fenced by the very record that says its transaction is aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, NO_EPOCH, NO_PRODUCER_ID, Markers, Producer
+
+EPOCH_MAX: Final = 2**15 - 1
+EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
+"""The last one that a producer is given: so that it can always be fenced by a higher one."""
+
+NO_TIME: Final = -1
+TIMELESS_MS: Final = 2**31 - 1
+"""The timeout of a transaction that is not to time out (KIP-939)."""
+
+
+class State(IntEnum):
+    """By the number in records."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+
+    @property
+    def title(self) -> str:
+        """What tools call it."""
+        return _TITLES[self]
+
+
+_TITLES: Final[Mapping[State, str]] = {
+    State.EMPTY: "Empty",
+    State.ONGOING: "Ongoing",
+    State.PREPARE_COMMIT: "PrepareCommit",
+    State.PREPARE_ABORT: "PrepareAbort",
+    State.COMPLETE_COMMIT: "CompleteCommit",
+    State.COMPLETE_ABORT: "CompleteAbort",
+}
+
+SETTLED: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+"""No transaction is going on."""
+
+PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+"""How it ends is decided; the markers are being written."""
+
+COMPLETED: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
+    State.EMPTY: SETTLED,
+    State.ONGOING: (State.ONGOING, *SETTLED),
+    State.PREPARE_COMMIT: (State.ONGOING,),
+    State.PREPARE_ABORT: (State.ONGOING, *SETTLED),
+    State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
+    State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
+}
+"""By the state that is moved to: from where."""
+
+
+class Transaction(NamedTuple):
+    """The state of one transactional id; it never changes."""
+
+    state: State
+    producer_id: int
+    previous_producer_id: int
+    """The one before the last move."""
+
+    next_producer_id: int
+    """What the producer goes on with once its transaction is completed; mostly none."""
+
+    producer_epoch: int
+    last_epoch: int
+    """The producer's own before the one that it has been given last, which it may ask for again;
+    the log does not keep it."""
+
+    timeout_ms: int
+    partitions: frozenset[tuple[str, int]]
+    started_ms: int
+    updated_ms: int
+    version: int
+    """The transaction version of the client at its last move."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there are no more epochs to give with this producer id."""
+        return self.producer_epoch >= EPOCH_GIVEN_MAX
+
+    @property
+    def times_out_ms(self) -> int | None:
+        """When its transaction is to be aborted, if one is going on."""
+        if self.state is not State.ONGOING or self.timeout_ms == TIMELESS_MS:
+            return None
+        return self.started_ms + self.timeout_ms
+
+    def moved(self, state: State, **changes: object) -> Transaction:
+        """The next state."""
+        assert self.state in LEGAL[state], f"{self.state.title} does not become {state.title}"
+        return self._replace(
+            state=state,
+            previous_producer_id=self.producer_id,
+            **changes,  # type: ignore[arg-type]
+        )
+
+
+def created(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """A new transactional id, before its producer is given an epoch."""
+    return Transaction(
+        State.EMPTY,
+        producer_id,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_ID,
+        NO_EPOCH,
+        NO_EPOCH,
+        timeout_ms,
+        frozenset(),
+        NO_TIME,
+        now_ms,
+        version=0,
+    )
+
+
+def initialised(
+    one: Transaction,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    last_epoch: int,
+    timeout_ms: int,
+    now_ms: int,
+) -> Transaction:
+    """Its producer begins, or goes on, with this id and epoch."""
+    return one.moved(
+        State.EMPTY,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        last_epoch=last_epoch,
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        started_ms=NO_TIME,
+        updated_ms=now_ms,
+    )
+
+
+def with_partitions(
+    one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
+) -> Transaction:
+    """A transaction begins, or has more partitions."""
+    return one.moved(
+        State.ONGOING,
+        partitions=one.partitions.union(partitions),
+        started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
+        updated_ms=now_ms,
+        version=version,
+    )
+
+
+def prepared(
+    one: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
+) -> Transaction:
+    """How it ends is decided. From `EPOCH_BUMPED_SINCE` on with a new epoch, so that what is late
+    of this transaction gets nowhere; an abort may then come where nothing was begun."""
+    epoch, last_epoch = one.producer_epoch, one.last_epoch
+    if version >= EPOCH_BUMPED_SINCE:
+        last_epoch = epoch
+        epoch = min(epoch + 1, EPOCH_MAX)
+    return one.moved(
+        State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+        next_producer_id=next_producer_id,
+        producer_epoch=epoch,
+        last_epoch=last_epoch,
+        started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
+        updated_ms=now_ms,
+        version=version,
+    )
+
+
+def fenced(one: Transaction) -> Transaction:
+    """The same with a higher epoch, for an abort before `EPOCH_BUMPED_SINCE` that its producer did
+    not ask for."""
+    return one._replace(producer_epoch=min(one.producer_epoch + 1, EPOCH_MAX), last_epoch=NO_EPOCH)
+
+
+def completed(one: Transaction, now_ms: int) -> Transaction:
+    """All markers are written."""
+    is_commit = one.state is State.PREPARE_COMMIT
+    producer = producer_after(one)
+    return one.moved(
+        State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions=frozenset(),
+        updated_ms=now_ms,
+    )
+
+
+def producer_after(one: Transaction) -> Producer:
+    """What the producer goes on with after a transaction that is prepared."""
+    if one.version >= EPOCH_BUMPED_SINCE and one.next_producer_id != NO_PRODUCER_ID:
+        return Producer(one.next_producer_id, 0)
+    return Producer(one.producer_id, one.producer_epoch)
+
+
+def markers_of(transactional_id: str, one: Transaction) -> Markers:
+    """Those of a transaction that is prepared."""
+    return Markers(
+        transactional_id,
+        one.producer_id,
+        one.producer_epoch,
+        one.state is State.PREPARE_COMMIT,
+        tuple(sorted(one.partitions)),
+        one.version,
+    )

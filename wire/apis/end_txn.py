@@ -1,0 +1,43 @@
+"""EndTxn (key 26): commit or abort a transaction (KIP-98).
+
+Versions 0 to 5; 2 may say PRODUCER_FENCED (KIP-588), 3 is flexible, 4 may say
+TRANSACTION_ABORTABLE, 5 gives the producer the epoch of its next transaction (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+if TYPE_CHECKING:
+    from kafka.protocol.producer.transaction import EndTxnRequest
+
+EPOCHS_SINCE: Final = 5
+"""From this version on each transaction has an epoch of its own, told in the answer."""
+
+
+@message
+class EndTxnResponse:
+    """-1 for id and epoch where none is told."""
+
+    error_code: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    throttle_time_ms: int = 0
+
+
+def error_response(request: EndTxnRequest, code: ErrorCode, version: int) -> EndTxnResponse:
+    """`code` at the top."""
+    return EndTxnResponse(code)
+
+
+API: Final = Api(
+    26,
+    "EndTxn",
+    versions=(0, 5),
+    first_flexible=3,
+    error_response=error_response,
+)

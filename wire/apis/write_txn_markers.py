@@ -1,0 +1,69 @@
+"""WriteTxnMarkers (key 27): end transactions in these partitions; between brokers (KIP-98).
+
+Versions 1 and 2, flexible; 2 tells which protocol the transaction followed (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kavka.wire.api import Api
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+if TYPE_CHECKING:
+    from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
+
+
+@message
+class PartitionResult:
+    partition_index: int
+    error_code: int = 0
+
+
+@message
+class TopicResult:
+    name: str
+    partitions: Sequence[PartitionResult] = ()
+
+
+@message
+class MarkerResult:
+    producer_id: int
+    topics: Sequence[TopicResult] = ()
+
+
+@message
+class WriteTxnMarkersResponse:
+    markers: Sequence[MarkerResult] = ()
+
+
+def error_response(
+    request: WriteTxnMarkersRequest, code: ErrorCode, version: int
+) -> WriteTxnMarkersResponse:
+    """`code` for every partition of every marker."""
+    return WriteTxnMarkersResponse(
+        [
+            MarkerResult(
+                marker.producer_id,
+                [
+                    TopicResult(
+                        topic.name,
+                        [PartitionResult(index, code) for index in topic.partition_indexes],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+API: Final = Api(
+    27,
+    "WriteTxnMarkers",
+    versions=(1, 2),
+    first_flexible=1,
+    error_response=error_response,
+)
