@@ -10,17 +10,21 @@ a fail-over could take back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.log.timers import Timers
 from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import ITEMS_A_STEP, Slices, without_pauses
 
 WAITING_MAX: Final = 100_000
 """Decisions whose answers wait for the high watermark; further ones are refused with
 COORDINATOR_NOT_AVAILABLE before anything is appended."""
+
+BYTES_A_STEP: Final = 16 * 1024
+"""Of values that are applied in one go."""
 
 _TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -62,16 +66,16 @@ class Ticket:
     def __init__(self) -> None:
         self.settled = False
         self.answer: Any = None
-        self.failure: ApiError | None = None
+        self.failure: Exception | None = None
         self.wake: Callable[[Ticket], object] | None = None
         """Called once it is settled, by whoever waits."""
 
     def settle(self, answer: Any) -> None:
-        """The answer; an ApiError is a failure. A ticket that is settled stays as it is."""
+        """The answer; an exception is a failure. A ticket that is settled stays as it is."""
         if self.settled:
             return
         self.settled = True
-        if isinstance(answer, ApiError):
+        if isinstance(answer, Exception):
             self.failure = answer
         else:
             self.answer = answer
@@ -105,6 +109,12 @@ class Decision:
     """The transaction that the records belong to."""
 
 
+Made: TypeAlias = Decision | Slices[Decision]
+"""A decision; or what makes one, and takes long: it pauses where others may have the loop. Until
+it is carried out nothing else is asked of the machine, nor changes it, so that it is as if it had
+been made in one go."""
+
+
 class Machine(Protocol):
     """What is journalled."""
 
@@ -132,7 +142,7 @@ class Machine(Protocol):
         """A transaction has ended."""
         ...
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """What the passing of a deadline leads to."""
         ...
 
@@ -147,7 +157,9 @@ class Port(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
-    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+    def append(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> Slices[int]:
         """Append one batch; where it ends. ApiError when it is refused: nothing was appended."""
         ...
 
@@ -175,6 +187,9 @@ class Journal:
         """To be carried out by whoever runs this, in order."""
         self._port: Final = port
         self._waiting: Final[deque[_Waiting]] = deque()
+        self._is_applying = False
+        self._markers: list[tuple[int, int, bool, int]] = []
+        """Those that came while records were applied: not more than there are producers."""
         self._resigned: ErrorCode | None = None
 
     @property
@@ -182,17 +197,23 @@ class Journal:
         """Whether all that was applied is committed: what is read now may be told at once."""
         return self._port.high_watermark >= self.applied_end
 
-    def carry_out(self, decision: Decision, now_ms: int) -> None:
+    def carry_out(self, made: Made, now_ms: int) -> None:
         """Append, apply, and answer when it is committed."""
+        without_pauses(self.carry_out_slowly(made, now_ms))
+
+    def carry_out_slowly(self, made: Made, now_ms: int) -> Slices[None]:
+        """The same, with pauses if there is much to do; until it is done nothing else may be
+        carried out, or be asked of the machine."""
+        decision = made if isinstance(made, Decision) else (yield from made)
+        if self._resigned is None and decision.records:
+            try:
+                yield from self._append(decision, now_ms)
+            except ApiError as failure:
+                yield from self._refuse(decision, failure.code, now_ms)
+                return
         if self._resigned is not None:
             _fail(decision, self._resigned)
             return
-        if decision.records:
-            try:
-                self._append(decision, now_ms)
-            except ApiError as failure:
-                self._refuse(decision, failure.code, now_ms)
-                return
         if self._port.high_watermark >= self.applied_end:
             if self._waiting:
                 self.committed()
@@ -201,14 +222,29 @@ class Journal:
             deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
 
-    def _append(self, decision: Decision, now_ms: int) -> None:
+    def _append(self, decision: Decision, now_ms: int) -> Slices[None]:
         if len(self._waiting) >= WAITING_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
-        self.applied_end = self._port.append(decision.records, decision.producer, now_ms)
-        self.machine.apply_all(decision.records, decision.producer)
+        records, producer = decision.records, decision.producer
+        self.applied_end = yield from self._port.append(records, producer, now_ms)
+        if len(records) == 1:
+            self.machine.apply_all(records, producer)
+            return
+        self._is_applying = True
+        for some in _parts(records):
+            self.machine.apply_all(some, producer)
+            if some[-1] is not records[-1]:
+                yield
+        self._is_applying = False
+        markers, self._markers = self._markers, []
+        for marker in markers:
+            self.marked(*marker)
 
     def marked(self, producer_id: int, producer_epoch: int, committed: bool, end: int) -> None:
         """The marker of a transaction has been appended to the partition, which ends at `end`."""
+        if self._is_applying:  # what stands in front of it in the log comes first
+            self._markers.append((producer_id, producer_epoch, committed, end))
+            return
         self.applied_end = end
         self.machine.apply_marker(producer_id, producer_epoch, committed)
 
@@ -233,29 +269,29 @@ class Journal:
         deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
-    def tick(self, now_ms: int) -> bool:
-        """Do one thing that is due; whether there was one."""
+    def tick(self, now_ms: int) -> Slices[bool]:
+        """Do one thing that is due, as `carry_out_slowly`; whether there was one."""
         if self._resigned is not None:
             return False
         as_unset_ms = now_ms - self.machine.timers.set_by_ms
         if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms:
             late = self._waiting.popleft().decision
-            self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+            yield from self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True
         key = self.machine.timers.due(now_ms)
         if key is None:
             return False
-        self.carry_out(self.machine.expire(key, now_ms), now_ms)
+        yield from self.carry_out_slowly(self.machine.expire(key, now_ms), now_ms)
         return True
 
-    def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> None:
+    def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
         told = _TOLD.get(code, code)
         if decision.refused is None or self._resigned is not None:
             _fail(decision, told)
             return
         instead = decision.refused(told, now_ms)
         if instead.records:
-            self.carry_out(instead, now_ms)
+            yield from self.carry_out_slowly(instead, now_ms)
         else:  # it tells nothing of the state, so it rests on nothing
             self._release(instead)
 
@@ -268,6 +304,16 @@ class Journal:
             _fail(self._waiting.popleft().decision, code)
         for ticket in self.machine.resign():
             ticket.settle(ApiError(code))
+
+
+def _parts(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """As many at a time as are applied in one go."""
+    start = size = 0
+    for end, record in enumerate(records, 1):
+        size += len(record.value or b"")
+        if size >= BYTES_A_STEP or end - start == ITEMS_A_STEP or end == len(records):
+            yield records[start:end]
+            start, size = end, 0
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:

@@ -30,7 +30,19 @@ _NONE: Final = ErrorCode.NONE
 class Beat:
     """One remembered request: its bytes without correlation id, and its answer."""
 
-    __slots__ = ("_answer", "_broker", "_context", "_group_id", "_head", "_look", "_rest", "_tally")
+    __slots__ = (
+        "_after",
+        "_answer",
+        "_before",
+        "_broker",
+        "_context",
+        "_group_id",
+        "_image",
+        "_look",
+        "_runner",
+        "_size",
+        "_tally",
+    )
 
     def __init__(
         self, broker: Broker, context: RequestContext, request: Any, frame: memoryview
@@ -40,15 +52,21 @@ class Beat:
         self._context = context
         self._group_id: str = request.group_id
         self._look = partial(heartbeat.look, heartbeat.asked(context, request))
-        self._head = bytes(frame[:4])  # API key and version
-        self._rest = bytes(frame[8:])
+        self._image = broker.metadata.image
+        self._runner = broker.groups.runner_of(request.group_id)
+        self._size = len(frame)
+        self._before = bytes(frame[:4])  # API key and version
+        self._after = bytes(frame[8:])
         self._tally = broker.requests.of(API).remembered[context.version]
-        answer: bytearray = encode_response(API, context.version, 0, HeartbeatResponse())[0]
-        self._answer = answer
+        answer = encode_response(API, context.version, 0, HeartbeatResponse())[0]
+        self._answer = bytes(answer[:4]), bytes(answer[8:])
 
-    def answer(self, frame: memoryview) -> bytearray | None:
+    def answer(self, frame: memoryview) -> bytes | None:
         """The answer to a request that is the remembered one; None: it must go the general way."""
-        if frame[8:] != self._rest or frame[:4] != self._head:
+        if len(frame) != self._size:
+            return None
+        request = frame.tobytes()
+        if request[8:] != self._after or request[:4] != self._before:
             return None
         broker, tally = self._broker, self._tally
         started_s = 0.0 if tally.left else broker.requests.now_s()
@@ -56,13 +74,15 @@ class Beat:
             return None  # the answer may have to say how long to be quiet
         if not broker.authorizer.allows(self._context, _READ, _GROUP, self._group_id):
             return None
+        if broker.metadata.image is not self._image or self._runner is None:
+            return None  # another partition may be the group's
         try:
-            if broker.groups.read_at_once(self._group_id, self._look) is not _NONE:
+            if self._runner.read_at_once(self._look) is not _NONE:
                 return None
         except ApiError:
             return None
-        answer = self._answer[:]
-        answer[4:8] = frame[4:8]  # the correlation id
+        before, after = self._answer
+        answer = before + request[4:8] + after  # the correlation id
         if tally.left:
             tally.left -= 1
         else:

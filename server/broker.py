@@ -53,6 +53,8 @@ class Broker:
     arenas: ArenaPool
     requests: RequestStats
     apis: Sequence[Api] = ()
+    epoch: int = -1
+    """Of this broker's registration: higher at each start, and than those of brokers before it."""
     loggers_before: Before = field(default_factory=dict)
 
     @property

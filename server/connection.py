@@ -167,9 +167,20 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         connections = self._connections
         connections.activity = self.last_active = connections.activity + 1
-        self._framer.received(nbytes)
+        framer = self._framer
+        framer.received(nbytes)
         now_s = self._peer.arrived_s = self._now_s()
-        self._serve(now_s)
+        frame = answer = None
+        if not (self._slots or self._write_paused or self._muted or self._memory_bytes):
+            # nearly always one request has come, and nearly always it is a remembered one
+            frame = framer.lone()
+            if frame is not None:
+                answer = self._shortcut.answer(frame)
+        if answer is None:
+            self._serve(now_s, frame)
+        else:
+            framer.pause()
+            self._transport.write(answer)
         self._bytes_this_turn += nbytes
         if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
             self._end_turn()
@@ -188,11 +199,16 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests -------------------------------------------------------------------------
 
-    def _serve(self, now_s: float) -> None:
-        """Handle the frames at hand, a bounded number of them."""
+    def _serve(self, now_s: float, first: memoryview | None = None) -> None:
+        """Handle the frames at hand, a bounded number of them, after `first`, which is not a
+        remembered one."""
         framer = self._framer
         ends_s = now_s + TURN_S_MAX
         try:
+            if first is not None:
+                self._handle(first)
+                if self._lent:
+                    self._flush()
             for _ in range(FRAMES_PER_TURN_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
                     framer.pause()

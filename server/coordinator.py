@@ -112,11 +112,16 @@ class Coordinator(ABC, Generic[M]):
 
     def read_at_once(self, name: str, look: Callable[[M, int], T]) -> T | None:
         """The same; None if there is anything to wait for, or to refuse, before it is looked at."""
-        runner = self._runners.get(java_hash(name) % self.partition_count)
+        runner = self.runner_of(name)
         return None if runner is None else runner.read_at_once(look)
 
+    def runner_of(self, name: str) -> JournalRunner[M] | None:
+        """What runs the machine of a name, if that is here: the same as long as it is active and
+        the metadata has not changed."""
+        return self._runners.get(java_hash(name) % self.partition_count)
+
     def _runner_of(self, name: str) -> JournalRunner[M]:
-        runner = self._runners.get(java_hash(name) % self.partition_count)
+        runner = self.runner_of(name)
         if runner is None:
             raise ApiError(_CLOSED if self._closed else ErrorCode.NOT_COORDINATOR)
         return runner

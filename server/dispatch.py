@@ -14,11 +14,13 @@ from kavka.server import handlers, request_log
 from kavka.server.big_answers import Written
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
-from kavka.server.later import COMPACTION, GROUPS, Later
+from kavka.server.later import COMPACTION, GROUPS, TRANSACTIONS, Later
 from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -35,7 +37,9 @@ from kavka.wire.apis import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -47,6 +51,7 @@ from kavka.wire.apis import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -100,6 +105,11 @@ HANDLERS: Final = _by_key(
     (alter_partition_reassignments.API, Later("alter_partition_reassignments")),
     (list_partition_reassignments.API, Later("list_partition_reassignments")),
     (init_producer_id.API, handlers.init_producer_id.handle),
+    (add_partitions_to_txn.API, Later("add_partitions_to_txn")),
+    (add_offsets_to_txn.API, Later("add_offsets_to_txn")),
+    (end_txn.API, Later("end_txn")),
+    (describe_transactions.API, Later("describe_transactions")),
+    (list_transactions.API, Later("list_transactions")),
     (offset_for_leader_epoch.API, Later("offset_for_leader_epoch")),
     (describe_configs.API, Later("describe_configs")),
     (alter_configs.API, Later("alter_configs")),
@@ -113,6 +123,7 @@ HANDLERS: Final = _by_key(
 
 IMPORTED_LATER: Final = (
     *GROUPS,
+    *TRANSACTIONS,
     *COMPACTION,
     *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, Later)),
 )

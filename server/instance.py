@@ -154,7 +154,9 @@ class Instance:
         )
         self._parts = broker
         broker.replicas.on_directory_failed = self._directory_failed
-        await register_broker(coordination, settings.broker_id, self._info(), clock=self._clock)
+        broker.epoch = await register_broker(
+            coordination, settings.broker_id, self._info(), clock=self._clock
+        )
         if not self._given_up:
             await broker.controller.start()
         if self._given_up:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kavka.log.errors import StorageError
-from kavka.log.journal import Decision, Journal, Machine, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Journal, Machine, Made, Producer, Record, Reply, Ticket
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.delayed import Purgatory
 from kavka.server.journal_loader import (
@@ -29,6 +30,7 @@ from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ CLOCK_SET_MS: Final = 1000
 """By how much the time of the day and the monotonic clock must disagree for it to have been set.
 Deadlines then move with it, as members' sessions must neither end nor last on for that; what is
 written, and when offsets expire, goes by the time of the day."""
+
+HELD_MAX: Final = 100_000
+"""Requests that wait while one takes long; further ones are refused with
+COORDINATOR_NOT_AVAILABLE."""
 
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Records up to this size are compressed, if that is asked for: it is done on the loop. More are
@@ -104,19 +110,21 @@ class ReplicaPort:
     def high_watermark(self) -> int:
         return self._partition.high_watermark
 
-    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+    def append(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> Slices[int]:
+        batch = memoryview((yield from self._batch(records, producer, now_ms)))
         if not self.leads:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = self._replica
         check_in_sync(replica)
-        batch = memoryview(self._batch(records, producer, now_ms))
         guard = None if producer is None else producer.guard
         replica.append(batch, read_header(batch), guard)
         return replica.log.end_offset
 
     def _batch(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> bytearray:
+    ) -> Slices[bytearray]:
         """The records as one batch, so that all of them are there or none; ApiError."""
         replica = self._replica
         attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
@@ -124,7 +132,7 @@ class ReplicaPort:
             attributes |= TRANSACTIONAL
         writer = producer or _NO_PRODUCER
 
-        def built(codec: Codec) -> bytearray:
+        def built(codec: Codec) -> Slices[bytearray]:
             return batch_of_pairs(
                 records,
                 now_ms,
@@ -134,9 +142,9 @@ class ReplicaPort:
             )
 
         bytes_max = replica.log.settings.max_message_bytes
-        batch = built(Codec.NONE)
+        batch = yield from built(Codec.NONE)
         if self._codec and (len(batch) <= COMPRESSED_BYTES_MAX or len(batch) > bytes_max):
-            batch = built(self._codec)
+            batch = yield from built(self._codec)
         if len(batch) > bytes_max:
             raise ApiError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -161,6 +169,7 @@ class JournalRunner(Generic[M]):
         "_settings",
         "_timer",
         "_watch",
+        "_work",
         "failed",
         "is_active",
         "loaded",
@@ -198,6 +207,8 @@ class JournalRunner(Generic[M]):
         self._ahead_ms = 0
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
+        self._work: deque[tuple[Slices[None], Ticket]] = deque()
+        """What takes long, the first, and what is to be done behind it."""
 
     @property
     def leader_epoch(self) -> int:
@@ -243,7 +254,8 @@ class JournalRunner(Generic[M]):
                 replayed=parts.replayed,
             )
             journal = self._journal_from(loaded.end)
-            await self._carry_out_slowly(journal, self.machine.loaded(parts.clock.now_ms()))
+            decisions = iter(self.machine.loaded(parts.clock.now_ms()))
+            await self._carry_out_all(journal, decisions)
         except Superseded:
             return
         except Exception as failure:
@@ -283,25 +295,38 @@ class JournalRunner(Generic[M]):
         self._after(journal)
         self._on_loaded(self)
 
-    async def _carry_out_slowly(self, journal: Journal, decisions: Iterable[Decision]) -> None:
-        """Carry out what may be much, in slices."""
+    async def _carry_out_all(self, journal: Journal, decisions: Iterator[Decision]) -> None:
+        """Carry out what may be much, in slices, and others' requests in between."""
         clock = self._parts.clock
         began_s = clock.monotonic_s()
-        for decision in decisions:
-            journal.carry_out(decision, self.now_ms())
+        while True:
+            ticket = Ticket()
+            self._do(self._one_of(journal, decisions, ticket), ticket)
+            goes_on = self._result(ticket)
+            if asyncio.isfuture(goes_on):
+                goes_on = await goes_on
+            if not goes_on or self._closed:
+                return
             if clock.monotonic_s() - began_s > TICK_SLICE_S:
                 await self._parts.tasks.sleep(0)
-                if self._closed:
-                    return
                 began_s = clock.monotonic_s()
 
-    async def carry_out(self, decisions: Iterable[Decision]) -> None:
+    def _one_of(
+        self, journal: Journal, decisions: Iterator[Decision], ticket: Ticket
+    ) -> Slices[None]:
+        """Tells whether there was one."""
+        decision = next(decisions, None)
+        if decision is not None:
+            yield from journal.carry_out_slowly(decision, self.now_ms())
+        ticket.settle(decision is not None)
+
+    async def carry_out(self, decisions: Iterator[Decision]) -> None:
         """Carry out what a change elsewhere leads to, in slices."""
         journal = self._journal
         if journal is None:
             return
         try:
-            await self._carry_out_slowly(journal, decisions)
+            await self._carry_out_all(journal, decisions)
         except Exception:  # of one group, perhaps: the others are told the next time
             logger.exception("%s-%d: a change could not be carried out", *self.replica.key)
         self._after(journal)
@@ -323,38 +348,80 @@ class JournalRunner(Generic[M]):
 
     # -- requests -------------------------------------------------------------------------
 
-    def call(self, ask: Callable[[M, Ticket, int], Decision]) -> Any:
+    def call(self, ask: Callable[[M, Ticket, int], Made]) -> Any:
         """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
         from either."""
+        self._active()
+        ticket = Ticket()
+        self._do(self._asked(ask, ticket), ticket)
+        return self._result(ticket)
+
+    def _asked(self, ask: Callable[[M, Ticket, int], Made], ticket: Ticket) -> Slices[None]:
         journal = self._active()
         now_ms = self.now_ms()
-        ticket = Ticket()
-        journal.carry_out(ask(self.machine, ticket, now_ms), now_ms)
+        yield from journal.carry_out_slowly(ask(self.machine, ticket, now_ms), now_ms)
         self._after(journal)
-        return self._result(ticket)
 
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed. It may set deadlines."""
         journal = self._active()
-        now_ms = self.now_ms()
-        found = look(self.machine, now_ms)
-        if journal.is_settled:
+        if not self._work and journal.is_settled:
+            found = look(self.machine, self.now_ms())
             self._after(journal)
             return found
         ticket = Ticket()
-        journal.carry_out(Decision(replies=[Reply(ticket, found)]), now_ms)
-        self._after(journal)
+        self._do(self._asked(partial(_looked, look), ticket), ticket)
         result: T | Awaitable[T] = self._result(ticket)
         return result
 
     def read_at_once(self, look: Callable[[M, int], T]) -> T | None:
         """The same; None, without a look, if it would have to wait or can't be asked."""
         journal = self._journal
-        if journal is None or not self.is_active or not journal.is_settled:
+        if journal is None or not self.is_active or self._work:
             return None
-        found = look(self.machine, self.now_ms())
-        self._after(journal)
+        if self.replica.partition.high_watermark < journal.applied_end:
+            return None  # as `journal.is_settled`, which would take two more calls
+        machine = self.machine
+        found = look(machine, self.now_ms())
+        at_ms = machine.timers.wake_at()  # nothing else can have changed
+        if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
+            self._arm(at_ms)
         return found
+
+    # -- one thing after the other --------------------------------------------------------
+
+    def _do(self, work: Slices[None], ticket: Ticket) -> None:
+        """Do it at once, and without a task if it makes no pause; behind what takes long, if
+        there is such work. A failure is raised, or, if that is later, is the ticket's."""
+        if not self._work:
+            try:
+                next(work)
+            except StopIteration:
+                return
+            name = "long work of {}-{}".format(*self.replica.key)
+            self._parts.tasks.spawn(self._work_off(), name=name)
+        elif len(self._work) >= HELD_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
+        self._work.append((work, ticket))
+
+    async def _work_off(self) -> None:
+        clock = self._parts.clock
+        while self._work:
+            await self._parts.tasks.sleep(0)
+            ends_s = clock.monotonic_s() + TICK_SLICE_S
+            self._go_on()
+            while self._work and clock.monotonic_s() < ends_s:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        work, ticket = self._work[0]
+        try:
+            next(work)
+        except StopIteration:
+            self._work.popleft()
+        except Exception as failure:
+            ticket.settle(failure)
+            self._work.popleft()
 
     def _active(self) -> Journal:
         journal = self._journal
@@ -421,15 +488,25 @@ class JournalRunner(Generic[M]):
         journal = self._journal
         if journal is None:
             return
+        self._do(self._due(journal), Ticket())
+
+    def _due(self, journal: Journal) -> Slices[None]:
+        """Deal with what is due."""
         clock = self._parts.clock
         began_s = clock.monotonic_s()
         now_ms = self.now_ms()
         try:
-            while journal.tick(now_ms) and clock.monotonic_s() - began_s < TICK_SLICE_S:
-                pass
+            while (yield from journal.tick(now_ms)):
+                if clock.monotonic_s() - began_s >= TICK_SLICE_S:
+                    break
         except Exception:  # the deadline of one group, perhaps: the others need theirs
             logger.exception("%s-%d: a deadline could not be met", *self.replica.key)
         self._after(journal)
+
+
+def _looked(look: Callable[[M, int], T], machine: M, ticket: Ticket, now_ms: int) -> Decision:
+    """What was looked at is told when all that it rests on is committed."""
+    return Decision(replies=[Reply(ticket, look(machine, now_ms))])
 
 
 def _tell(future: asyncio.Future[Any], ticket: Ticket) -> None:

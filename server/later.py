@@ -43,7 +43,11 @@ TRANSACTIONS: Final = (
     "kavka.txncoord.transaction",
     "kavka.txncoord.records",
     "kavka.txncoord.state",
+    "kavka.txncoord.ending",
+    "kavka.txncoord.producing",
+    "kavka.txncoord.expiry",
     "kavka.txncoord.shard",
+    "kavka.server.transaction_calls",
     "kavka.server.journal_loader",
     "kavka.server.journal_runner",
 )

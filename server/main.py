@@ -10,14 +10,14 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from kavka import __version__
 from kavka.log.errors import LoadingStopped
 from kavka.log.fs import OsFs
 from kavka.server.clock import process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
-from kavka.server.groups import GroupCoordinator
+from kavka.server.coordinator import Coordinator
 from kavka.server.instance import Instance, StartError
 from kavka.server.machine import Machine, new_event_loop
 
@@ -87,8 +87,9 @@ async def _serve(settings: BrokerSettings) -> int:
     machine = Machine(settings, on_failure=end)
     try:
         await machine.start()
-        assert machine.instance.broker is not None
-        _quieten_collector(machine.instance.broker.groups)
+        broker = machine.instance.broker
+        assert broker is not None
+        _quieten_collector(broker.groups, broker.transactions)
         print(_ready_line(machine.instance), flush=True)
         await stop.wait()
     except LoadingStopped:
@@ -105,12 +106,14 @@ def _ready_line(instance: Instance) -> str:
     return f"Kavka {__version__} ready on {addresses}, data in {directories}, {took_ms} ms"
 
 
-def _quieten_collector(groups: GroupCoordinator) -> None:
+def _quieten_collector(*coordinators: Coordinator[Any]) -> None:
     """What the start made stays: the collector, off until now, need not look at it again. Nor at
-    groups that are loaded, now or later: all at once they would take it half a second."""
-    if not groups.is_loading:
+    groups and transactions that are loaded, now or later: all at once they would take it half a
+    second."""
+    if not any(one.is_loading for one in coordinators):
         gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
     gc.enable()
-    groups.on_replayed = gc.freeze
+    for one in coordinators:
+        one.on_replayed = gc.freeze

@@ -242,7 +242,7 @@ class RequestStats:
         context: RequestContext,
         started_s: float,
         frame: memoryview,
-        answer: bytearray,
+        answer: bytes | bytearray,
     ) -> None:
         """Count and time a request that was handled and answered without anything in between;
         `tally.left` is 0. `context` is that of an earlier one with the same bytes but for its

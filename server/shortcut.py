@@ -163,7 +163,7 @@ class Shortcut:
 
         self._beat = Beat(self._broker, context, request, frame)
 
-    def answer(self, frame: memoryview) -> bytearray | None:
+    def answer(self, frame: memoryview) -> bytes | bytearray | None:
         """Do what a request asks that is remembered, and answer it; None: it must go the general
         way, and nothing has been appended."""
         for layout in self._layouts:

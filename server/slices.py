@@ -7,16 +7,16 @@ it looks at may have changed when it goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 from kavka.seams import Jobs, Tasks
 from kavka.server.context import RequestContext
-from kavka.wire.steps import Job, Steps
+from kavka.wire.steps import Job, Slices, Steps
+
+__all__ = ["Slices", "go_on", "go_on_with_jobs", "run", "run_steps"]
 
 T = TypeVar("T")
-
-Slices: TypeAlias = Generator[None, None, T]
 
 
 def run(tasks: Tasks, work: Slices[T], context: RequestContext | None = None) -> T | Awaitable[T]:

@@ -7,9 +7,10 @@ partitions of a transaction that ends is for others (`on_markers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kavka.server.config.transaction_rows import REPLICATION_FACTOR
 from kavka.server.controller.new_topics import NewTopic
@@ -22,13 +23,18 @@ from kavka.server.producer_ids import ProducerIds
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.topics import TRANSACTION_TOPIC
 from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
+    from kavka.log.journal import Decision, Ticket
     from kavka.server.journal_runner import JournalRunner, Parts
-    from kavka.txncoord.requests import Markers
+    from kavka.txncoord.requests import AddPartitions, Markers
     from kavka.txncoord.shard import TransactionShard
 
     Runner = JournalRunner[TransactionShard]
+
+Codes: TypeAlias = Sequence[ErrorCode]
+"""One for each partition that was asked for, in order."""
 
 
 def _nobody(markers: Markers, coordinator_epoch: int) -> None:
@@ -62,6 +68,35 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         to `TransactionShard.markers_written`."""
         self.on_resigned: Callable[[int], object] = _nothing
         """Told of a partition that is not coordinated here any more: its markers are another's."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        add: bool,
+    ) -> Codes | Awaitable[Codes]:
+        """Whether partitions (topic and index) belong to the transaction of a producer; with
+        `add` they do from now on, as a broker may ask for those that write to them (KIP-890)."""
+        from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+
+        if not transactional_id:
+            return [ErrorCode.INVALID_REQUEST] * len(partitions)
+        asked = AddPartitions(
+            transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMPED_SINCE
+        )
+        try:
+            if add:
+                answer = self.call(transactional_id, adding(asked))
+            else:
+                answer = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
+        except ApiError as refusal:
+            return [refusal.code] * len(partitions)
+        if asyncio.isfuture(answer):
+            return _later(answer, len(partitions))
+        return _codes(answer, len(partitions))
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now
@@ -113,3 +148,20 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     def _resigned(self, partition: int) -> None:
         self.on_resigned(partition)
+
+
+def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Decision]:
+    """What is to be asked to have partitions added to a transaction; the answer is None."""
+    return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
+
+
+async def _later(answer: Awaitable[Any], count: int) -> Codes:
+    try:
+        return _codes(await answer, count)
+    except ApiError as refusal:
+        return [refusal.code] * count
+
+
+def _codes(answer: Codes | None, count: int) -> Codes:
+    """Of an answer; None where all were added."""
+    return [ErrorCode.NONE] * count if answer is None else answer

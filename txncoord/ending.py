@@ -92,11 +92,12 @@ class Ending:
         was_last = _was_last_epoch(one, request)
         if request.producer_id != one.producer_id and not was_last:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_retry = was_last or one.producer_epoch == request.producer_epoch + 1
-        if one.state in COMPLETED or one.state in PREPARED:
-            if is_retry:
-                _check_result(one, request)
-                return Decision(replies=[Reply(ticket, _producer(one))])
+        is_before = one.producer_epoch == request.producer_epoch + 1
+        if (is_before and one.state in PREPARED) or (
+            (is_before or was_last) and one.state in COMPLETED
+        ):
+            _check_result(one, request)
+            return Decision(replies=[Reply(ticket, _producer(one))])
         if request.producer_epoch != one.producer_epoch or one.state in PREPARED:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is not State.ONGOING and request.committed:
@@ -160,6 +161,7 @@ class Ending:
     # -- markers ----------------------------------------------------------------------------
 
     def _prepare(self, transactional_id: str, new: Transaction, replies: list[Reply]) -> Decision:
+        assert transactional_id not in self._marking
         record = self._state.record(transactional_id, new)
         markers = self._marking[transactional_id] = markers_of(transactional_id, new)
         refused = partial(self._not_prepared, markers, replies)

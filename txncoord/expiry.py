@@ -7,7 +7,6 @@ in steps, each of them one decision: so it neither holds up requests nor fills m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from kavka.log.journal import Decision, Record
@@ -18,6 +17,9 @@ from kavka.txncoord.transaction import SETTLED
 LOOKED_AT_MAX: Final = 500
 """Ids looked at in one step."""
 
+TOMBSTONE_BYTES_A_STEP: Final = 500_000
+"""Keys that go into one batch where there are many: half of what it may hold."""
+
 SWEEP: Final = ("ids", "unused")
 
 
@@ -26,8 +28,7 @@ class Expiry:
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
-        self._left: Iterator[str] | None = None
-        """The ids that are still to be looked at in this round."""
+        self._round: Iterator[list[Record]] | None = None
 
     def wait(self, now_ms: int) -> None:
         """The next round comes after the interval."""
@@ -37,21 +38,32 @@ class Expiry:
 
     def expire(self, now_ms: int) -> Decision:
         """The next step."""
-        if self._left is None:
-            self._left = iter(list(self._state.transactions))
-        ids = list(islice(self._left, LOOKED_AT_MAX))
-        if not ids:
-            self._left = None
+        if self._round is None:
+            self._round = self._look(now_ms)
+        tombstones = next(self._round, None)
+        if tombstones is None:
+            self._round = None
             self.wait(now_ms)
             return Decision()
         self._state.timers.set(SWEEP, now_ms)
-        return Decision(self._tombstones(ids, now_ms))
+        return Decision(tombstones)
 
-    def _tombstones(self, ids: list[str], now_ms: int) -> list[Record]:
+    def _look(self, now_ms: int) -> Iterator[list[Record]]:
+        """The tombstones of each step. Between two steps all may change, but for `now_ms`."""
         unused_since_ms = now_ms - self._state.settings().transactional_id_expiration_ms
-        found = ((one, self._state.transactions.get(one)) for one in ids)
-        return [
-            records.tombstone(transactional_id)
-            for transactional_id, one in found
-            if one is not None and one.state in SETTLED and one.updated_ms <= unused_since_ms
-        ]
+        step: list[Record] = []
+        looked_at = size_bytes = 0
+        for transactional_id in list(self._state.transactions):
+            looked_at += 1
+            if self._is_unused(transactional_id, unused_since_ms):
+                step.append(records.tombstone(transactional_id))
+                size_bytes += len(step[-1].key)
+            if looked_at >= LOOKED_AT_MAX or size_bytes >= TOMBSTONE_BYTES_A_STEP:
+                yield step
+                step, looked_at, size_bytes = [], 0, 0
+        if step:
+            yield step
+
+    def _is_unused(self, transactional_id: str, since_ms: int) -> bool:
+        one = self._state.transactions.get(transactional_id)
+        return one is not None and one.state in SETTLED and one.updated_ms <= since_ms

@@ -17,7 +17,6 @@ from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
     EPOCH_GIVEN_MAX,
     PREPARED,
-    TIMELESS_MS,
     State,
     Transaction,
     created,
@@ -39,11 +38,11 @@ class Producing:
     def init_producer_id(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> Decision:
         """The answer is a Producer; CONCURRENT_TRANSACTIONS once a transaction that was going on
         is being aborted. ApiError; NeedsProducerId."""
-        timeout_ms = self._timeout_ms(request)
         transactional_id = request.transactional_id
+        self._check(request)
         one = self._state.transactions.get(transactional_id)
         if one is None:
-            one = created(self._state.new_producer_id(), timeout_ms, now_ms)
+            one = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
         if not _may_go_on(one, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state in PREPARED:
@@ -57,25 +56,17 @@ class Producing:
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             last_epoch=last_epoch,
-            timeout_ms=timeout_ms,
+            timeout_ms=request.timeout_ms,
             now_ms=now_ms,
         )
         return Decision([self._state.record(transactional_id, new)], [Reply(ticket, producer)])
 
-    def _timeout_ms(self, request: InitProducerId) -> int:
-        """The transactions', of a request that is in order. ApiError."""
-        settings = self._state.settings()
+    def _check(self, request: InitProducerId) -> None:
+        """ApiError if the request is not in order."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if request.enable_2pc and not settings.transaction_two_phase_commit_enable:
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if request.keep_prepared:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if request.enable_2pc:
-            return TIMELESS_MS
-        if not 0 < request.timeout_ms <= settings.transaction_max_timeout_ms:
+        if not 0 < request.timeout_ms <= self._state.settings().transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        return request.timeout_ms
 
     def _next_producer(self, one: Transaction, request: InitProducerId) -> tuple[Producer, int]:
         """What the producer is given, and the epoch that it may ask with again (KIP-360).

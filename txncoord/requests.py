@@ -22,8 +22,6 @@ class InitProducerId(NamedTuple):
     """Of the producer until now, where it goes on."""
 
     producer_epoch: int = NO_EPOCH
-    enable_2pc: bool = False
-    keep_prepared: bool = False
 
 
 class AddPartitions(NamedTuple):

@@ -25,7 +25,7 @@ class TransactionShard:
 
     def __init__(self, state: TransactionsState) -> None:
         self.state: Final = state
-        self.timers: Final[Timers] = state.timers
+        self.timers: Timers = state.timers
         self._ending: Final = Ending(state)
         self._producing: Final = Producing(state, self._ending)
         self._expiry: Final = Expiry(state)

@@ -177,6 +177,20 @@ class Framer:
         self._start = end
         return arena.view[start + _LENGTH_BYTES : end]
 
+    def lone(self) -> memoryview | None:
+        """The next frame, if it is whole and nothing lies behind it; else ask `next`."""
+        start = self._start
+        size = self._end - start - _LENGTH_BYTES
+        if size <= 0:
+            return None
+        arena = self._arena
+        assert arena is not None, "bytes are held in an arena"
+        if _unpack_length(arena.buffer, start)[0] != size or size > self._frame_bytes_max:
+            return None
+        self.needed = 0
+        end = self._start = self._end
+        return arena.view[start + _LENGTH_BYTES : end]
+
     def _complaint(self, size: int, first: bytes) -> str:
         if first.startswith(_TLS_HANDSHAKE):
             return "a TLS handshake, on a listener without TLS: is security.protocol right?"

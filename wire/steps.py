@@ -7,13 +7,39 @@ a `T`. Work that is short never yields. `kavka.server.slices` drives it on the l
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+
+ITEMS_A_STEP: Final = 250
+"""What is done between two pauses where one item takes some microseconds."""
 
 
 Job: TypeAlias = tuple[Any, ...]
 """A call for a thread: the function and its arguments, which may not be changed meanwhile."""
 
 Steps: TypeAlias = Generator[Job | None, Any, T]
+
+Slices: TypeAlias = Generator[None, None, T]
+"""Those that want nothing done."""
+
+
+def each(
+    items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP
+) -> Slices[None]:
+    """Do something with each of many, `size` at a time."""
+    for number, item in enumerate(items, 1):
+        do(item)
+        if number % size == 0:
+            yield
+
+
+def without_pauses(work: Slices[T]) -> T:
+    """All of it in one go."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result

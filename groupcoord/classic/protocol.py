@@ -103,16 +103,19 @@ class ClassicProtocol:
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """What the member is told."""
         group_id, generation, member_id, instance_id = request
-        group = self._group(group_id)
-        if group is None:
+        group = self._state.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
             return ErrorCode.UNKNOWN_MEMBER_ID
-        try:
-            group.check_member(member_id, instance_id, "heartbeat")
-        except ApiError as failure:
-            return failure.code
+        member = group.members.get(member_id)
+        if member is None or instance_id is not None:
+            try:
+                group.check_member(member_id, instance_id, "heartbeat")
+            except ApiError as failure:
+                return failure.code
+            member = group.members[member_id]
         if generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        group.touch(group.members[member_id], now_ms)
+        group.touch(member, now_ms)
         if group.current is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE

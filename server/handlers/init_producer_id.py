@@ -1,43 +1,82 @@
-"""InitProducerId: an id for an idempotent producer.
+"""InitProducerId: an id and an epoch for an idempotent or a transactional producer.
 
-Promises: an id that no other producer of this cluster has had or will have, epoch 0.
-Left out until transactions are served: a transactional id is answered COORDINATOR_NOT_AVAILABLE.
+Promises: an id that no other producer of this cluster has had or will have, epoch 0. With a
+transactional id: the id that goes with it and a higher epoch, which fences those that had it
+before; a transaction of theirs is aborted first, and the client told to ask again.
+Left out: version 6 (two-phase commit, KIP-939), which Apache Kafka 4.3 does not serve either.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.wire.apis.init_producer_id import API, InitProducerIdResponse
-from kavka.wire.errors import ErrorCode
+from kavka.wire.apis.init_producer_id import FENCED_SINCE, InitProducerIdResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from kavka.log.journal import Decision, Ticket
+    from kavka.txncoord.requests import InitProducerId, Producer
+    from kavka.txncoord.shard import TransactionShard
 
 _NONE = -1
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    refusal = _refusal(broker, context, request)
-    if refusal is not None:
-        return API.error_response(request, refusal, context.version)
-    return _fresh(broker)
-
-
-def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
-    if request.transactional_id == "":
-        return ErrorCode.INVALID_REQUEST
     if request.transactional_id is not None:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        return ErrorCode.INVALID_REQUEST
+        return _transactional(broker, context, request)
     allowed = broker.authorizer.allows(
         context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
     )
-    return None if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not allowed:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    _check_producer(request)
+    return _fresh(broker)
+
+
+def _check_producer(request: Any) -> None:
+    """A producer that goes on tells both its id and its epoch (KIP-360)."""
+    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
 async def _fresh(broker: Broker) -> InitProducerIdResponse:
     """Without a transactional id nothing is remembered of the producer, so one that asks again
     (KIP-360) gets a new id rather than a new epoch, as from Apache Kafka."""
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+
+
+def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any:
+    # not before there are transactions: see `kavka.server.later`
+    from kavka.server.transaction_calls import ask, check_id
+    from kavka.txncoord.requests import InitProducerId
+
+    check_id(broker, context, Operation.WRITE, request.transactional_id)
+    _check_producer(request)
+    asked = InitProducerId(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+    )
+    return ask(
+        broker,
+        context,
+        asked.transactional_id,
+        partial(_ask, asked),
+        _answer,
+        fenced_since=FENCED_SINCE,
+    )
+
+
+def _ask(asked: InitProducerId, shard: TransactionShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.init_producer_id(asked, ticket, now_ms)
+
+
+def _answer(producer: Producer) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+    )

@@ -17,7 +17,7 @@ from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import NewTopic, check_topic_name
 from kavka.server.metadata_cache import PartitionImage, TopicImage
 from kavka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
-from kavka.server.topics import GROUP_TOPIC, INTERNAL_TOPICS
+from kavka.server.topics import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
 from kavka.wire.apis.metadata import (
     OPERATIONS_NOT_ASKED,
     BrokerResponse,
@@ -33,6 +33,8 @@ _IDS_ASKED_SINCE: Final = 12
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 _AUTO_CREATE_TIMEOUT_MS: Final = 15_000
+_COORDINATED: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
+"""Topics that their coordinator makes."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -212,7 +214,7 @@ def _to_create(broker: Broker, context: RequestContext, request: Any) -> list[st
     return [
         name
         for name in {topic.name: None for topic in request.topics}
-        if name not in topics and _is_valid(name) and (name == GROUP_TOPIC or not _internal(name))
+        if name not in topics and _is_valid(name) and (name in _COORDINATED or not _internal(name))
     ]
 
 
@@ -229,9 +231,10 @@ async def _after_creation(
             allowed.append(NewTopic(name))
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if GROUP_TOPIC in [topic.name for topic in allowed]:
-        await broker.groups.make_topic()
-    allowed = [topic for topic in allowed if topic.name != GROUP_TOPIC]
+    for coordinator in (broker.groups, broker.transactions):
+        if coordinator.topic in [topic.name for topic in allowed]:
+            await coordinator.make_topic()
+    allowed = [topic for topic in allowed if topic.name not in _COORDINATED]
     results = await broker.controller.create_topics(
         allowed, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
     )

@@ -6,22 +6,31 @@ that is it (KIP-467); a repeated batch of an idempotent producer is acknowledged
 offset; with acks=all the answer waits for the high watermark. With acks=0 there is no answer, and
 an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
 counts, and an unreadable first batch spoils the whole request, as there.
-Left out until transactions are served: transactional batches are refused (INVALID_TXN_STATE).
+A batch of a transaction must belong to it: before its first one in a partition is appended, the
+coordinator is asked (KIP-890; see `kavka.server.verification`), and other requests of the
+connection wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, Final, NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, RequestContext
+from kavka.server.produce_requests import (
+    Topic,
+    each_once,
+    is_transactional,
+    kept,
+    last_of_each,
+)
 from kavka.server.replica.admission import ALL, AtOnce, Opening, Prepared, check_in_sync, prepare
 from kavka.server.replica.manager import Replica
-from kavka.server.replica.rules import RecordsRefused
+from kavka.server.replica.rules import NotVerified, RecordsRefused
 from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
@@ -33,10 +42,12 @@ from kavka.wire.apis.produce import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import (
     LOG_APPEND_TIME,
-    TRANSACTIONAL,
     Unacceptable,
-    attributes_of_first,
 )
+
+if TYPE_CHECKING:
+    from kavka.log.verification import Guard
+    from kavka.server.verification import Verdict, Verdicts
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +56,8 @@ LEADER_ONLY: Final = 1
 
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
+
+_NOTHING_TO_VERIFY: Final[Verdicts] = {}
 
 _START_UNTOLD: Final = (
     ErrorCode.CORRUPT_MESSAGE,
@@ -90,6 +103,7 @@ class _Opened(NamedTuple):
     opening: Opening
     sent_bytes: int
     answer: PartitionResponse
+    guard: Guard | None
 
 
 class _Unfinished(NamedTuple):
@@ -98,20 +112,45 @@ class _Unfinished(NamedTuple):
     waiting: list[_Waiting]
     opened: list[_Opened]
     at_once: AtOnce
+    verdicts: Verdicts
+    """On what is written in a transaction."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    acks = request.acks
     asked = request.topic_data
-    if not _each_once(asked):
-        asked = _last_of_each(asked)
+    if not each_once(asked):
+        asked = last_of_each(asked)
+    verdicts: Verdicts | Coroutine[Any, Any, Verdicts] = _NOTHING_TO_VERIFY
     try:
-        _check_first_batches(request, asked)
+        if is_transactional(request, asked):
+            verdicts = _verify(broker, context, request, asked)
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
+    if isinstance(verdicts, Coroutine):
+        context.applied = broker.tasks.future()
+        return _when_verified(broker, context, request, kept(asked), verdicts)
+    unfinished = _Unfinished([], [], AtOnce(), verdicts)
+    topics = _append_all(broker, context, request, asked, unfinished)
+    if unfinished.opened:
+        context.applied = broker.tasks.future()
+        return _finish(broker, context, request, topics, unfinished)
+    if request.acks == NO_ANSWER:
+        if reason := _reason_to_hang_up(topics):
+            raise reason
+        return None
+    response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
+    if unfinished.waiting:
+        return _wait(broker, response, unfinished.waiting, request.timeout_ms)
+    return response
+
+
+def _append_all(
+    broker: Broker, context: RequestContext, request: Any, asked: Any, unfinished: _Unfinished
+) -> list[TopicResponse]:
+    """Append what can be appended at once; the answer, as far as it is known."""
+    acks = request.acks
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
-    unfinished = _Unfinished([], [], AtOnce())
     topics = []
     for topic in asked:
         name, refusal_code = _resolve(broker, context, topic, by_id)
@@ -122,17 +161,26 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             for data in topic.partition_data
         ]
         topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
-    if unfinished.opened:
-        context.applied = broker.tasks.future()
-        return _finish(broker, context, request, topics, unfinished)
-    if acks == NO_ANSWER:
-        if reason := _reason_to_hang_up(topics):
-            raise reason
-        return None
-    response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
-    if unfinished.waiting:
-        return _wait(broker, response, unfinished.waiting, request.timeout_ms)
-    return response
+    return topics
+
+
+async def _when_verified(
+    broker: Broker,
+    context: RequestContext,
+    request: Any,
+    asked: Sequence[Topic],
+    verdicts: Coroutine[Any, Any, Verdicts],
+) -> ProduceResponse | BadRequest | None:
+    """Append once the coordinator has said what belongs to the transaction."""
+    applied = context.applied
+    assert applied is not None, "others wait for it"
+    try:
+        unfinished = _Unfinished([], [], AtOnce(), await verdicts)
+        topics = _append_all(broker, context, request, asked, unfinished)
+    except BaseException:
+        applied.set_result(None)
+        raise
+    return await _finish(broker, context, request, topics, unfinished)
 
 
 async def _finish(
@@ -161,45 +209,23 @@ async def _finish(
 # -- the request as a whole ---------------------------------------------------------------
 
 
-class _Topic(NamedTuple):
-    """A topic of a request in which something was named twice."""
+def _verify(
+    broker: Broker, context: RequestContext, request: Any, topics: Any
+) -> Verdicts | Coroutine[Any, Any, Verdicts]:
+    """The verdicts on what is written in a transaction, or something to await. ApiError."""
+    from kavka.server.verification import verify_writes  # not before there are transactions
 
-    name: str
-    topic_id: Any
-    partition_data: list[Any]
-
-
-def _each_once(topics: Any) -> bool:
-    """Whether no partition is named twice, and no topic named for nothing."""
-    if len(topics) > 1 and len({(topic.name, topic.topic_id) for topic in topics}) < len(topics):
-        return False
+    name = request.transactional_id
+    kind = ResourceType.TRANSACTIONAL_ID
+    if not broker.authorizer.allows(context, Operation.WRITE, kind, name):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    by_id = context.version >= _TOPIC_IDS_SINCE
+    writes = []
     for topic in topics:
-        count = len(topic.partition_data)
-        if count != 1 and (not count or len({data.index for data in topic.partition_data}) < count):
-            return False
-    return True
-
-
-def _last_of_each(topics: Any) -> list[_Topic]:
-    """What is named last counts, as in Apache Kafka, which keeps a map by partition."""
-    merged: dict[tuple[str, Any], dict[int, Any]] = {}
-    for topic in topics:
-        for data in topic.partition_data:
-            merged.setdefault((topic.name, topic.topic_id), {})[data.index] = data
-    return [_Topic(*key, list(partitions.values())) for key, partitions in merged.items()]
-
-
-def _check_first_batches(request: Any, topics: Any) -> None:
-    """What Apache Kafka refuses the whole request for: looking for transactions, it reads the
-    start of every partition's first batch."""
-    for topic in topics:
-        for data in topic.partition_data:
-            records = data.records
-            if records is None:
-                continue
-            transactional = attributes_of_first(records) & TRANSACTIONAL
-            if transactional and request.transactional_id is None:
-                raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        topic_name, refusal_code = _resolve(broker, context, topic, by_id)
+        if refusal_code is None:
+            writes += [((topic_name, data.index), data.records) for data in topic.partition_data]
+    return verify_writes(broker, name, context.version, writes)
 
 
 def _refuse_whole(request: Any, topics: Any, refusal: ApiError) -> ProduceResponse:
@@ -275,11 +301,14 @@ def _append(
         records = data.records
         if records is None:
             raise Unacceptable(ErrorCode.INVALID_RECORD, "there must be a record batch")
+        guard = None
+        if unfinished.verdicts:
+            guard = _guard_of(unfinished.verdicts.get(replica.key))
         prepared = prepare(replica, records, context.version, acks, unfinished.at_once)
         if isinstance(prepared, Opening):
-            unfinished.opened.append(_Opened(replica, prepared, len(records), answer))
+            unfinished.opened.append(_Opened(replica, prepared, len(records), answer, guard))
             return answer
-        _append_prepared(replica, prepared, len(records), acks, answer, unfinished.waiting)
+        _append_prepared(replica, prepared, guard, len(records), acks, answer, unfinished.waiting)
     except Exception as failure:
         refusal = _refusal_of(failure, name, data.index)
         if (hosted := broker.replicas.find(name, data.index)) is not None:
@@ -288,11 +317,18 @@ def _append(
     return answer
 
 
+def _guard_of(verdict: Verdict) -> Guard | None:
+    """What is to be shown with a batch; NotVerified if it can't be appended."""
+    if isinstance(verdict, NotVerified):
+        raise verdict
+    return verdict
+
+
 async def _append_opened(
     broker: Broker, context: RequestContext, opened: _Opened, acks: int, waiting: list[_Waiting]
 ) -> None:
     """The same once the batch is ready, if its partition is still there to take it."""
-    replica, opening, sent_bytes, answer = opened
+    replica, opening, sent_bytes, answer, guard = opened
     name, index = replica.key
     try:
         prepared = await opening
@@ -300,7 +336,7 @@ async def _append_opened(
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ALL:
             check_in_sync(replica)
-        _append_prepared(replica, prepared, sent_bytes, acks, answer, waiting)
+        _append_prepared(replica, prepared, guard, sent_bytes, acks, answer, waiting)
     except Exception as failure:
         refusal = _refusal_of(failure, name, index)
         replica.traffic.refuse(refusal.code, sent_bytes)
@@ -318,6 +354,7 @@ def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:
 def _append_prepared(
     replica: Replica,
     prepared: Prepared,
+    guard: Guard | None,
     sent_bytes: int,
     acks: int,
     answer: PartitionResponse,
@@ -326,7 +363,7 @@ def _append_prepared(
     batch, header, converted = prepared
     if not batch:
         return  # an old request without a whole message: nothing is wrong with it
-    appended = replica.append(batch, header)
+    appended = replica.append(batch, header, guard)
     if converted:
         replica.traffic.converted += header.record_count
         replica.traffic.bytes_in += sent_bytes - len(batch)  # what came counts, not what is kept
@@ -379,7 +416,9 @@ def _refuse(
             answer.index,
             refusal,
         )
-        if refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
+        if isinstance(refusal, NotVerified):
+            answer.error_message = refusal.message
+        elif refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
             answer.log_start_offset = replica.log.start_offset
         if isinstance(refusal, RecordsRefused):
             answer.record_errors = refusal.record_errors

@@ -17,6 +17,7 @@ from kavka.server.metrics.server_rows import (
     TOPIC_ROWS,
     WAITING_ROWS,
 )
+from kavka.server.metrics.transaction_rows import TRANSACTION_ROWS
 
 TABLE: Final[tuple[Metric, ...]] = (
     *TOPIC_ROWS,
@@ -27,6 +28,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *LOG_ROWS,
     *CLEANER_ROWS,
     *GROUP_ROWS,
+    *TRANSACTION_ROWS,
     *PARTITION_ROWS,
     *OWN_ROWS,
 )

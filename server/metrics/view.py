@@ -27,6 +27,7 @@ REPLICAS_PER_SLICE: Final = 500
 """A replica is looked at in a microsecond or two."""
 
 GROUPS_PER_SLICE: Final = 1000
+TRANSACTIONS_PER_SLICE: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class View:
     """How many there are of a kind and in a state, as ListGroups names them."""
     offsets: int = 0
     """How many they have committed."""
+    transactions: Counter[str] = field(default_factory=Counter)
+    """How many transactional ids are in a state, as ListTransactions names it."""
 
     @property
     def broker(self) -> Broker:
@@ -109,6 +112,7 @@ def look(sources: Sources) -> Slices[View]:
             _count_topic(topic, view.cluster)
         yield
     yield from _count_groups(view)
+    yield from _count_transactions(view)
     return view
 
 
@@ -124,6 +128,16 @@ def _count_groups(view: View) -> Slices[None]:
             view.groups[group.kind, group.state(now_ms)] += 1
             looked += 1
             if looked % GROUPS_PER_SLICE == 0:
+                yield
+
+
+def _count_transactions(view: View) -> Slices[None]:
+    for runner in view.broker.transactions.runners:
+        if not runner.is_active:
+            continue
+        for looked, one in enumerate(list(runner.machine.state.transactions.values()), 1):
+            view.transactions[one.state.title] += 1
+            if looked % TRANSACTIONS_PER_SLICE == 0:
                 yield
 
 

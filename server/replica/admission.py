@@ -28,7 +28,6 @@ from kavka.wire.records import (
     LENGTH_PREFIX_BYTES,
     LOG_APPEND_TIME,
     LZ4,
-    TRANSACTIONAL,
     ZSTD,
     BatchHeader,
     check_batch,
@@ -47,7 +46,7 @@ COMPRESSED_AT_ONCE_BYTES: Final = 16 * 1024
 """What is compressed on the loop: at 20 ns a byte in gzip, a third of a millisecond. In zstd at
 its highest level it is ten times that."""
 
-UNUSUAL: Final = TRANSACTIONAL | LOG_APPEND_TIME
+UNUSUAL: Final = LOG_APPEND_TIME
 """Attributes of batches that are looked at more closely."""
 
 _ZSTD_SINCE: Final = 7
@@ -135,8 +134,6 @@ def prepare(
         records = records[: header.size]
     if header.max_timestamp <= replica.looks_after_ms and not header.attributes & UNUSUAL:
         return Prepared(records, header)
-    if header.attributes & TRANSACTIONAL:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     now_ms = replica.now_ms()
     rules = replica.rules
     if not rules.for_every_batch:

@@ -15,6 +15,7 @@ from uuid import UUID
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import is_shortage
 from kavka.log.manager import LogManager
+from kavka.log.markers import append_marker
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.settings import LogSettings
 from kavka.log.verification import Guard
@@ -27,6 +28,7 @@ from kavka.server.replica.cleaning import CleaningStats
 from kavka.server.replica.partition import Partition
 from kavka.server.replica.rules import ALWAYS, Rules
 from kavka.server.replica.traffic import TopicTraffic, Traffic
+from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
@@ -114,6 +116,19 @@ class Replica:
             if log.flush_wanted:
                 manager.flush_soon(self)
         return appended
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, marker: Marker, version: int
+    ) -> Appended:
+        """End a producer's transaction of protocol `version` here, as leader. ApiError when it is
+        refused, OSError never."""
+        try:
+            return append_marker(
+                self.log, producer_id, producer_epoch, marker, self.append, version=version
+            )
+        except OSError as failure:  # the marker is in the log, and that it aborts can't be noted
+            self._manager.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
 
     def configure(self, settings: LogSettings) -> None:
         """Take over other settings; they count from the next batch on."""

@@ -50,6 +50,11 @@ class RecordsRefused(ApiError):
         """How many of them have no key, as compacted topics want it."""
 
 
+class NotVerified(ApiError):
+    """A batch that is not known to belong to a transaction, as it says (KIP-890). The message, if
+    any, is for the client."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """One topic's rules. Spans in milliseconds."""

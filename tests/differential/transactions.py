@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from differential.case import FIRST_LINK, Ground, Script, Step
 from differential.members import Answer, Asking
+from differential.nature import NOW_MS
 from support import batches
-from support.batches import Written, build
+from support.batches import BASE_TIMESTAMP_MS, Written, build
 
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -48,8 +49,9 @@ CONCURRENT_TRANSACTIONS: Final = 51
 READ_COMMITTED: Final = 1
 TIMEOUT_MS: Final = 60_000
 """Longer than any script takes."""
-TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+BEGAN_MS: Final = int(NOW_MS) - BASE_TIMESTAMP_MS
+"""Records are new ones: behind an old one, a marker would be in another segment."""
 
 
 class Producer:
@@ -147,7 +149,7 @@ class Producer:
             self.epoch if producer_epoch is None else producer_epoch,
             self._sequences.get((where, self.epoch), 0) if sequence is None else sequence,
         )
-        records = [Written(value=value) for value in values or (b"value",)]
+        records = [Written(value=value, time_ms=BEGAN_MS) for value in values or (b"value",)]
         batch = build(records, producer=producer, transactional=transactional)
         data = {
             "name": topic,
@@ -328,12 +330,13 @@ def _batches(records: bytes) -> Sequence[Answer]:
     return found
 
 
-def offsets(on: Ground, *, stable: bool = False, group: str | None = None) -> Step:
-    """The committed offsets of the script's group, or another; all that it has."""
+def offsets(on: Ground, *, stable: bool = False) -> Step:
+    """The committed offsets of the script's group for its first topic."""
+    topics = [{"name": on.topic, "topic_id": on.topic_id, "partition_indexes": [0, 1]}]
     values = {
-        "group_id": group or on.group,
-        "topics": [{"name": on.topic, "partition_indexes": [0, 1]}],
-        "groups": [{"group_id": group or on.group, "topics": None}],
+        "group_id": on.group,
+        "topics": topics,
+        "groups": [{"group_id": on.group, "member_epoch": -1, "topics": topics}],
         "require_stable": stable,
     }
     if on.case.api == "OffsetFetch":
@@ -347,4 +350,6 @@ def producers(on: Ground, *places: Place) -> Step:
         {"name": topic["name"], "partition_indexes": topic["partitions"]}
         for topic in by_topic(places or [(on.topic, 0)])
     ]
+    if on.case.api == "DescribeProducers":
+        return on.ask(topics=topics)
     return on.other("DescribeProducers", USUAL["DescribeProducers"], topics=topics)

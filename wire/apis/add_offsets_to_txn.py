@@ -15,6 +15,9 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import AddOffsetsToTxnRequest
 
+FENCED_SINCE: Final = 2
+"""From this version on a producer may be told that it is fenced (KIP-588)."""
+
 
 @message
 class AddOffsetsToTxnResponse:

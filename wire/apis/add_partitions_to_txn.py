@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 BATCHED_SINCE: Final = 4
 """From this version on a request is of several transactions."""
 
+FENCED_SINCE: Final = 2
+"""From this version on a producer may be told that it is fenced (KIP-588)."""
+
 
 @message
 class PartitionResult:

@@ -23,6 +23,9 @@ KEY: Final = 18
 FALLBACK_VERSION: Final = 0
 """In which the answer to a version that is too new is written."""
 
+LEVEL_0_SINCE: Final = 4
+"""Clients of earlier versions can't read a feature whose lowest level is 0 (KAFKA-17492)."""
+
 _HIGHEST: Final = 4
 _SOFTWARE_SINCE: Final = 3
 _software_name = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 EPOCHS_SINCE: Final = 5
 """From this version on each transaction has an epoch of its own, told in the answer."""
 
+FENCED_SINCE: Final = 2
+"""From this version on a producer may be told that it is fenced (KIP-588)."""
+
 
 @message
 class EndTxnResponse:

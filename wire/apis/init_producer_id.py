@@ -16,6 +16,9 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import InitProducerIdRequest
 
+FENCED_SINCE: Final = 4
+"""From this version on a producer may be told that it is fenced (KIP-588)."""
+
 
 @message
 class InitProducerIdResponse:

@@ -15,6 +15,9 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.admin.transactions import ListTransactionsRequest
 
+DURATION_SINCE: Final = 1
+PATTERN_SINCE: Final = 2
+
 
 @message
 class TransactionState:

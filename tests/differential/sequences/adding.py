@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from differential.case import Cases, Ground, Script, Topic
+from differential.case import NEVER_ANSWERED_S, Cases, Ground, Script, Topic
 from differential.transactions import BATCHED_SINCE, Producer
 
 CASES = Cases("AddPartitionsToTxn")
@@ -104,13 +104,17 @@ def told(one: Producer, *places: Any, **more: Any) -> dict[str, Any]:
     return {"transactional_id": one.transactional_id, **one.who, "topics": topics, **more}
 
 
+@CASES.case(topics=[], since=BATCHED_SINCE)
+def no_transactions(on: Ground) -> Script:
+    yield on.ask(transactions=[], within_s=NEVER_ANSWERED_S)
+
+
 @CASES.case(topics=BOTH, since=BATCHED_SINCE)
 def several_transactions(on: Ground) -> Script:
     first, second, nobody = (Producer(on, name) for name in ("-1", "-2", "-3"))
     yield from first.init()
     yield from second.init()
     place, other = (on.topic, 0), (on.name("other"), 1)
-    yield on.ask(transactions=[])
     yield on.ask(transactions=[told(first, place), told(second, place, other), told(nobody, place)])
     yield on.ask(transactions=[told(first, other), told(second, (on.unused("nobody"), 0), place)])
     yield on.ask(transactions=[told(first, other), told(second, place, producer_epoch=9)])

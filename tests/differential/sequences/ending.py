@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from differential.case import Cases, Ground, Script, Topic
-from differential.transactions import SECOND_PROTOCOL, Producer, producers, reading
+from differential.transactions import Producer, producers, reading
 
 CASES = Cases("EndTxn")
-SECOND_SINCE = SECOND_PROTOCOL["EndTxn"]
 T = Topic(partitions=2)
 SHARED = Topic("shared", partitions=2, shared=True)
 RESULTS = (True, False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from differential.case import Cases, Function, Ground
 
-CASES = Cases("FindCoordinator")
+CASES = Cases("FindCoordinator", transactional=True)
 BATCHED_SINCE = 4
 TRANSACTIONS = 1
 
@@ -30,4 +30,7 @@ CASES.add("the same twice", asking("a", "a"), since=BATCHED_SINCE, topics=[])
 for kind in (3, 99, -1):
     CASES.add(f"kind {kind}", asking("a", kind=kind), since=1, topics=[])
 CASES.add("kind 3, several", asking("a", "b", kind=3), since=BATCHED_SINCE, topics=[])
+for label, key in {"an id": "a-transaction", "an empty id": "", "a strange id": "ä/ \0?"}.items():
+    CASES.add(label, asking(key, kind=TRANSACTIONS), since=1, topics=[])
+CASES.add("ids", asking("a", "b", "", kind=TRANSACTIONS), since=BATCHED_SINCE, topics=[])
 CASES.add("a share group", asking("a", kind=2), since=1, topics=[])

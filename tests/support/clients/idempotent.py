@@ -160,16 +160,15 @@ class KafkaPythonWriter(Writer):
     def __init__(self, bootstrap: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(bootstrap, *args, **kwargs)
         self._room = threading.Semaphore(OUTSTANDING_RECORDS_MAX)
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap,
-            enable_idempotence=True,
-            linger_ms=1,
-            delivery_timeout_ms=int(GIVE_UP_S * 1000),
-            reconnect_backoff_ms=BACKOFF_MS,
-            reconnect_backoff_max_ms=BACKOFF_MAX_MS,
-            retry_backoff_ms=BACKOFF_MS,
-            **self.settings,
-        )
+        usual = {
+            "enable_idempotence": True,
+            "linger_ms": 1,
+            "delivery_timeout_ms": int(GIVE_UP_S * 1000),
+            "reconnect_backoff_ms": BACKOFF_MS,
+            "reconnect_backoff_max_ms": BACKOFF_MAX_MS,
+            "retry_backoff_ms": BACKOFF_MS,
+        }
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**usual, **self.settings})
 
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         while not self._room.acquire(timeout=0.1):

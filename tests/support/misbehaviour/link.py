@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from support.misbehaviour import produced
@@ -72,21 +72,17 @@ class Link:
     async def run(self, client: asyncio.StreamReader, broker: asyncio.StreamReader) -> None:
         """Carry what comes in either direction."""
         requests = asyncio.create_task(self._take_all(client))
-        async for frame in frames(broker):
+        while not self._is_idle() and (frame := await next_frame(broker)) is not None:
             self._answered(frame)
-            if self._is_idle():
-                break
         self.hang_up()
         for one in (*self._asked, *self._held):  # the broker is gone, and they with it
             self._weather.ends(one.batches)
         self._held.clear()
         self._broker.close()
-        requests.cancel()
+        await requests  # it has ended with the connection
 
     async def _take_all(self, client: asyncio.StreamReader) -> None:
-        async for frame in frames(client):
-            if self._is_hung_up:
-                return
+        while (frame := await next_frame(client)) is not None and not self._is_hung_up:
             self._take(frame)
         self.hang_up()
 
@@ -180,14 +176,13 @@ class Link:
             self._broker.close()
 
 
-async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What comes, until the other side closes, be it in the middle of a frame."""
+async def next_frame(reader: asyncio.StreamReader) -> bytes | None:
+    """What comes next; None where the other side has closed, be it in the middle of a frame."""
     try:
-        while True:
-            (size,) = _length.unpack(await reader.readexactly(_length.size))
-            yield await reader.readexactly(size)
+        (size,) = _length.unpack(await reader.readexactly(_length.size))
+        return await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):
-        return
+        return None
 
 
 def framed(frame: bytes) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from support import golang, java, java_compiler
+from support import java, java_compiler
 from support.clients.idempotent import (
     GIVE_UP_S,
     ConfluentWriter,
@@ -16,7 +15,7 @@ from support.clients.idempotent import (
     KafkaPythonWriter,
     Writer,
 )
-from support.misbehaviour.judge import Numbered, Told, numbered
+from support.misbehaviour.judge import Told, numbered
 from support.paths import JAVA
 
 IN_FLIGHT_MAX = 5

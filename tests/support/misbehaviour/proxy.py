@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 from typing import Any, Self
 
-from support.misbehaviour.link import LATE_S_MAX, Link, Sent, frames, framed
+from support.misbehaviour.link import LATE_S_MAX, Link, Sent, framed, next_frame
 from support.misbehaviour.produced import errors_of
 from support.misbehaviour.weather import Weather
 from support.process import HOST
@@ -28,7 +29,7 @@ class Proxy:
         """Where to; to be set before a client connects."""
         self.failures: list[str] = []
         """What went wrong inside: then nothing that was seen says anything."""
-        self._links: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
 
@@ -59,32 +60,35 @@ class Proxy:
     def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.failures.append(repr(context))
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._spawn(self._carry(reader, writer))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             from_broker, to_broker = await asyncio.open_connection(HOST, self.broker_port)
         except OSError:  # there is none at the moment
             writer.close()
             return
-        link = Link(self.weather, writer, to_broker, self._send_later)
-        await link.run(reader, from_broker)
+        await Link(self.weather, writer, to_broker, self._send_later).run(reader, from_broker)
 
     def _send_later(self, sent: Sent) -> None:
         """Send a copy on a connection of its own, some time later."""
-        delay_s = self.weather.chance.uniform(0, LATE_S_MAX)
-        copying = self._loop.create_task(self._send_copy(sent, delay_s))
-        self._links.add(copying)
-        copying.add_done_callback(self._links.discard)
+        self._spawn(self._send_copy(sent, self.weather.chance.uniform(0, LATE_S_MAX)))
 
     async def _send_copy(self, sent: Sent, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
             reader, writer = await asyncio.open_connection(HOST, self.broker_port)
             writer.write(framed(sent.frame))
-            async for answer in frames(reader):
-                self.weather.refusals.update(errors_of(sent.frame, answer))
-                break
+            answer = await next_frame(reader)
             writer.close()
         except OSError:  # the broker is gone
-            pass
-        finally:
-            self.weather.ends(sent.batches)
+            answer = None
+        self.weather.ends(sent.batches)
+        if answer is not None:
+            self.weather.refusals.update(errors_of(sent.frame, answer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.client import Found
 from support.clients.every import CONFLUENT
 from support.clients.idempotent import Writer
@@ -13,7 +14,7 @@ from support.misbehaviour.judge import numbered, of_batches, of_records, written
 from support.misbehaviour.producers import Hearing
 from support.misbehaviour.proxy import Proxy
 from support.misbehaviour.weather import Fate, Weather
-from support.process import BrokerProcess
+from support.process import HOST, free_port
 from support.wait import eventually
 
 TOPIC = "misbehaviour"
@@ -28,21 +29,23 @@ LONGER_S = 3.0
 class Story:
     """One broker, one proxy, and a producer of each kind at any time."""
 
-    def __init__(
-        self, start: Callable[[Proxy], BrokerProcess], kinds: Sequence[type[Writer]], seed: int
-    ) -> None:
+    def __init__(self, start_broker: StartBroker, kinds: Sequence[type[Writer]], seed: int) -> None:
         self.weather = Weather(seed)
         self.proxy = Proxy(self.weather)
         self.hearing = Hearing()
-        self._start = start
+        self._start_broker = start_broker
         self._kinds = kinds
         self._writers: dict[type[Writer], Writer] = {}
         self._ended: list[Writer] = []
 
     def __enter__(self) -> Self:
         self.proxy.__enter__()
-        self.broker = self._start(self.proxy)
-        self.proxy.broker_port = self.broker.port
+        settings = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
+        if broker_kind() is Kavka:  # it tells the port that it advertises, and no other
+            self.proxy.broker_port = free_port()
+            settings["listeners"] = f"PLAINTEXT://{HOST}:{self.proxy.broker_port}"
+        self.broker = self._start_broker(**settings)
+        self.proxy.broker_port = self.proxy.broker_port or self.broker.port
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,9 +106,7 @@ class Story:
 
     def _all_write(self, count: int) -> Callable[[], bool]:
         counts = self.hearing.by_writer
-        return lambda: all(
-            counts[one.name.encode()] >= count for one in self._writers.values()
-        )
+        return lambda: all(counts[one.name.encode()] >= count for one in self._writers.values())
 
     def _await(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
         def holds() -> bool:

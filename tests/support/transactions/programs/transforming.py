@@ -50,7 +50,7 @@ class Instance(ABC):
         except Fenced as fenced:
             self.tell("fenced", a=self.attempt, why=str(fenced))
             self.close()
-        except BaseException as error:
+        except BaseException as error:  # an Abort too: what could not even be aborted
             self.tell("failed", why=repr(error))
             raise
         else:
@@ -104,7 +104,8 @@ class Instance(ABC):
             self.tell("refused", a=self.attempt, why=str(why))
             raise
 
-    # What is asked of the client. All but `open`, `poll` and `close` raise Abort or Fenced.
+    # What is asked of the client. All but `open`, `poll` and `close` may raise Fenced, and all of
+    # these but `abort` Abort.
 
     @abstractmethod
     def open(self) -> None:

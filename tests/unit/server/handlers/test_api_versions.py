@@ -18,7 +18,7 @@ HIGHEST = 4
 
 _OF_GROUPS = {8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69}
 SERVED = {0, 1, 2, 3, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 43, 44, 45, 46, 60, 61, 74, 75}
-SERVED |= _OF_GROUPS
+SERVED |= _OF_GROUPS | {24, 25, 26, 65, 66}
 """Every API that is to be served so far, by number."""
 
 UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
@@ -36,8 +36,48 @@ async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
         assert told[api.key] == (api.lowest, api.highest)
     assert told[0] == (0, 13), "librdkafka turns compression off where Produce 0 is missing"
     assert told[KEY] == (0, HIGHEST)
-    assert answer.supported_features == [] and answer.finalized_features == []
-    assert answer.finalized_features_epoch == -1
+
+
+async def levels(broker: MemoryBroker, version: int) -> tuple[dict[str, tuple[int, int]], ...]:
+    """What is supported and what is finalized, by name, each from and to a level."""
+    answer = await broker.ask("ApiVersions", version, **SOFTWARE)
+    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    finalized = {
+        one.name: (one.min_version_level, one.max_version_level)
+        for one in answer.finalized_features
+    }
+    return supported, finalized
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@scenario()
+async def test_levels_of_features(broker: MemoryBroker, version: int) -> None:
+    """Apache Kafka 4.3.1 leaves out in version 3 what has a level 0 (KAFKA-17492)."""
+    supported, finalized = await levels(broker, version)
+    whole = {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert supported == (whole if version == 4 else {})
+    assert finalized == {"group.version": (1, 1), "transaction.version": (2, 2)}
+
+
+@scenario()
+async def test_a_level_can_be_lowered_and_clients_notice(broker: MemoryBroker) -> None:
+    """Java's client takes a level from the answer with the highest epoch that it has seen."""
+    expected: dict[str, dict[str, tuple[int, int]]] = {
+        "1": {"transaction.version": (1, 1)},
+        "0": {},
+        "2": {"transaction.version": (2, 2)},
+    }
+    epoch = (await broker.ask("ApiVersions", 4, **SOFTWARE)).finalized_features_epoch
+    assert epoch >= 0
+    for end in (broker.restart, broker.kill):
+        for level, finalized in expected.items():
+            await end(f"kavka.transaction.version={level}")
+            assert (await levels(broker, 4))[1] == {"group.version": (1, 1)} | finalized
+            before, epoch = (
+                epoch,
+                (await broker.ask("ApiVersions", 4, **SOFTWARE)).finalized_features_epoch,
+            )
+            assert epoch > before
 
 
 @pytest.mark.parametrize("version", [HIGHEST + 1, 99, 32767, -1])

@@ -1,4 +1,4 @@
-"""FindCoordinator: who keeps a group, and the topic that is made for it."""
+"""FindCoordinator: who keeps a group or a transactional id, and the topics made for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from support.memory_broker import MemoryBroker, scenario
 
 VERSIONS = range(API.lowest, API.highest + 1)
 TOPIC = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = [(GROUP, TOPIC), (TRANSACTION, TRANSACTIONS)]
 NOBODY = (-1, "", -1)
 INVALID = (
     "This most likely occurs because of a request being malformed by the client library or the "
@@ -39,8 +41,8 @@ def node(found: Any) -> tuple[int, str, int]:
     return found.node_id, found.host, found.port
 
 
-async def configs(broker: MemoryBroker) -> dict[str, str]:
-    resources = [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]
+async def configs(broker: MemoryBroker, topic: str = TOPIC) -> dict[str, str]:
+    resources = [{"resource_type": 2, "resource_name": topic, "configuration_keys": None}]
     answer = await broker.ask("DescribeConfigs", 4, resources=resources)
     return {one.name: one.value for one in answer.results[0].configs}
 
@@ -54,6 +56,17 @@ async def test_a_group_has_one_at_once(broker: MemoryBroker, version: int) -> No
         assert node(found) == (1, *broker.instance.addresses["PLAINTEXT"])
     assert len(broker.parts.metadata.image.topics[TOPIC].partitions) == 50
     assert broker.parts.groups.read("g", lambda shard, _: len(shard.state.groups)) == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@scenario()
+async def test_so_has_a_transactional_id(broker: MemoryBroker, version: int) -> None:
+    for _ in range(2):
+        found = await find(broker, version, "tx", TRANSACTION)
+        assert found.error_code == Code.NONE
+        assert node(found) == (1, *broker.instance.addresses["PLAINTEXT"])
+    assert list(broker.parts.metadata.image.topics) == [TRANSACTIONS]
+    assert len(broker.parts.metadata.image.topics[TRANSACTIONS].partitions) == 50
 
 
 @pytest.mark.parametrize("version", range(4, API.highest + 1))
@@ -77,6 +90,7 @@ async def test_who_may_not_know_is_not_told(broker: MemoryBroker, version: int) 
     if version:
         found = await find(broker, version, kind=TRANSACTION)
         assert found.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert not broker.parts.metadata.image.topics
 
 
 @scenario()
@@ -92,8 +106,6 @@ async def test_each_key_has_an_answer_of_its_own(broker: MemoryBroker) -> None:
 @pytest.mark.parametrize("version", VERSIONS[1:])
 @scenario()
 async def test_what_is_not_served(broker: MemoryBroker, version: int) -> None:
-    found = await find(broker, version, kind=TRANSACTION)
-    assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
     for kind in (SHARE, 3, -1):
         found = await find(broker, version, key="g:t:0", kind=kind)
         assert (found.error_code, node(found)) == (Code.INVALID_REQUEST, NOBODY)
@@ -113,6 +125,33 @@ async def test_the_topic_is_apache_kafkas(broker: MemoryBroker) -> None:
     assert metadata.topics[0].is_internal
 
 
+@scenario()
+async def test_so_is_the_topic_of_transactions(broker: MemoryBroker) -> None:
+    await find(broker, 6, kind=TRANSACTION)
+    found = await configs(broker, TRANSACTIONS)
+    assert found["cleanup.policy"] == "compact"
+    assert found["compression.type"] == "uncompressed"
+    assert found["segment.bytes"] == "104857600"
+    assert found["min.insync.replicas"] == "2"
+    assert found["unclean.leader.election.enable"] == "false"
+    metadata = await broker.ask("Metadata", 9, topics=[{"name": TRANSACTIONS}])
+    assert metadata.topics[0].is_internal
+
+
+@scenario(
+    "transaction.state.log.num.partitions=3",
+    "transaction.state.log.segment.bytes=1048576",
+    "transaction.state.log.min.isr=1",
+    "transaction.state.log.replication.factor=1",
+)
+async def test_its_settings_count(broker: MemoryBroker) -> None:
+    assert broker.parts.transactions.partition_count == 3
+    await find(broker, 6, kind=TRANSACTION)
+    assert len(broker.parts.metadata.image.topics[TRANSACTIONS].partitions) == 3
+    found = await configs(broker, TRANSACTIONS)
+    assert (found["segment.bytes"], found["min.insync.replicas"]) == ("1048576", "1")
+
+
 @scenario(
     "offsets.topic.num.partitions=3",
     "offsets.topic.segment.bytes=1048576",
@@ -125,15 +164,16 @@ async def test_the_settings_count(broker: MemoryBroker) -> None:
     assert (await configs(broker))["segment.bytes"] == "1048576"
 
 
-@scenario("offsets.topic.replication.factor=3")
+@pytest.mark.parametrize(("kind", "topic"), TOPICS)
+@scenario("offsets.topic.replication.factor=3", "transaction.state.log.replication.factor=3")
 async def test_more_replicas_than_brokers_are_not_to_be_had(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: int, topic: str
 ) -> None:
     with caplog.at_level(logging.ERROR, coordinator.__name__):
-        found = await find(broker, 6)
+        found = await find(broker, 6, kind=kind)
     assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
-    assert "3 time(s)" in caplog.text
-    assert TOPIC not in broker.parts.metadata.image.topics
+    assert topic in caplog.text and "3 time(s)" in caplog.text
+    assert topic not in broker.parts.metadata.image.topics
 
 
 @scenario()

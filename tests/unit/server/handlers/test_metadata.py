@@ -186,11 +186,11 @@ async def test_asking_creates(broker: MemoryBroker, version: int) -> None:
 
 @scenario()
 async def test_only_what_can_be_is_created(broker: MemoryBroker) -> None:
-    answer = await ask(broker, "a b", "ok.1", "__transaction_state", create=True)
+    answer = await ask(broker, "a b", "ok.1", "__share_group_state", create=True)
     assert codes(answer) == {
         "a b": Code.INVALID_TOPIC_EXCEPTION,
         "ok.1": Code.NONE,
-        "__transaction_state": Code.UNKNOWN_TOPIC_OR_PARTITION,
+        "__share_group_state": Code.UNKNOWN_TOPIC_OR_PARTITION,
     }
     answer = await ask(broker, "ok_1", create=True)
     assert codes(answer) == {"ok_1": Code.UNKNOWN_TOPIC_OR_PARTITION}, "collides with ok.1"

@@ -1,0 +1,44 @@
+"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
+
+Promises: the partition of `__consumer_offsets` that the group is kept in is added, as by
+AddPartitionsToTxn. Clients of the newer protocol (KIP-890) do without: TxnOffsetCommit adds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.topics import GROUP_TOPIC
+from kavka.server.transaction_calls import ask, check_id
+from kavka.server.transactions import adding
+from kavka.txncoord.requests import AddPartitions
+from kavka.wire.apis.add_offsets_to_txn import FENCED_SINCE, AddOffsetsToTxnResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    check_id(broker, context, Operation.WRITE, request.transactional_id)
+    group_id = request.group_id
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    asked = AddPartitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [(GROUP_TOPIC, broker.groups.partition_of(group_id))],
+    )
+    return ask(
+        broker,
+        context,
+        asked.transactional_id,
+        adding(asked),
+        _answer,
+        fenced_since=FENCED_SINCE,
+    )
+
+
+def _answer(nothing: None) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse()

@@ -1,0 +1,183 @@
+"""AddPartitionsToTxn: a transaction is going to write to these partitions (KIP-98).
+
+Promises: all partitions of a transaction are added, or none: one that there is not, or that the
+client may not write to, has the others answered OPERATION_NOT_ATTEMPTED. Versions from 4 on are for
+brokers, which may also ask whether partitions have been added (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.calls import Calls
+from kavka.server.context import RequestContext
+from kavka.server.slices import Slices
+from kavka.server.topics import INTERNAL_TOPICS
+from kavka.server.transaction_calls import check_id, told
+from kavka.server.transactions import adding
+from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+from kavka.wire.apis.add_partitions_to_txn import (
+    API,
+    BATCHED_SINCE,
+    FENCED_SINCE,
+    AddPartitionsToTxnResponse,
+    PartitionResult,
+    TopicResult,
+    TransactionResult,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+PARTITIONS_A_STEP: Final = 2_000
+"""Partitions that are looked at in one go."""
+
+TRANSACTIONS_A_STEP: Final = 20
+"""Transactions whose coordinator is asked in one go."""
+
+Partition: TypeAlias = tuple[str, int]
+"""Topic and index."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    is_batched = context.version >= BATCHED_SINCE
+    if is_batched:
+        kind = ResourceType.CLUSTER
+        if not broker.authorizer.allows(context, Operation.CLUSTER_ACTION, kind, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        asked = [_of_broker(one) for one in request.transactions]
+    else:
+        check_id(broker, context, Operation.WRITE, request.v3_and_below_transactional_id)
+        asked = [_of_client(request)]
+    additions = [_Addition(broker, context, one) for one in asked]
+    calls = Calls(broker, API)
+
+    def steps() -> Slices[None]:
+        for number, addition in enumerate(additions, 1):
+            yield from addition.ask(calls)
+            if number % TRANSACTIONS_A_STEP == 0:
+                yield
+
+    def answer() -> AddPartitionsToTxnResponse:
+        if not is_batched:
+            topics = additions[0].results()
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                TransactionResult(one.transactional_id, one.results()) for one in additions
+            ]
+        )
+
+    return calls.run(context, steps(), answer)
+
+
+class _Asked(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topics: Sequence[Any]
+    verify_only: bool
+    version: int
+    """The transaction version of the client."""
+
+
+def _of_client(request: Any) -> _Asked:
+    return _Asked(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        request.v3_and_below_topics,
+        False,
+        0,
+    )
+
+
+def _of_broker(one: Any) -> _Asked:
+    return _Asked(
+        one.transactional_id,
+        one.producer_id,
+        one.producer_epoch,
+        one.topics,
+        one.verify_only,
+        EPOCH_BUMPED_SINCE,
+    )
+
+
+class _Addition:
+    """To one transaction."""
+
+    def __init__(self, broker: Broker, context: RequestContext, asked: _Asked) -> None:
+        self.transactional_id: Final = asked.transactional_id
+        self._broker: Final = broker
+        self._context: Final = context
+        self._asked: Final = asked
+        self._codes: Mapping[Partition, ErrorCode] = {}
+
+    def ask(self, calls: Calls) -> Slices[None]:
+        """Have them added, in slices."""
+        codes: dict[Partition, ErrorCode] = {}
+        for number, (partition, code) in enumerate(self._looked_at(), 1):
+            codes[partition] = code
+            if number % PARTITIONS_A_STEP == 0:
+                yield
+        self._codes = codes
+        partitions = list(codes)
+        if any(codes.values()):
+            missed = ErrorCode.OPERATION_NOT_ATTEMPTED
+            self._codes = {one: code or missed for one, code in codes.items()}
+        elif not self.transactional_id:
+            self._failed(ErrorCode.INVALID_REQUEST)
+        else:
+            calls.take(partial(self._call, partitions), self._answered, self._failed)
+
+    def _looked_at(self) -> Iterator[tuple[Partition, ErrorCode]]:
+        for topic in self._asked.topics:
+            name = topic.name
+            known = self._broker.metadata.image.topics.get(name)
+            may = self._may_write(name)
+            for index in topic.partitions:
+                code = ErrorCode.NONE
+                if not may:
+                    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif known is None or known.partition(index) is None:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                yield (name, index), code
+
+    def _may_write(self, topic: str) -> bool:
+        """Brokers may, of whom a client has been asked already; nobody else to the broker's own."""
+        if self._context.version >= BATCHED_SINCE:
+            return True
+        allows = self._broker.authorizer.allows
+        return topic not in INTERNAL_TOPICS and allows(
+            self._context, Operation.WRITE, ResourceType.TOPIC, topic
+        )
+
+    def _call(self, partitions: Sequence[Partition]) -> Any:
+        asked = AddPartitions(
+            self.transactional_id,
+            self._asked.producer_id,
+            self._asked.producer_epoch,
+            partitions,
+            self._asked.version,
+        )
+        transactions = self._broker.transactions
+        if self._asked.verify_only:
+            return transactions.read(self.transactional_id, lambda shard, _: shard.verify(asked))
+        return transactions.call(self.transactional_id, adding(asked))
+
+    def _answered(self, codes: Sequence[ErrorCode] | None) -> None:
+        if codes is not None:
+            self._codes = dict(zip(self._codes, codes, strict=True))
+
+    def _failed(self, code: ErrorCode) -> None:
+        code = told(code, self._context, FENCED_SINCE)
+        self._codes = dict.fromkeys(self._codes, code)
+
+    def results(self) -> list[TopicResult]:
+        """Of each partition once."""
+        topics: dict[str, list[PartitionResult]] = {}
+        for (name, index), code in self._codes.items():
+            topics.setdefault(name, []).append(PartitionResult(index, code))
+        return [TopicResult(name, partitions) for name, partitions in topics.items()]

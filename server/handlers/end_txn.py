@@ -1,0 +1,47 @@
+"""EndTxn: commit or abort a transaction (KIP-98).
+
+Promises: answers when it is certain how the transaction ends, whatever happens then; its markers
+are written at once, or as soon as their partitions can be written to. From version 5 on the answer
+tells the epoch of the producer's next transaction (KIP-890).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.transaction_calls import ask, check_id
+from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, Producer
+from kavka.txncoord.shard import TransactionShard
+from kavka.wire.apis.end_txn import EPOCHS_SINCE, FENCED_SINCE, EndTxnResponse
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    check_id(broker, context, Operation.WRITE, request.transactional_id)
+    asked = EndTxn(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        EPOCH_BUMPED_SINCE if context.version >= EPOCHS_SINCE else 0,
+    )
+    return ask(
+        broker,
+        context,
+        asked.transactional_id,
+        partial(_ask, asked),
+        _answer,
+        fenced_since=FENCED_SINCE,
+    )
+
+
+def _ask(asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int) -> Decision:
+    return shard.end(asked, ticket, now_ms)
+
+
+def _answer(producer: Producer) -> EndTxnResponse:
+    return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)

@@ -1,0 +1,104 @@
+"""ListTransactions: the transactional ids whose coordinator this broker is (KIP-664).
+
+Promises: filters by state, producer id, duration (KIP-994) and pattern (KIP-1152, RE2's syntax over
+whole ids); a state that there is not is told back. While transactions are being loaded there is no
+list.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from kavka.groupcoord.consumer import regexes
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.calls import Calls
+from kavka.server.context import RequestContext
+from kavka.server.slices import Slices
+from kavka.txncoord import listing
+from kavka.txncoord.listing import STATE_NAMES, Filter, ListedTransaction
+from kavka.txncoord.shard import TransactionShard
+from kavka.wire.apis.list_transactions import (
+    API,
+    DURATION_SINCE,
+    PATTERN_SINCE,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+IDS_A_STEP: Final = 1_000
+"""Transactional ids that are looked at in one go, at 1 to 2 us each."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    list_ = _List(broker, context, request)
+    return list_.calls.run(context, list_.steps(), list_.answer)
+
+
+class _List:
+    """One request, and the answer as it grows."""
+
+    def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
+        self.calls: Final = Calls(broker, API)
+        self._broker: Final = broker
+        self._context: Final = context
+        expression = request.transactional_id_pattern if context.version >= PATTERN_SINCE else None
+        pattern = _compiled(expression) if expression else None
+        self._wanted: Final = Filter(
+            frozenset(request.state_filters),
+            frozenset(request.producer_id_filters),
+            request.duration_filter if context.version >= DURATION_SINCE else -1,
+            pattern,
+        )
+        self._a_step: Final = regexes.names_a_slice(pattern) if pattern else IDS_A_STEP
+        states = dict.fromkeys(request.state_filters)
+        self._unknown: Final = [one for one in states if one not in STATE_NAMES]
+        self._code = ErrorCode.NONE
+        self._found: Final[list[TransactionState]] = []
+
+    def steps(self) -> Slices[None]:
+        looked_at = 0
+        for runner in self._broker.transactions.runners:
+            ids = list(runner.machine.state.transactions)
+            for begin in range(0, max(len(ids), 1), self._a_step):
+                part = ids[begin : begin + self._a_step]
+                look = partial(runner.read, partial(self._look, part))
+                self.calls.take(look, self._take, self._failed)
+                looked_at += 1 + len(part)
+                if looked_at >= self._a_step:
+                    looked_at = 0
+                    yield
+
+    def _look(
+        self, part: list[str], shard: TransactionShard, now_ms: int
+    ) -> list[ListedTransaction]:
+        return listing.listed(shard.state, part, self._wanted, now_ms)
+
+    def _take(self, listed: list[ListedTransaction]) -> None:
+        allows, context = self._broker.authorizer.allows, self._context
+        kind = ResourceType.TRANSACTIONAL_ID
+        self._found.extend(
+            TransactionState(*one)
+            for one in listed
+            if allows(context, Operation.DESCRIBE, kind, one.transactional_id)
+        )
+
+    def _failed(self, code: ErrorCode) -> None:
+        if code != ErrorCode.NOT_COORDINATOR:  # its ids are another's to tell by now
+            self._code = code
+
+    def answer(self) -> ListTransactionsResponse:
+        if self._code:
+            return ListTransactionsResponse(self._code)
+        return ListTransactionsResponse(
+            unknown_state_filters=self._unknown, transaction_states=self._found
+        )
+
+
+def _compiled(expression: str) -> Any:
+    pattern = regexes.compiled(expression)
+    if pattern is None:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION)
+    return pattern

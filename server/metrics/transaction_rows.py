@@ -1,0 +1,50 @@
+"""Rows that tell of transactions and of the partitions that they are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kavka.server.metrics.row import Kind, Metric
+from kavka.server.metrics.server_rows import one
+from kavka.server.metrics.view import View
+
+_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+)
+
+
+def _coordinator(name: str, doc: str, read: Callable[[View], float]) -> Metric:
+    name = f"kafka.server:type=transaction-coordinator-metrics#{name}"
+    return Metric(name, Kind.GAUGE, (), doc, one(read))
+
+
+def _load_ms(view: View) -> list[int]:
+    return view.broker.transactions.load_ms(view.now_s) or [0]
+
+
+TRANSACTION_ROWS: Final = (
+    Metric(
+        "kavka_transactional_ids",
+        Kind.GAUGE,
+        ("state",),
+        "Transactional ids that this broker coordinates, by the state of their last transaction.",
+        lambda view: (((state,), view.transactions[state]) for state in _STATES),
+    ),
+    _coordinator(
+        "partition-load-time-max",
+        "The longest time in ms that a partition's transactions took to load, in the last 30 "
+        "seconds.",
+        lambda view: max(_load_ms(view)),
+    ),
+    _coordinator(
+        "partition-load-time-avg",
+        "How long that took on average.",
+        lambda view: sum(_load_ms(view)) / len(_load_ms(view)),
+    ),
+)

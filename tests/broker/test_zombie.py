@@ -1,0 +1,139 @@
+"""An instance sleeps (SIGSTOP) in the middle of a transaction, and wakes when it is too late.
+
+Either its transaction has timed out meanwhile, or another instance has taken its transactional id
+and done its work. It then writes on and commits: it must be fenced, and nothing of that transaction
+be seen by who reads committed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from support.broker import StartBroker
+from support.clients.kafka_python import create_topic
+from support.process import BrokerProcess
+from support.transactions import judge, readers
+from support.transactions.clients import BROKER_SETTINGS, CLIENTS, TransactionClient
+from support.transactions.instances import SOURCE, TARGET, Instance, Story
+from support.transactions.readers import Got
+from support.wait import eventually
+
+PARTITIONS = 2
+COUNTS = dict.fromkeys(range(PARTITIONS), 120)
+TIMEOUT_MS = 3000
+WITHIN_S = 60.0
+HELD = MappingProxyType({"hold": "true"})
+SHORT = MappingProxyType({**HELD, "producer.transaction.timeout.ms": str(TIMEOUT_MS)})
+
+
+class Graveyard:
+    """One run."""
+
+    def __init__(
+        self, broker: BrokerProcess, client: TransactionClient, home: Path, stack: ExitStack
+    ) -> None:
+        self.broker = broker
+        self.client = client
+        self.home = home
+        self.stack = stack
+        self.story = Story()
+        create_topic(broker.bootstrap, SOURCE, PARTITIONS)
+        create_topic(broker.bootstrap, TARGET, PARTITIONS)
+        readers.fill(broker.bootstrap, SOURCE, COUNTS)
+
+    def start(self, name: str, more: Mapping[str, str] = MappingProxyType({})) -> Instance:
+        """An instance, all with the same transactional id."""
+        one = Instance(self.client, self.broker.bootstrap, "id", name, self.story, self.home, more)
+        self.stack.callback(one.close)
+        return one
+
+    def asleep(self, settings: Mapping[str, str]) -> Instance:
+        """One that has written a batch and not committed it, and is stopped."""
+        zombie = self.start("zombie", settings)
+        self.told(zombie, "held")
+        zombie.pause()
+        assert self.read("read_uncommitted")
+        assert not self.read("read_committed")
+        return zombie
+
+    def wake(self, zombie: Instance) -> None:
+        """It writes again what it wrote, and commits; it is fenced and ends."""
+        before = self.read("read_uncommitted")
+        zombie.resume()
+        zombie.tell("go on")
+        end = self.told(zombie, "fenced", "committed", "aborted", "failed", "left")
+        assert end == "fenced", zombie.tail()
+        self.told(zombie, "refused")
+        assert zombie.finish() == 0, zombie.tail()
+        assert self.read("read_uncommitted") == before
+
+    def work(self) -> None:
+        """A living instance does all the work there is."""
+        living = self.start("living")
+        wanted = sum(COUNTS.values())
+        eventually(
+            lambda: len(self.read("read_committed")) >= wanted,
+            within_s=WITHIN_S,
+            what=f"{wanted} records in the output",
+            detail=living.tail,
+        )
+        assert living.finish() == 0, living.tail()
+
+    def told(self, one: Instance, *whats: str) -> str:
+        """Wait until an instance tells something; what."""
+        found = eventually(
+            lambda: one.has_told(*whats), within_s=WITHIN_S, what=f"{whats} told", detail=one.tail
+        )
+        return found[0].what
+
+    def read(self, isolation: str) -> list[tuple[int, int, bytes]]:
+        """What is to be seen of the output."""
+        got = self._got(isolation)
+        return [(at, *one) for at, records in got.items() for one in records]
+
+    def check(self) -> None:
+        """All is there, once, and nothing of the zombie's."""
+        readers.await_stable(self.broker.bootstrap, TARGET, PARTITIONS, WITHIN_S)
+        got = self._got("read_committed")
+        complaints = judge.disorder(got, COUNTS)
+        complaints += judge.broken_promises(got, self.story.told())
+        assert not complaints, complaints[:20]
+        writers = {
+            judge.parse(value).attempt.instance for _, _, value in self.read("read_committed")
+        }
+        assert writers == {"living"}
+
+    def _got(self, isolation: str) -> Got:
+        return readers.read_all(self.broker.bootstrap, TARGET, PARTITIONS, isolation)
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
+def graveyard(
+    request: pytest.FixtureRequest, start_broker: StartBroker, tmp_path: Path
+) -> Graveyard:
+    client: TransactionClient = request.param
+    client.start()  # what it needs is installed before the broker's time is taken
+    stack = ExitStack()
+    request.addfinalizer(stack.close)
+    return Graveyard(start_broker(**BROKER_SETTINGS), client, tmp_path, stack)
+
+
+def test_a_transaction_that_timed_out(graveyard: Graveyard) -> None:
+    zombie = graveyard.asleep(SHORT)
+    readers.await_stable(graveyard.broker.bootstrap, TARGET, PARTITIONS, WITHIN_S)
+    graveyard.wake(zombie)
+    assert not graveyard.read("read_committed")
+    graveyard.work()
+    graveyard.check()
+
+
+def test_another_instance_has_done_the_work(graveyard: Graveyard) -> None:
+    zombie = graveyard.asleep(HELD)
+    graveyard.work()
+    graveyard.wake(zombie)
+    graveyard.check()

@@ -1,0 +1,414 @@
+"""Transactional ids against a model: requests of old and new clients, right and wrong ones, appends
+refused, commits that are late, markers told in any order and twice, deadlines, and moves to
+brokers that lack what was not committed.
+
+Epochs end early here, so that producer ids do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from hypothesis import settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from pytest import MonkeyPatch
+
+from kavka.log.journal import Ticket
+from kavka.txncoord import ending, expiry, producing, transaction
+from kavka.txncoord.requests import Markers, NeedsProducerId, Producer
+from kavka.txncoord.shard import TransactionShard
+from kavka.wire.errors import ApiError, ErrorCode
+from support.transaction_machine import COMMIT_MS, TransactionKit
+from support.transaction_model import Known, NoFreshIds, Rules
+
+IDS: Final = ("x", "y", "z")
+PLACES: Final = [("t", 0), ("t", 1), ("u", 0)]
+LAST_EPOCH: Final = 2
+CHECK_MS: Final = 10_000
+SWEEP_MS: Final = 240_000
+UNUSED_MS: Final = 600_000
+RETRY_MS: Final = 500
+"""As `ending.COMPLETION_RETRY_MS`."""
+
+GONE: Final = ErrorCode.NOT_COORDINATOR
+LATE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+ids = strategies.sampled_from(IDS)
+places = strategies.frozensets(strategies.sampled_from(PLACES), min_size=1)
+versions = strategies.sampled_from((0, 2, 2))
+seldom = strategies.integers(0, 7).map(lambda number: number == 7)
+who = strategies.integers(0, 5)
+"""Whose id and epoch a request has: by how many it is not the newest."""
+
+
+class Expected(NamedTuple):
+    """An answer that is still to come."""
+
+    ticket: Ticket
+    answer: object
+    when_late: object
+    deadline_ms: int
+
+
+class TransactionsAgainstModel(RuleBasedStateMachine):
+    @initialize(feature=strategies.sampled_from((0, 1, 2, 2, 2)))
+    def begin(self, feature: int) -> None:
+        self.patch = MonkeyPatch()
+        self.patch.setattr(expiry, "LOOKED_AT_MAX", 2)
+        self.patch.setattr(transaction, "EPOCH_MAX", LAST_EPOCH + 1)
+        changed: tuple[ModuleType, ...] = (transaction, ending, producing)
+        for module in changed:
+            self.patch.setattr(module, "EPOCH_GIVEN_MAX", LAST_EPOCH)
+        self.kit = TransactionKit(
+            kavka_transaction_version=feature,
+            transaction_abort_timed_out_transaction_cleanup_interval_ms=CHECK_MS,
+            transaction_remove_expired_transaction_cleanup_interval_ms=SWEEP_MS,
+            transactional_id_expiration_ms=UNUSED_MS,
+        )
+        self.fresh_id = self.kit.fresh_id
+        self.reservations = 0
+        self.rules = Rules(LAST_EPOCH, feature, self._fresh)
+        self.plain = feature == 0
+        self.known: dict[str, Known] = {}
+        self.safe: dict[str, Known] = {}
+        self.given: dict[str, list[tuple[int, int]]] = {one: [(1, 0)] for one in IDS}
+        self.pending: list[Expected] = []
+        self.old: list[Markers] = []
+        self.told: set[str] = set()
+        self.timeouts: dict[str, int] = {}
+        self.retries: dict[str, int] = {}
+        self.sweep_ms = self.kit.now_ms + SWEEP_MS
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    def _fresh(self) -> int:
+        if self.kit.is_dry:
+            raise NoFreshIds
+        self.fresh_id += 1
+        return self.fresh_id - 1
+
+    # -- requests
+
+    @rule(one=ids, age=who, goes_on=strategies.booleans(), refused=seldom)
+    def init(self, one: str, age: int, goes_on: bool, refused: bool) -> None:
+        own = self._own(one, age) if goes_on else None
+        timeout_ms = 15_000 if goes_on else 25_000
+        self._ask(
+            one,
+            lambda: self.rules.init(self.known.get(one), own, timeout_ms, self.kit.now_ms),
+            lambda: self.kit.init(one, own, timeout_ms=timeout_ms),
+            refused,
+        )
+
+    @rule(one=ids, age=who, partitions=places, version=versions, refused=seldom)
+    def add(
+        self,
+        one: str,
+        age: int,
+        partitions: frozenset[tuple[str, int]],
+        version: int,
+        refused: bool,
+    ) -> None:
+        own, known = self._own(one, age), self.known.get(one)
+        self._ask(
+            one,
+            lambda: self.rules.add(known, own, partitions, version, self.kit.now_ms),
+            lambda: self.kit.add(own, *partitions, transactional_id=one, version=version),
+            refused,
+        )
+
+    @rule(one=ids, age=who)
+    def verify(self, one: str, age: int) -> None:
+        own, known = self._own(one, age), self.known.get(one)
+        code = self.rules.may_write(known, own)
+        assert self.kit.verify(own, *PLACES, transactional_id=one) == [
+            code or (0 if known and place in known.partitions else ErrorCode.TRANSACTION_ABORTABLE)
+            for place in PLACES
+        ]
+
+    @rule(one=ids, age=who, committed=strategies.booleans(), version=versions, refused=seldom)
+    def end(self, one: str, age: int, committed: bool, version: int, refused: bool) -> None:
+        own, known = self._own(one, age), self.known.get(one)
+        self._ask(
+            one,
+            lambda: self.rules.end(known, own, committed, version, self.kit.now_ms),
+            lambda: self.kit.end(own, committed=committed, transactional_id=one, version=version),
+            refused,
+        )
+
+    def _own(self, one: str, age: int) -> Producer:
+        given = self.given[one]
+        return Producer(*given[max(0, len(given) - 1 - age // 2)])
+
+    @precondition(lambda self: self.kit.commands)
+    @rule(which=strategies.integers(0, 2), refused=seldom)
+    def write_markers(self, which: int, refused: bool) -> None:
+        markers = self.kit.commands[which % len(self.kit.commands)]
+        one = markers.transactional_id
+        self.told.add(one)
+        self.old.append(markers)
+        self._ask(
+            one,
+            lambda: (None, self.rules.completed(self.known[one], self.kit.now_ms)),
+            lambda: self.kit.mark(markers),
+            refused,
+            fails=False,
+        )
+
+    @precondition(lambda self: self.old)
+    @rule(which=strategies.integers(0, 9))
+    def tell_of_old_markers(self, which: int) -> None:
+        markers = self.old[which % len(self.old)]
+        self._ask("", lambda: (None, None), lambda: self.kit.mark(markers), False)
+
+    def _ask(
+        self,
+        one: str,
+        expect: Callable[[], tuple[object, Known | None]],
+        call: Callable[[], Any],
+        refused: bool,
+        *,
+        fails: bool = True,
+    ) -> None:
+        """One request, and what both make of it. `fails`: its answer tells if it was refused."""
+        expected, new = self._expected(expect)
+        self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] if refused else []
+        answer = outcome(call)
+        assert not refused or bool(self.kit.port.failures) == (new is None)
+        self.kit.port.failures.clear()
+        assert self.kit.fresh_id == self.fresh_id
+        if new is not None and refused:
+            expected = LATE if fails else expected
+            if not fails:
+                self.retries[one] = self.kit.now_ms + RETRY_MS
+        elif new is not None:
+            self._set(one, new)
+        if isinstance(answer, Ticket):
+            assert self.safe != self.known or self.kit.holds
+            when_late = LATE if fails else expected
+            deadline_ms = self.kit.now_ms + COMMIT_MS
+            self.pending.append(Expected(answer, expected, when_late, deadline_ms))
+        else:
+            assert answer == expected
+        if isinstance(expected, tuple) and expected[0] != -1:
+            self.given[one].append(expected)
+        self._maybe_committed()
+
+    def _expected(
+        self, expect: Callable[[], tuple[object, Known | None]]
+    ) -> tuple[object, Known | None]:
+        try:
+            return expect()
+        except NoFreshIds:
+            return NeedsProducerId, None
+
+    def _set(self, one: str, new: Known) -> None:
+        self.known[one] = replace(new, plain=self.plain)
+        self.timeouts.pop(one, None)
+        if new.is_ending:
+            self.told.discard(one)
+        elif new.state == "Ongoing":
+            self._watch(one)
+
+    def _watch(self, one: str, not_before_ms: int = 0) -> None:
+        known = self.known[one]
+        at_ms = max(known.began_ms + known.timeout_ms, not_before_ms)
+        self.timeouts[one] = (at_ms // CHECK_MS + 1) * CHECK_MS
+
+    # -- time, and the partition
+
+    @rule(by_ms=strategies.sampled_from((1, 400, 4_000, 11_000, 30_000)), refused=seldom)
+    def let_time_pass(self, by_ms: int, refused: bool) -> None:
+        self._advance(by_ms, refused)
+
+    @rule()
+    def let_much_time_pass(self) -> None:
+        self._advance(UNUSED_MS + SWEEP_MS, False)
+
+    def _advance(self, by_ms: int, refused: bool) -> None:
+        appended = len(self.kit.appended)
+        if refused:
+            self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000
+        self.kit.advance(by_ms)
+        self.kit.port.failures.clear()
+        order = [record.key[4:].decode() for record in self.kit.appended[appended:]]
+        self._let_deadlines_pass(order, refused)
+        self._let_answers_be_late()
+        assert self.kit.fresh_id == self.fresh_id
+        assert self.kit.reservations == self.reservations
+        self._maybe_committed()
+
+    def _let_deadlines_pass(self, order: list[str], refused: bool) -> None:
+        """All up to now; of those at the same time, in the `order` of their records."""
+        while True:
+            coming = [(at, what) for what, at in {**self.timeouts, **self.retries}.items()]
+            coming.append((self.sweep_ms, ""))
+            at_ms = min(at for at, _ in coming)
+            if at_ms > self.kit.now_ms:
+                return
+            now = [one for at, one in coming if at == at_ms]
+            one = min(now, key=lambda one: order.index(one) if one in order else -1)
+            if one in order:
+                order.remove(one)
+            if one in self.timeouts and self.timeouts[one] == at_ms:
+                self._time_out(one, at_ms, refused)
+            elif one:
+                self._try_again(one, at_ms, refused)
+            else:
+                self._sweep(at_ms, order, refused)
+
+    def _time_out(self, one: str, now_ms: int, refused: bool) -> None:
+        try:
+            new = self.rules.aborted(self.known[one], now_ms)
+        except NoFreshIds:
+            self.reservations += 1
+            self._watch(one, now_ms)
+            return
+        if refused:
+            self._watch(one, now_ms)
+        else:
+            self._set(one, new)
+
+    def _try_again(self, one: str, now_ms: int, refused: bool) -> None:
+        del self.retries[one]
+        if refused:
+            self.retries[one] = now_ms + RETRY_MS
+        else:
+            self._set(one, self.rules.completed(self.known[one], now_ms))
+
+    def _sweep(self, now_ms: int, order: list[str], refused: bool) -> None:
+        self.sweep_ms = now_ms + SWEEP_MS
+        for one, known in list(self.known.items()):
+            is_settled = known.state in ("Empty", "CompleteCommit", "CompleteAbort")
+            if is_settled and known.changed_ms <= now_ms - UNUSED_MS and not refused:
+                del self.known[one]
+                order.remove(one)
+
+    def _let_answers_be_late(self) -> None:
+        if not self.kit.holds:
+            return
+        for one in [one for one in self.pending if one.deadline_ms <= self.kit.now_ms]:
+            assert said(one.ticket) == one.when_late
+            self.pending.remove(one)
+
+    @rule()
+    def hold(self) -> None:
+        """What is appended from now on is not committed."""
+        self.kit.holds = True
+
+    @rule()
+    def commit(self) -> None:
+        self.kit.holds = False
+        self.kit.commit()
+        self._maybe_committed()
+
+    def _maybe_committed(self) -> None:
+        if self.kit.holds:
+            return
+        self.safe = dict(self.known)
+        for one in self.pending:
+            assert said(one.ticket) == one.answer
+        self.pending.clear()
+
+    @rule(lost=strategies.booleans())
+    def move(self, lost: bool) -> None:
+        """Another broker takes over."""
+        self.old += self.kit.commands
+        self.kit.holds = False
+        self.kit.move(lost=lost)
+        for one in self.pending:
+            assert said(one.ticket) == GONE
+        self.pending.clear()
+        known = self.safe if lost else self.known
+        self.known = {one: as_replayed(state) for one, state in known.items()}
+        self.told.clear()
+        self.retries.clear()
+        self.timeouts.clear()
+        for one, state in self.known.items():
+            if state.state == "Ongoing":
+                self._watch(one, self.kit.now_ms)
+        self.sweep_ms = self.kit.now_ms + SWEEP_MS
+        self._maybe_committed()
+
+    @rule(is_dry=strategies.booleans())
+    def producer_ids_run_out_or_come(self, is_dry: bool) -> None:
+        self.kit.is_dry = is_dry
+
+    # -- what must be true
+
+    @invariant()
+    def all_is_as_expected(self) -> None:
+        assert as_known(self.kit.shard) == {
+            one: replace(state, plain=False) for one, state in self.known.items()
+        }
+
+    @invariant()
+    def markers_are_asked_for_once_it_is_committed(self) -> None:
+        asked = {markers.transactional_id: tuple(markers[1:]) for markers in self.kit.commands}
+        assert len(asked) == len(self.kit.commands)
+        assert asked == {
+            one: known.markers
+            for one, known in self.known.items()
+            if known.is_ending and one not in self.told and self.safe.get(one) == known
+        }
+
+    @invariant()
+    def a_replay_comes_to_the_same(self) -> None:
+        again = self.kit.new_shard()
+        self.kit.replay(again)
+        assert as_known(again) == {
+            one: replace(as_replayed(known), plain=False) for one, known in self.known.items()
+        }
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What comes of a request at once."""
+    try:
+        return call()
+    except ApiError as failure:
+        return failure.code
+    except NeedsProducerId:
+        return NeedsProducerId
+
+
+def said(ticket: Ticket) -> object:
+    """What a request was answered with."""
+    assert ticket.settled, "no answer yet"
+    return ticket.failure.code if ticket.failure is not None else ticket.answer
+
+
+def as_known(shard: TransactionShard) -> dict[str, Known]:
+    """What the machine knows, in the model's words."""
+    return {
+        transactional_id: Known(
+            one.state.title,
+            one.producer_id,
+            one.producer_epoch,
+            one.updated_ms,
+            one.timeout_ms,
+            one.started_ms,
+            one.partitions,
+            one.version,
+            one.previous_producer_id,
+            one.next_producer_id,
+            one.last_epoch,
+        )
+        for transactional_id, one in shard.state.transactions.items()
+    }
+
+
+def as_replayed(known: Known) -> Known:
+    """What is left of it when it was read from the log."""
+    if known.plain:
+        known = replace(known, version=0, id_before=-1, id_next=-1)
+    return replace(known, own_before=-1)
+
+
+TransactionsAgainstModel.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None
+)
+TestTransactionsAgainstModel = TransactionsAgainstModel.TestCase

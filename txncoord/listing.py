@@ -1,0 +1,99 @@
+"""What tools ask of transactions: lists and descriptions (KIP-664). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
+
+from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.transaction import State, Transaction
+from kavka.wire.errors import ApiError, ErrorCode
+
+STATE_NAMES: Final = frozenset((*(one.title for one in State), "Dead", "PrepareEpochFence"))
+"""By which a list can be filtered. Nothing is ever in one of the last two, which Apache Kafka
+knows."""
+
+
+class Pattern(Protocol):
+    """A compiled expression."""
+
+    def fullmatch(self, text: str) -> object | None:
+        """None if it is not the whole text."""
+        ...
+
+
+class Filter(NamedTuple):
+    """Which transactional ids ListTransactions is about; of each kind, none means all."""
+
+    states: Collection[str] = ()
+    """Names as in `STATE_NAMES`; one that is not matches nothing."""
+
+    producer_ids: Collection[int] = ()
+    duration_ms: int = -1
+    """Whose transaction began longer ago than that (KIP-994); -1 for all."""
+
+    pattern: Pattern | None = None
+    """What transactional ids look like (KIP-1152)."""
+
+    def admits(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
+        """Whether an id is asked for."""
+        if self.producer_ids and one.producer_id not in self.producer_ids:
+            return False
+        if self.states and one.state.title not in self.states:
+            return False
+        if self.duration_ms >= 0 and now_ms - one.started_ms <= self.duration_ms:
+            return False
+        return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
+
+
+class ListedTransaction(NamedTuple):
+    """One line of ListTransactions."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class DescribedTransaction(NamedTuple):
+    """What DescribeTransactions tells of a transactional id."""
+
+    state: str
+    timeout_ms: int
+    started_ms: int
+    """-1 where there has been no transaction since InitProducerId."""
+
+    producer_id: int
+    producer_epoch: int
+    topics: Sequence[tuple[str, Sequence[int]]]
+
+
+def listed(
+    state: TransactionsState, ids: Iterable[str], wanted: Filter, now_ms: int
+) -> list[ListedTransaction]:
+    """Those of some ids that are there, and wanted."""
+    found = ((each, state.transactions.get(each)) for each in ids)
+    return [
+        ListedTransaction(transactional_id, one.producer_id, one.state.title)
+        for transactional_id, one in found
+        if one is not None and wanted.admits(transactional_id, one, now_ms)
+    ]
+
+
+def described(state: TransactionsState, transactional_id: str) -> DescribedTransaction:
+    """ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+    if not transactional_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    one = state.transactions.get(transactional_id)
+    if one is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    by_topic = groupby(sorted(one.partitions), itemgetter(0))
+    return DescribedTransaction(
+        one.state.title,
+        one.timeout_ms,
+        one.started_ms,
+        one.producer_id,
+        one.producer_epoch,
+        [(topic, [index for _, index in found]) for topic, found in by_topic],
+    )
