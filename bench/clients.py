@@ -113,12 +113,14 @@ def librdkafka_send_stamped(port: int, topic: str, rate_per_s: int, count: int) 
         raise RuntimeError(f"{left} records unanswered")
 
 
-def _producer(port: int, **settings: Any) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": f"{HOST}:{port}",
-            "broker.address.family": "v4",
-            "log_level": 0,
-            **settings,
-        }
-    )
+def _producer(port: int, **more: Any) -> Producer:
+    return Producer({**settings(port), **more})
+
+
+def settings(port: int) -> dict[str, Any]:
+    """What each confluent-kafka client here is given."""
+    return {
+        "bootstrap.servers": f"{HOST}:{port}",
+        "broker.address.family": "v4",
+        "log_level": 0,
+    }

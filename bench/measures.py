@@ -225,6 +225,19 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Transactions of one confluent-kafka producer, linger.ms=0",
+        (
+            Measure("transactions.rate", "transactions/s, one record each", "more", aim=400),
+            Measure("transactions.p50", "commit ms p50, one record each", aim=2),
+            Measure("transactions.p99", "commit ms p99, one record each", aim=10),
+            Measure("transactions.cpu", "broker CPU µs a transaction of one record"),
+            Measure(
+                "read-process-write.rate", "records/s, read, written, 100 a transaction", "more"
+            ),
+            Measure("read-process-write.cpu", "broker CPU µs a record of those"),
+        ),
+    ),
+    Section(
         "The machine under this broker",
         (
             Measure("machine.speed", "a fixed piece of work, CPU ms"),

@@ -11,7 +11,17 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from bench import clients, compaction, frames, groups, latency, machine, partitions, raw
+from bench import (
+    clients,
+    compaction,
+    frames,
+    groups,
+    latency,
+    machine,
+    partitions,
+    raw,
+    transactions,
+)
 from bench.crowd import Crowd
 from bench.peers import Peer
 from bench.run import Results, Run
@@ -282,6 +292,7 @@ STAGES: Final = (
     Stage("many", partitions.many),
     Stage("compaction", compaction.stage),
     Stage("groups", groups.stage),
+    Stage("transactions", transactions.stage),
 )
 
 

@@ -17,7 +17,7 @@ from kavka.groupcoord.consumer.protocol import ConsumerProtocol
 from kavka.groupcoord.expiry import Expiry
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.log.journal import Decision, Made, Producer, Record, Ticket
 from kavka.log.timers import Timers
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Part(Protocol):
         Decisions are to be carried out one by one, and nothing else between them."""
         ...
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """A deadline has passed; `key` is a tuple."""
         ...
 
@@ -123,7 +123,7 @@ class GroupShard:
         yield from self.consumer.loaded(now_ms)
         self.expiry.loaded(now_ms)
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """What the passing of a deadline leads to."""
         assert isinstance(key, tuple)
         part = self._parts.get(key[0])

@@ -26,7 +26,7 @@ COORDINATOR_NOT_AVAILABLE before anything is appended."""
 BYTES_A_STEP: Final = 16 * 1024
 """Of values that are applied in one go."""
 
-_TOLD: Final[Mapping[int, ErrorCode]] = {
+TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -66,16 +66,16 @@ class Ticket:
     def __init__(self) -> None:
         self.settled = False
         self.answer: Any = None
-        self.failure: Exception | None = None
+        self.failure: ApiError | None = None
         self.wake: Callable[[Ticket], object] | None = None
         """Called once it is settled, by whoever waits."""
 
     def settle(self, answer: Any) -> None:
-        """The answer; an exception is a failure. A ticket that is settled stays as it is."""
+        """The answer; an ApiError is a failure. A ticket that is settled stays as it is."""
         if self.settled:
             return
         self.settled = True
-        if isinstance(answer, Exception):
+        if isinstance(answer, ApiError):
             self.failure = answer
         else:
             self.answer = answer
@@ -269,8 +269,12 @@ class Journal:
         deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
-    def tick(self, now_ms: int) -> Slices[bool]:
-        """Do one thing that is due, as `carry_out_slowly`; whether there was one."""
+    def tick(self, now_ms: int) -> bool:
+        """Do one thing that is due; whether there was one."""
+        return without_pauses(self.tick_slowly(now_ms))
+
+    def tick_slowly(self, now_ms: int) -> Slices[bool]:
+        """The same, as `carry_out_slowly`."""
         if self._resigned is not None:
             return False
         as_unset_ms = now_ms - self.machine.timers.set_by_ms
@@ -285,7 +289,7 @@ class Journal:
         return True
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
-        told = _TOLD.get(code, code)
+        told = TOLD.get(code, code)
         if decision.refused is None or self._resigned is not None:
             _fail(decision, told)
             return

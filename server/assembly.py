@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.seams import Clock, Jobs, Random, Tasks
@@ -26,6 +29,9 @@ from kavka.server.topic_configs import TopicConfigs
 from kavka.server.transactions import TransactionCoordinator
 from kavka.server.tree_offsets import TreeOffsets
 from kavka.wire.frame import ArenaPool
+
+if TYPE_CHECKING:
+    from kavka.txncoord.requests import Markers
 
 
 def assemble(
@@ -103,4 +109,18 @@ def assemble(
         requests=RequestStats(clock.monotonic_s),
         apis=tuple(api for api, _ in HANDLERS.values()),
     )
+    broker.transactions.on_markers = partial(_first_markers, broker, coordination)
     return broker, requests
+
+
+def _first_markers(
+    broker: Broker, coordination: Coordination, markers: Markers, coordinator_epoch: int
+) -> None:
+    """Have markers written from now on."""
+    from kavka.server.transaction_markers import TransactionMarkers  # see `kavka.server.later`
+
+    transactions = broker.transactions
+    writer = TransactionMarkers(broker.replicas, broker.groups, transactions, coordination)
+    broker.transaction_markers = writer
+    transactions.on_markers, transactions.on_resigned = writer.send, writer.resigned
+    writer.send(markers, coordinator_epoch)

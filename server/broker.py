@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
@@ -26,6 +27,9 @@ from kavka.server.transactions import TransactionCoordinator
 from kavka.server.tree_offsets import TreeOffsets
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
+
+if TYPE_CHECKING:
+    from kavka.server.transaction_markers import TransactionMarkers
 
 
 @dataclass(slots=True)
@@ -55,6 +59,9 @@ class Broker:
     apis: Sequence[Api] = ()
     epoch: int = -1
     """Of this broker's registration: higher at each start, and than those of brokers before it."""
+    transaction_markers: TransactionMarkers | None = None
+    """Once there were any."""
+
     loggers_before: Before = field(default_factory=dict)
 
     @property

@@ -23,7 +23,7 @@ from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import Decision, Machine, Ticket
+    from kavka.log.journal import Machine, Made, Ticket
     from kavka.server.journal_runner import JournalRunner, Parts
 
     M = TypeVar("M", bound=Machine)
@@ -85,7 +85,7 @@ class Coordinator(ABC, Generic[M]):
         """What runs the machine of a partition, with `_loaded` as its `on_loaded`."""
 
     def _resigned(self, partition: int) -> None:
-        """Told of a partition that is not coordinated here any more, unless the broker stops."""
+        """Told of a partition that is not coordinated here any more."""
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Coordinator(ABC, Generic[M]):
         """The partition that a name is kept in."""
         return java_hash(name) % self.partition_count
 
-    def call(self, name: str, ask: Callable[[M, Ticket, int], Decision]) -> Any:
+    def call(self, name: str, ask: Callable[[M, Ticket, int], Made]) -> Any:
         """Have the machine of a name asked, with the time in ms. The answer, or, if that comes
         later, something to await. ApiError from here or from there: NOT_COORDINATOR,
         COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and what the machine refuses."""
@@ -226,5 +226,6 @@ class Coordinator(ABC, Generic[M]):
         """The broker stops: nobody is answered any more."""
         self._closed = True
         runners, self._runners = self._runners, {}
-        for runner in runners.values():
+        for index, runner in runners.items():
             runner.close(_CLOSED)
+            self._resigned(index)

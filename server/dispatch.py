@@ -59,6 +59,8 @@ from kavka.wire.apis import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError, ErrorCode
@@ -108,6 +110,8 @@ HANDLERS: Final = _by_key(
     (add_partitions_to_txn.API, Later("add_partitions_to_txn")),
     (add_offsets_to_txn.API, Later("add_offsets_to_txn")),
     (end_txn.API, Later("end_txn")),
+    (txn_offset_commit.API, Later("txn_offset_commit")),
+    (write_txn_markers.API, Later("write_txn_markers")),
     (describe_transactions.API, Later("describe_transactions")),
     (list_transactions.API, Later("list_transactions")),
     (offset_for_leader_epoch.API, Later("offset_for_leader_epoch")),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.calls import Calls
@@ -24,7 +24,7 @@ class GroupCalls(Calls):
     def call(
         self,
         group_id: str,
-        ask: Callable[[GroupShard, Ticket, int], Decision],
+        ask: Callable[[GroupShard, Ticket, int], Made],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:

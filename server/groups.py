@@ -94,6 +94,14 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
     # -- changes elsewhere ----------------------------------------------------------------
 
+    def marked(
+        self, partition: int, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """The marker of a transaction has been appended to a partition of the topic."""
+        runner = self._runners.get(partition)
+        if runner is not None:
+            runner.marked(producer_id, producer_epoch, committed)
+
     def metadata_changed(self, update: UpdateMetadata) -> None:
         """The cluster's topics have changed: groups learn of those that they read, in slices."""
         runners = [runner for runner in self._runners.values() if runner.is_active]

@@ -351,7 +351,7 @@ class JournalRunner(Generic[M]):
     def call(self, ask: Callable[[M, Ticket, int], Made]) -> Any:
         """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
         from either."""
-        self._active()
+        self._admit()
         ticket = Ticket()
         self._do(self._asked(ask, ticket), ticket)
         return self._result(ticket)
@@ -364,7 +364,7 @@ class JournalRunner(Generic[M]):
 
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed. It may set deadlines."""
-        journal = self._active()
+        journal = self._admit()
         if not self._work and journal.is_settled:
             found = look(self.machine, self.now_ms())
             self._after(journal)
@@ -400,8 +400,6 @@ class JournalRunner(Generic[M]):
                 return
             name = "long work of {}-{}".format(*self.replica.key)
             self._parts.tasks.spawn(self._work_off(), name=name)
-        elif len(self._work) >= HELD_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
         self._work.append((work, ticket))
 
     async def _work_off(self) -> None:
@@ -419,9 +417,18 @@ class JournalRunner(Generic[M]):
             next(work)
         except StopIteration:
             self._work.popleft()
-        except Exception as failure:
-            ticket.settle(failure)
+        except ApiError as refusal:
             self._work.popleft()
+            ticket.settle(refusal)
+        except Exception:
+            self._work.popleft()
+            logger.exception("%s-%d: a request failed", *self.replica.key)
+            ticket.settle(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _admit(self) -> Journal:
+        if len(self._work) >= HELD_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
+        return self._active()
 
     def _active(self) -> Journal:
         journal = self._journal
@@ -484,7 +491,6 @@ class JournalRunner(Generic[M]):
         self._timer = self._parts.tasks.call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
         journal = self._journal
         if journal is None:
             return
@@ -492,11 +498,12 @@ class JournalRunner(Generic[M]):
 
     def _due(self, journal: Journal) -> Slices[None]:
         """Deal with what is due."""
+        self._timer = None
         clock = self._parts.clock
         began_s = clock.monotonic_s()
         now_ms = self.now_ms()
         try:
-            while (yield from journal.tick(now_ms)):
+            while (yield from journal.tick_slowly(now_ms)):
                 if clock.monotonic_s() - began_s >= TICK_SLICE_S:
                     break
         except Exception:  # the deadline of one group, perhaps: the others need theirs

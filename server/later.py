@@ -48,6 +48,8 @@ TRANSACTIONS: Final = (
     "kavka.txncoord.expiry",
     "kavka.txncoord.shard",
     "kavka.server.transaction_calls",
+    "kavka.server.verification",
+    "kavka.server.transaction_markers",
     "kavka.server.journal_loader",
     "kavka.server.journal_runner",
 )

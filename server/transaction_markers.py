@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -43,7 +42,7 @@ SLICE_S: Final = 0.002
 """How long markers are written before the loop gets a turn."""
 
 RETRY_S: Final = 1.0
-"""When to try again what failed without anybody telling when it may work: a full disk, say."""
+"""When to try again what nobody tells the end of: that the disk is full, say."""
 
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -159,9 +158,11 @@ class TransactionMarkers:
         ending.dropped = True
         del self._endings[ending.markers.transactional_id]
         for place in ending.left:
-            waiting = self._waiting.get(place)
-            if waiting is not None and waiting.pop(ending, ending) is None and not waiting:
-                self._unwatch(place)
+            waiting = self._waiting.get(place, {})
+            if ending in waiting:
+                del waiting[ending]
+                if not waiting:
+                    self._unwatch(place)
 
     # -- writing --------------------------------------------------------------------------
 
@@ -193,9 +194,9 @@ class TransactionMarkers:
                 written = write_marker(
                     self._replicas, self._groups, place, producer, marker, markers.version
                 )
-            except ApiError as refusal:
+            except Exception as failure:
                 ending.left[place] = None
-                self._refused(ending, place, refusal)
+                self._refused(ending, place, refusal_of(failure, place))
                 return
             ending.left[place] = written
         if written.is_safe:
@@ -204,7 +205,7 @@ class TransactionMarkers:
             self._wait(ending, place)
 
     def _refused(self, ending: _Ending, place: Place, refusal: ApiError) -> None:
-        name, (topic, index) = ending.markers.transactional_id, place
+        name = ending.markers.transactional_id
         if refusal.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             logger.error("%r is coordinated elsewhere, as %s-%d knows: %s", name, *place, refusal)
             self._drop(ending)
@@ -217,11 +218,14 @@ class TransactionMarkers:
         self._delays.line("the marker of %r for %s-%d waits: %s", name, *place, refusal)
         self._wait(ending, place)
         if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._ask_for(topic)
-        elif refusal.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            replica = self._replicas.find(topic, index)
-            if replica is not None and not replica.offline:
-                self._retry_later(place)
+            self._ask_for(place[0])
+        elif self._leads(place):
+            self._retry_later(place)
+
+    def _leads(self, place: Place) -> bool:
+        """Whether it is not for want of a leader that a marker can't be written."""
+        replica = self._replicas.find(*place)
+        return replica is not None and replica.partition.is_leader and not replica.offline
 
     def _done(self, ending: _Ending, place: Place) -> None:
         del ending.left[place]
@@ -312,6 +316,14 @@ class TransactionMarkers:
             name = ending.markers.transactional_id
             logger.warning("%r ends without a marker in %s-%d, which is deleted", name, *place)
             self._done(ending, place)
+
+
+def refusal_of(failure: Exception, place: Place) -> ApiError:
+    """A failure as that of one marker: the others are written."""
+    if isinstance(failure, ApiError):
+        return failure
+    logger.error("a marker can't be written to %s-%d", *place, exc_info=failure)
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _hear(answer: asyncio.Future[Any]) -> None:

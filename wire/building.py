@@ -109,9 +109,7 @@ def batch_of_pairs(
     return batch
 
 
-def _add_pairs(
-    parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], first: int
-) -> None:
+def _add_pairs(parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], first: int) -> None:
     shape: tuple[int, int, int] | None = None
     begin = key_length = value_length = b""
     for number, (key, value) in enumerate(pairs, first):

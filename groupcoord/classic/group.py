@@ -24,6 +24,7 @@ from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
 from kavka.log.journal import Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each, without_pauses
 
 logger = logging.getLogger(__name__)
 
@@ -358,20 +359,21 @@ class ClassicGroup:
     def can_rebalance(self) -> bool:
         return self.current in _COMES_FROM[GroupState.PREPARING_REBALANCE]
 
-    def next_generation(self, now_ms: int) -> None:
+    def next_generation(self, now_ms: int) -> Slices[None]:
         """All that joined are the members of a new generation."""
         self.generation += 1
         self.delay = None
         self.protocol = self.choose_protocol() if self.members else None
         self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
-        self.find_topics()
+        yield from self.find_topics()
 
-    def find_topics(self) -> None:
+    def find_topics(self) -> Slices[None]:
         """See what the members of this generation read."""
-        self.topics = self._topics() if self.protocol_type == CONSUMER else None
+        self.topics = (yield from self._topics()) if self.protocol_type == CONSUMER else None
 
-    def _topics(self) -> frozenset[str] | None:
-        topics = topics_of_all(member.metadata(self.protocol) for member in self.members.values())
+    def _topics(self) -> Slices[frozenset[str] | None]:
+        subscriptions = [member.metadata(self.protocol) for member in self.members.values()]
+        topics = yield from topics_of_all(subscriptions)
         if topics is None:
             logger.warning(
                 "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group coordinator "
@@ -384,10 +386,15 @@ class ClassicGroup:
 
     # Records.
 
-    def record(self, assignments: Mapping[str, bytes] | None = None) -> Record:
+    def record(self, assignments: Mapping[str, bytes] | None = None) -> Slices[Record]:
         """What is stored of the group as it is, or with other assignments."""
-        members = [
-            StoredMember(
+        members: list[StoredMember] = []
+
+        def store(member: Member) -> None:
+            assignment = member.assignment
+            if assignments is not None:
+                assignment = assignments.get(member.member_id, b"")
+            stored = StoredMember(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
@@ -395,16 +402,15 @@ class ClassicGroup:
                 member.rebalance_timeout_ms,
                 member.session_timeout_ms,
                 member.metadata(self.protocol),
-                member.assignment
-                if assignments is None
-                else assignments.get(member.member_id, b""),
+                assignment,
             )
-            for member in self.members.values()
-        ]
+            members.append(stored)
+
+        yield from each(self.members.values(), store)
         stored = StoredGroup(
             self.protocol_type, self.generation, self.protocol, self.leader, self.since_ms, members
         )
-        return group_record(self.group_id, stored)
+        return (yield from group_record(self.group_id, stored))
 
     @classmethod
     def restored(cls, group_id: str, stored: StoredGroup, timers: Timers) -> ClassicGroup:
@@ -422,10 +428,11 @@ class ClassicGroup:
             group.current = GroupState.STABLE
         if group.leader not in members:
             group.leader = next(iter(members), None)
-        group.find_topics()
+        without_pauses(group.find_topics())
         return group
 
 
 def empty_record(group: ClassicGroup) -> Record:
     """What is stored when a group comes into being, whoever has joined by then."""
-    return group_record(group.group_id, StoredGroup("", 0, None, None, group.since_ms, ()))
+    nobody = StoredGroup("", 0, None, None, group.since_ms, ())
+    return without_pauses(group_record(group.group_id, nobody))

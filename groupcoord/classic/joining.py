@@ -21,6 +21,7 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -45,22 +46,22 @@ class Joining:
 
     def join(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    ) -> Slices[Decision]:
         """Let a member in, now or when the rebalance ends; the group may be one of no member,
         which is not among the groups yet."""
         out = Decision()
         if not self._has_room(group, request.member_id):
             group.remove(request.member_id)
             _refuse(out, ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
-            self._rebalancing.complete_if_joined(group, now_ms, out)
+            yield from self._rebalancing.complete_if_joined(group, now_ms, out)
         elif not group.supports(request.protocol_type, request.protocols):
             _refuse(out, ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         elif not request.member_id:
-            self._join_new(group, request, ticket, now_ms, out)
+            yield from self._join_new(group, request, ticket, now_ms, out)
         elif request.member_id in group.pending:
-            self._join_pending(group, request, ticket, now_ms, out)
+            yield from self._join_pending(group, request, ticket, now_ms, out)
         else:
-            self._join_known(group, request, ticket, now_ms, out)
+            yield from self._join_known(group, request, ticket, now_ms, out)
         return failing_as(out, ticket)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
@@ -79,9 +80,9 @@ class Joining:
 
     def _join_new(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> None:
+    ) -> Slices[None]:
         if request.instance_id is not None:
-            self._join_static(group, request, ticket, now_ms, out)
+            yield from self._join_static(group, request, ticket, now_ms, out)
             return
         member_id = self._new_id(request.client_id)
         if request.version < _MEMBER_ID_REQUIRED_SINCE:
@@ -92,7 +93,7 @@ class Joining:
                 group.current,
                 member_id,
             )
-            self._add(group, member_id, request, ticket, now_ms, out)
+            yield from self._add(group, member_id, request, ticket, now_ms, out)
             return
         logger.info(
             "Dynamic member with unknown member id joins group %s in %s state. Created a new "
@@ -110,7 +111,7 @@ class Joining:
 
     def _join_static(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> None:
+    ) -> Slices[None]:
         instance_id = request.instance_id or ""
         known = group.static.get(instance_id)
         member_id = self._new_id(instance_id)
@@ -123,7 +124,7 @@ class Joining:
                 group.current,
                 member_id,
             )
-            self._add(group, member_id, request, ticket, now_ms, out)
+            yield from self._add(group, member_id, request, ticket, now_ms, out)
             return
         logger.info(
             "Static member with groupInstanceId=%s and unknown member id joins group %s in %s "
@@ -143,7 +144,7 @@ class Joining:
         group.touch(new, now_ms)
         if group.current is GroupState.STABLE:
             if group.choose_protocol() == group.protocol:
-                self._keep_generation(group, old, new, was_leader, request, ticket, now_ms, out)
+                yield from self._keep_generation(group, old, new, was_leader, request, ticket, now_ms, out)
                 return
             reason = (
                 f"Group's selectedProtocol will change because static member {member_id} with "
@@ -157,7 +158,7 @@ class Joining:
                 f"{instance_id}; client reason: {_reason(request)}"
             )
         group.wait_join(new, ticket)
-        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _keep_generation(
         self,
@@ -169,7 +170,7 @@ class Joining:
         ticket: Ticket,
         now_ms: int,
         out: Decision,
-    ) -> None:
+    ) -> Slices[None]:
         """A static member is back and changes nothing: the new id is stored, and that is all."""
         logger.info(
             "Static member which joins during Stable stage and doesn't affect the selected "
@@ -201,11 +202,11 @@ class Joining:
             failed.error_code = code
             return Decision(replies=[Reply(ticket, failed)])
 
-        self._proposals.propose(out, group.record(), refused=refused)
+        self._proposals.propose(out, (yield from group.record()), refused=refused)
 
     def _join_pending(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> None:
+    ) -> Slices[None]:
         if request.instance_id is not None:
             # A static member is never asked to come again, so nobody can be this one.
             _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -217,7 +218,7 @@ class Joining:
             group.group_id,
             group.current,
         )
-        self._add(group, request.member_id, request, ticket, now_ms, out)
+        yield from self._add(group, request.member_id, request, ticket, now_ms, out)
 
     def _add(
         self,
@@ -227,7 +228,7 @@ class Joining:
         ticket: Ticket,
         now_ms: int,
         out: Decision,
-    ) -> None:
+    ) -> Slices[None]:
         member = Member(
             group.group_id,
             member_id,
@@ -247,11 +248,11 @@ class Joining:
             f"Adding new member {member_id} with group instance id {request.instance_id}; "
             f"client reason: {_reason(request)}"
         )
-        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _join_known(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> None:
+    ) -> Slices[None]:
         member_id = request.member_id
         try:
             group.check_member(member_id, request.instance_id, "join-group")
@@ -270,7 +271,7 @@ class Joining:
             answer = not_joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
             out.replies.append(Reply(waited, answer))
         reason = f"{why}; client reason: {_reason(request)}"
-        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _rejoins_because(
         self, group: ClassicGroup, member: Member, request: JoinRequest

@@ -20,6 +20,7 @@ from kavka.groupcoord.classic.rebalancing import (
 )
 from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key
 from kavka.groupcoord.classic.requests import (
+    LEAVERS_A_STEP,
     HeartbeatRequest,
     JoinRequest,
     Leaver,
@@ -28,10 +29,11 @@ from kavka.groupcoord.classic.requests import (
 )
 from kavka.groupcoord.classic.syncing import Syncing
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, Made, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each, without_pauses
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ class ClassicProtocol:
 
     # Requests.
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Made:
         """Answered with a JoinGroupResponse, which comes when the rebalance ends.
 
         A consumer group of that name must be empty; it becomes a classic one.
@@ -70,13 +72,13 @@ class ClassicProtocol:
             return Decision(replies=[Reply(ticket, not_joined(code, request.member_id))])
         return self._join_new_group(request, ticket, now_ms)
 
-    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """The group is stored as an empty one before anybody hears of it."""
         groups = self._state.groups
         other = groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._state.timers, now_ms)
         record = empty_record(group)
-        out = self._joining.join(group, request, ticket, now_ms)
+        out = yield from self._joining.join(group, request, ticket, now_ms)
 
         def done() -> None:
             groups[group.group_id] = group
@@ -92,7 +94,7 @@ class ClassicProtocol:
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
         """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
         group = self._group(request.group_id)
         if group is None:
@@ -120,24 +122,25 @@ class ClassicProtocol:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
         group = self._group(request.group_id)
         out = Decision()
-        told = [
-            LeftMember(
-                leaver.member_id,
-                leaver.instance_id,
-                ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._leave(group, leaver, out),
-            )
-            for leaver in request.leavers
-        ]
+        told: list[LeftMember] = []
+
+        def leave(leaver: Leaver) -> None:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            if group is not None:
+                code = self._leave(group, leaver, out)
+            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+
+        yield from each(request.leavers, leave, LEAVERS_A_STEP)
         out.replies.append(Reply(ticket, LeaveGroupResponse(0, told)))
         left = [one.member_id for one in told if not one.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
             return out
         reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
-        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
         return failing_as(out, ticket)
 
     def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
@@ -172,7 +175,7 @@ class ClassicProtocol:
 
     # What happens without requests.
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """A deadline of a classic group has passed."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
@@ -180,18 +183,23 @@ class ClassicProtocol:
         out = Decision()
         if group is None:
             return out
+        return self._over(group, what, member_id, now_ms, out)
+
+    def _over(
+        self, group: ClassicGroup, what: str, member_id: str, now_ms: int, out: Decision
+    ) -> Slices[Decision]:
         if what == "member":
-            self._rebalancing.member_over(group, member_id, now_ms, out)
+            yield from self._rebalancing.member_over(group, member_id, now_ms, out)
         elif what == "join":
-            self._rebalancing.joining_over(group, now_ms, out)
+            yield from self._rebalancing.joining_over(group, now_ms, out)
         else:
-            self._rebalancing.syncing_over(group, now_ms, out)
+            yield from self._rebalancing.syncing_over(group, now_ms, out)
         return out
 
-    def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Decision:
+    def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Slices[Decision]:
         """Have all members join again, for a reason from outside."""
         out = Decision()
-        self._rebalancing.prepare(group, reason, now_ms, out)
+        yield from self._rebalancing.prepare(group, reason, now_ms, out)
         return out
 
     # Records.
@@ -236,17 +244,16 @@ class ClassicProtocol:
                 f"{size_max}. Rebalancing in order to give a chance for consumers to commit "
                 "offsets"
             )
-            self._rebalancing.prepare(group, reason, now_ms, out)
+            without_pauses(self._rebalancing.prepare(group, reason, now_ms, out))
         return out
 
-    def adopt(self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int) -> None:
+    def adopt(self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int) -> Slices[None]:
         """A consumer group becomes this classic one when `out` is in the log; for a `reason` its
         members join again."""
-        for member in group.members.values():
-            group.touch(member, now_ms)
-        record = group.record()
+        yield from each(group.members.values(), lambda member: group.touch(member, now_ms))
+        record = yield from group.record()
         if reason is not None:
-            self._rebalancing.prepare(group, reason, now_ms, out)
+            yield from self._rebalancing.prepare(group, reason, now_ms, out)
 
         def done() -> None:
             self._state.groups[group.group_id] = group

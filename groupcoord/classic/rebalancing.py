@@ -19,6 +19,7 @@ from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +38,17 @@ class Rebalancing:
 
     def prepare_or_complete(
         self, group: ClassicGroup, reason: str, now_ms: int, out: Decision
-    ) -> None:
+    ) -> Slices[None]:
         """Begin a rebalance; or end the joining, if it was begun and nobody is missing."""
         if group.can_rebalance:
-            self.prepare(group, reason, now_ms, out)
+            yield from self.prepare(group, reason, now_ms, out)
         else:
-            self.complete_if_joined(group, now_ms, out)
+            yield from self.complete_if_joined(group, now_ms, out)
 
-    def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> None:
+    def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> Slices[None]:
         """Begin a rebalance: all members must join again."""
         if group.current is GroupState.COMPLETING_REBALANCE:
-            self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
+            yield from self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
         group.unsynced.clear()
         self._timers.cancel(group.sync_timer)
         is_first = group.current is GroupState.EMPTY
@@ -64,7 +65,7 @@ class Rebalancing:
         if is_first:
             return
         if group.all_have_joined:
-            self.complete(group, now_ms, out)
+            yield from self.complete(group, now_ms, out)
         else:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
@@ -75,11 +76,11 @@ class Rebalancing:
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
-    def joining_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def joining_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """The time to join has passed; a first rebalance goes on if members keep coming."""
         delay = group.delay
         if delay is None or not group.has_grown or not delay.remaining_ms:
-            self.complete(group, now_ms, out)
+            yield from self.complete(group, now_ms, out)
             return
         group.has_grown = False
         settings = self._state.settings()
@@ -87,21 +88,21 @@ class Rebalancing:
         group.delay = Delay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + next_ms)
 
-    def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """End the joining if nobody is missing; but a first rebalance waits for its time."""
         if (
             group.current is GroupState.PREPARING_REBALANCE
             and group.previous is not GroupState.EMPTY
             and group.all_have_joined
         ):
-            self.complete(group, now_ms, out)
+            yield from self.complete(group, now_ms, out)
 
-    def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """End the joining: who has joined makes the next generation."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         self._timers.cancel(group.join_timer)
-        self._drop_absent(group)
+        yield from self._drop_absent(group)
         if group.members and not group.elect_leader():
             logger.error(
                 "Group %s could not complete rebalance because no members rejoined.",
@@ -110,23 +111,22 @@ class Rebalancing:
             # Static members stay until their sessions end.
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
             return
-        group.next_generation(now_ms)
+        yield from group.next_generation(now_ms)
         if group.members:
-            self._announce(group, now_ms, out)
+            yield from self._announce(group, now_ms, out)
         else:
             logger.info(
                 "Group %s with generation %d is now empty.", group.group_id, group.generation
             )
-            self._proposals.propose(out, group.record())
+            self._proposals.propose(out, (yield from group.record()))
 
-    def _drop_absent(self, group: ClassicGroup) -> None:
+    def _drop_absent(self, group: ClassicGroup) -> Slices[None]:
         absent = [
             member.member_id
             for member in group.members.values()
             if member.join is None and member.instance_id is None
         ]
-        for member_id in absent:
-            group.remove(member_id)
+        yield from each(absent, group.remove)
         if absent:
             logger.info(
                 "Group %s removed dynamic members who haven't joined: %s",
@@ -134,38 +134,40 @@ class Rebalancing:
                 ", ".join(absent),
             )
 
-    def _announce(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def _announce(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         logger.info(
             "Stabilized group %s generation %d with %d members.",
             group.group_id,
             group.generation,
             len(group.members),
         )
-        for member in group.members.values():
+
+        def announce(member: Member) -> None:
             ticket = group.wait_join(member, None)
             if ticket is not None:
                 out.replies.append(Reply(ticket, joined(group, member)))
             group.touch(member, now_ms)
             member.is_new = False
             group.unsynced[member.member_id] = None
+
+        yield from each(group.members.values(), announce)
         self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
-    def syncing_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def syncing_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """The time to sync has passed: who has not is out."""
         late = list(group.unsynced)
         if not late:
             return
-        for member_id in late:
-            group.remove(member_id)
+        yield from each(late, group.remove)
         logger.debug(
             "Group %s removed members who haven't sent their sync requests: %s",
             group.group_id,
             late,
         )
         reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
-        self.prepare(group, reason, now_ms, out)
+        yield from self.prepare(group, reason, now_ms, out)
 
-    def member_over(self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision) -> None:
+    def member_over(self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision) -> Slices[None]:
         """A session has ended, or nobody came with the id that was given."""
         if member_id in group.pending:
             logger.info(
@@ -174,7 +176,7 @@ class Rebalancing:
                 group.group_id,
             )
             group.remove(member_id)
-            self._completed_by_removal(group, now_ms, out)
+            yield from self._completed_by_removal(group, now_ms, out)
             return
         member = group.members.get(member_id)
         if member is None or member.is_waiting:
@@ -186,14 +188,14 @@ class Rebalancing:
         )
         self.dismiss(group, member, out)
         if group.current is GroupState.PREPARING_REBALANCE:
-            self._completed_by_removal(group, now_ms, out)
+            yield from self._completed_by_removal(group, now_ms, out)
         else:
             reason = f"removing member {member_id} on heartbeat expiration."
-            self.prepare_or_complete(group, reason, now_ms, out)
+            yield from self.prepare_or_complete(group, reason, now_ms, out)
 
-    def _completed_by_removal(self, group: ClassicGroup, now_ms: int, out: Decision) -> None:
+    def _completed_by_removal(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
-            self.complete(group, now_ms, out)
+            yield from self.complete(group, now_ms, out)
 
     def dismiss(self, group: ClassicGroup, member: Member, out: Decision) -> None:
         """A member is out. One that waits for something is to ask for a new id."""
@@ -211,14 +213,17 @@ class Rebalancing:
         if sync is not None:
             out.replies.append(Reply(sync, SyncGroupResponse(code)))
 
-    def fail_sync(self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision) -> None:
+    def fail_sync(self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision) -> Slices[None]:
         """Nobody has an assignment; who waits for one is told why."""
-        for member in group.members.values():
+
+        def fail(member: Member) -> None:
             member.assignment = b""
             ticket, member.sync = member.sync, None
             if ticket is not None:
                 out.replies.append(Reply(ticket, SyncGroupResponse(code)))
                 group.touch(member, now_ms)
+
+        yield from each(group.members.values(), fail)
 
 
 def joined(group: ClassicGroup, member: Member, *, skips: bool = False) -> JoinGroupResponse:

@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from kavka.log.journal import Record
+from kavka.wire.steps import Slices, each
 
 KEY_VERSION: Final = 2
 NO_TIME: Final = -1
@@ -73,7 +74,7 @@ def decode_key(key: bytes) -> str | None:
         return None
 
 
-def encode(group: StoredGroup) -> bytes:
+def encode(group: StoredGroup) -> Slices[bytes]:
     """A value. ValueError if a text is too long for it."""
     out = [
         _SHORT.pack(_WRITTEN_VERSION),
@@ -84,22 +85,27 @@ def encode(group: StoredGroup) -> bytes:
         _LONG.pack(group.since_ms),
         _INT.pack(len(group.members)),
     ]
-    for member in group.members:
-        out.append(_string(member.member_id))
-        out.append(_nullable(member.instance_id))
-        out.append(_string(member.client_id))
-        out.append(_string(member.client_host))
-        out.append(_TWO_INTS.pack(member.rebalance_timeout_ms, member.session_timeout_ms))
-        out.append(_INT.pack(len(member.subscription)))
-        out.append(member.subscription)
-        out.append(_INT.pack(len(member.assignment)))
-        out.append(member.assignment)
+    yield from each(group.members, lambda member: out.extend(_member(member)))
     return b"".join(out)
 
 
-def group_record(group_id: str, group: StoredGroup) -> Record:
+def _member(member: StoredMember) -> tuple[bytes, ...]:
+    return (
+        _string(member.member_id),
+        _nullable(member.instance_id),
+        _string(member.client_id),
+        _string(member.client_host),
+        _TWO_INTS.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
+        _INT.pack(len(member.subscription)),
+        member.subscription,
+        _INT.pack(len(member.assignment)),
+        member.assignment,
+    )
+
+
+def group_record(group_id: str, group: StoredGroup) -> Slices[Record]:
     """What is appended for a group."""
-    return Record(encode_key(group_id), encode(group))
+    return Record(encode_key(group_id), (yield from encode(group)))
 
 
 def tombstone(group_id: str) -> Record:

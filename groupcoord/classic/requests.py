@@ -6,12 +6,16 @@ know which rules will answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.wire.errors import ErrorCode
+
+
+LEAVERS_A_STEP: Final = 100
+"""Members that leave in one go: each costs a line in the log."""
 
 
 class JoinRequest(NamedTuple):
@@ -66,18 +70,19 @@ class LeaveRequest(NamedTuple):
     """LeaveGroup."""
 
     group_id: str
-    leavers: Sequence[Leaver]
+    leavers: Iterable[Leaver]
+    """Gone through once."""
 
 
 class ClassicRequests(Protocol):
     """Who answers them."""
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Made:
         """Answered with a JoinGroupResponse, which comes when the rebalance ends; the answer
         must be the ticket's alone."""
         ...
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
         """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
         ...
 
@@ -85,6 +90,6 @@ class ClassicRequests(Protocol):
         """What the member is told, when what it rests on is committed. ApiError, or a code."""
         ...
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Made:
         """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
         ...

@@ -12,6 +12,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from kavka.wire.steps import Pace, Slices
+
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""
 
@@ -21,14 +23,16 @@ _LENGTH: Final = Struct(">h")
 _BYTES_LENGTH: Final = Struct(">i")
 
 
-def topics_of_all(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | None]:
     """The topics that some consumers' metadata names together; None if any can't be read.
 
     Consumers of one group mostly name the same ones, in front of what else they say.
     """
     found: set[str] = set()
-    before = b""
+    before, pace = b"", Pace()
     for metadata in subscriptions:
+        if pace.is_over(2):
+            yield
         end = _VERSION_BYTES + len(before)
         if before and metadata.startswith(before, _VERSION_BYTES) and _is_whole(metadata, end):
             continue
@@ -36,6 +40,8 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
         if read is None:
             return None
         topics, end = read
+        if pace.is_over(3 * len(topics)):
+            yield
         found.update(topics)
         before = metadata[_VERSION_BYTES:end]
     return frozenset(found)

@@ -14,6 +14,7 @@ from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.settings import GroupSettings
 from kavka.groupcoord.state import GroupsState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each
 
 SESSION: Final = "session"
 REBALANCE: Final = "rebalance"
@@ -139,15 +140,18 @@ class Book:
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str]) -> Deadlines:
+    def take_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
         """Cancel all deadlines of members that are about to go; what they were."""
-        timers, taken = self.state.timers, []
-        for member_id in member_ids:
+        taken: list[tuple[str, str, str, int]] = []
+
+        def take(member_id: str) -> None:
             for what in _OF_A_MEMBER:
-                at_ms = timers.at(("consumer", what, group_id, member_id))
+                at_ms = self.state.timers.at(("consumer", what, group_id, member_id))
                 if at_ms is not None:
                     taken.append((what, group_id, member_id, at_ms))
                     self.cancel_timer(what, group_id, member_id)
+
+        yield from each(member_ids, take)
         return taken
 
     def put_back(self, taken: Deadlines) -> None:

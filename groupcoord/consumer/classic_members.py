@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kavka.groupcoord.classic.requests import (
+    LEAVERS_A_STEP,
     HeartbeatRequest,
     JoinRequest,
     Leaver,
@@ -45,6 +46,7 @@ from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ class ClassicMembers:
 
     # -- JoinGroup -------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """Answered with a JoinGroupResponse at once."""
         book = self._book
         group = book.group(request.group_id)
@@ -91,15 +93,17 @@ class ClassicMembers:
         other_names = change.update_member(new)
         regex = change.update_regex(new, lambda topic: True)
         changed = other_names or regex is not RegexChange.NONE
-        epoch, alike = change.update_epoch(new, bump=changed)
+        epoch, alike = yield from change.update_epoch(new, bump=changed)
         reported = self._migration.by_id(subscription.owned)
         out.records = collected
         before = group.static_member(request.instance_id)
         if self._migration.may_downgrade_replaced(group, before):
-            new = self._downgraded(change, new, epoch, reported, out, changed=changed)
+            new = yield from self._downgraded(
+                change, new, epoch, reported, out, changed=changed
+            )
         else:
-            target = change.update_target(new, epoch, alike=alike)
-            new = change.reconcile(new, target, reported, subscription_changed=changed)
+            target = yield from change.update_target(new, epoch, alike=alike)
+            new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
             book.keep_alive(group, new, now_ms)
             sync_by_ms = now_ms + request.rebalance_timeout_ms
             book.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
@@ -116,7 +120,7 @@ class ClassicMembers:
         out: Decision,
         *,
         changed: bool,
-    ) -> Member:
+    ) -> Slices[Member]:
         """The group becomes a classic one by this member's joining."""
         group = change.group
         reason = None
@@ -126,9 +130,11 @@ class ClassicMembers:
             )
         else:
             target = (group.assignment_epoch, group.target_of(new))
-            new = change.reconcile(new, target, reported, subscription_changed=changed)
+            new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
         out.records = change.records
-        self._migration.downgrade(group, out, change.now_ms, joining=new, reason=reason)
+        yield from self._migration.downgrade(
+            group, out, change.now_ms, joining=new, reason=reason
+        )
         return new
 
     def _check_policy(self, group: ConsumerGroup) -> None:
@@ -210,12 +216,13 @@ class ClassicMembers:
 
     # -- LeaveGroup ------------------------------------------------------------------------------
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """Answered with a LeaveGroupResponse, which has a code for each."""
         group = self._book.group(request.group_id)
         gone: dict[str, Member] = {}
         told = []
-        for leaver in request.leavers:
+
+        def leave(leaver: Leaver) -> None:
             code = ErrorCode.NONE
             try:
                 member = _leaving(group, leaver)
@@ -223,8 +230,10 @@ class ClassicMembers:
             except ApiError as refusal:
                 code = refusal.code
             told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+
+        yield from each(request.leavers, leave, LEAVERS_A_STEP)
         reply = Reply(ticket, LeaveGroupResponse(0, told))
-        return self._fencing.fence(group, list(gone.values()), [reply], now_ms)
+        return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
 
 def _told(old: Member, request: JoinRequest, subscription: embedded.Subscription) -> Member:

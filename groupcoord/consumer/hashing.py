@@ -14,6 +14,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from kavka.groupcoord.state import Topics
+from kavka.wire.steps import Slices, each
 
 _MAGIC: Final = b"\0"
 _int32: Final = struct.Struct("<i").pack
@@ -49,10 +50,11 @@ class TopicHashes:
         """Have its hash at hand for when many are asked for together."""
         self._topic(topic)
 
-    def of_group(self, topics: Iterable[str]) -> int:
+    def of_group(self, topics: Iterable[str]) -> Slices[int]:
         """The hash of those of the topics that exist, signed; 0 if there is none."""
-        found = [one for one in map(self._topic, sorted(topics)) if one]
-        return _signed(xxh3_64_intdigest(b"".join(found))) if found else 0
+        found: list[bytes] = []
+        yield from each(sorted(topics), lambda one: found.append(self._topic(one)))
+        return _signed(xxh3_64_intdigest(b"".join(found))) if any(found) else 0
 
     def _topic(self, name: str) -> bytes:
         kept = self._kept.get(name)

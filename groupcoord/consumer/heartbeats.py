@@ -26,9 +26,10 @@ from kavka.groupcoord.consumer.member import (
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.groupcoord.consumer.updates import Change, RegexChange
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, Made, Record, Reply, Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 logger: Final = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Heartbeats:
         self._fencing = fencing
         self._migration = migration
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
         answer = self._unchanged(request, now_ms)
         if answer is not None:
             return Decision(replies=[Reply(ticket, answer)])
@@ -112,10 +113,12 @@ class Heartbeats:
 
     # -- to join, and to stay --------------------------------------------------------------------
 
-    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         book, joins = self._book, request.member_epoch == JOIN_EPOCH
         collected: list[Record] = []
-        group = self._migration.consumer_group(request.group_id, collected, now_ms, creates=joins)
+        group = yield from self._migration.consumer_group(
+            request.group_id, collected, now_ms, creates=joins
+        )
         check_size(group, request.member_id, book.settings().group_consumer_max_size)
         old = self._member(group, request, collected)
         new = _told(old, request)
@@ -123,9 +126,9 @@ class Heartbeats:
         other_names = change.update_member(new)
         regex = change.update_regex(new, request.may_see)
         bump = other_names or regex is RegexChange.RESOLVED
-        epoch, alike = change.update_epoch(new, bump=bump)
-        target = change.update_target(new, epoch, alike=alike)
-        new = change.reconcile(
+        epoch, alike = yield from change.update_epoch(new, bump=bump)
+        target = yield from change.update_target(new, epoch, alike=alike)
+        new = yield from change.reconcile(
             new,
             target,
             request.reported,
@@ -169,7 +172,7 @@ class Heartbeats:
 
     # -- to leave --------------------------------------------------------------------------------
 
-    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
         group = self._book.group(request.group_id)
         answer = Answer(request.member_id, request.member_epoch)
         if request.instance_id is None:

@@ -8,7 +8,7 @@ protocol stay in it as they are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -23,8 +23,12 @@ from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace, Slices, each
 
 logger: Final = logging.getLogger(__name__)
+
+MEMBERS_A_STEP: Final = 50
+"""Members that go over in one go, at some 20 us each."""
 
 _UPGRADE: Final = ("bidirectional", "upgrade")
 _DOWNGRADE: Final = ("bidirectional", "downgrade")
@@ -48,7 +52,7 @@ class Migration:
 
     def consumer_group(
         self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
-    ) -> ConsumerGroup:
+    ) -> Slices[ConsumerGroup]:
         """The group for a member that uses the consumer protocol; where `creates` it is made, or
         made of a classic one. ApiError GROUP_ID_NOT_FOUND."""
         found = self._book.state.groups.get(group_id)
@@ -67,7 +71,7 @@ class Migration:
             )
             return ConsumerGroup(group_id)
         self._check_upgrade(found)
-        return self._upgraded(found, collected, now_ms)
+        return (yield from self._upgraded(found, collected, now_ms))
 
     def let_go(self, group_id: str, now_ms: int) -> list[Reply]:
         """What those are told that wait for a classic group which becomes a consumer group: to
@@ -90,34 +94,48 @@ class Migration:
 
     def _upgraded(
         self, classic: ClassicGroup, collected: list[Record], now_ms: int
-    ) -> ConsumerGroup:
+    ) -> Slices[ConsumerGroup]:
         group_id = classic.group_id
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
+
+        def take_over(one: ClassicMember) -> None:
+            target = self._target(group_id, one)
+            group.targets[one.member_id] = target
+            group.put_member(_consumer_member(classic, one, target))
+
         try:
-            for one in classic.members.values():
-                target = self._target(group_id, one)
-                group.targets[one.member_id] = target
-                group.put_member(_consumer_member(classic, one, target))
+            yield from each(classic.members.values(), take_over, MEMBERS_A_STEP)
         except Malformed as failure:
             raise _not_upgraded(
                 group_id, "the embedded consumer protocol is malformed."
             ) from failure
-        group.metadata_hash = self._book.hashes.of_group(group.subscriptions)
+        group.metadata_hash = yield from self._book.hashes.of_group(group.subscriptions)
         collected += classic.tombstones()
-        members = group.members.values()
-        collected += [records.member(group_id, one) for one in members]
-        collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
-        collected += [
-            records.target_member(group_id, member_id, target)
-            for member_id, target in group.targets.items()
-        ]
-        collected.append(records.target(group_id, group.assignment_epoch, 0))
-        for member in members:
-            collected.append(records.current_member(group_id, member))
+        yield from self._record(group, collected)
+        for member in group.members.values():
             self._book.keep_alive(group, member, now_ms)
         logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
+
+    def _record(self, group: ConsumerGroup, collected: list[Record]) -> Slices[None]:
+        """All of the group."""
+        group_id = group.group_id
+
+        def add_target(of: tuple[str, Target]) -> None:
+            collected.append(records.target_member(group_id, *of))
+
+        def add(record: Callable[[str, Member], Record]) -> Slices[None]:
+            members = group.members.values()
+            yield from each(
+                members, lambda one: collected.append(record(group_id, one)), MEMBERS_A_STEP
+            )
+
+        yield from add(records.member)
+        collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
+        yield from each(group.targets.items(), add_target, MEMBERS_A_STEP)
+        collected.append(records.target(group_id, group.assignment_epoch, 0))
+        yield from add(records.current_member)
 
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded.read_assignment(member.assignment)
@@ -175,11 +193,13 @@ class Migration:
         )
         return False
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> None:
+    def take_timers(
+        self, group_id: str, member_ids: Iterable[str], out: Decision
+    ) -> Slices[None]:
         """Members go when `out` is in the log, and their deadlines at once; if it is refused they
         have them again."""
         book = self._book
-        taken = book.take_timers(group_id, member_ids)
+        taken = yield from book.take_timers(group_id, member_ids)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             book.put_back(taken)
@@ -196,7 +216,7 @@ class Migration:
         leaving: Sequence[Member] = (),
         joining: Member | None = None,
         reason: str | None,
-    ) -> None:
+    ) -> Slices[None]:
         """Make a classic group of it, without the members that leave, and with the one that joins
         in the place of a static one; its members join again if there is a `reason` to."""
         left = {one.member_id for one in leaving}
@@ -213,16 +233,22 @@ class Migration:
         out.records = [*out.records, *tombstones]
         classic = ClassicGroup(group.group_id, self._book.state.timers, now_ms)
         classic.current, classic.generation = GroupState.STABLE, group.group_epoch
-        for member in members.values():
+
+        def add(member: Member) -> None:
             classic.add(_classic_member(group.group_id, member), CONSUMER, None)
+
+        yield from each(members.values(), add, MEMBERS_A_STEP)
         classic.protocol = classic.choose_protocol()
-        classic.find_topics()
+        yield from classic.find_topics()
+        pace = Pace()
         for member_id, one in classic.members.items():
             version = embedded.version_of(one.metadata(classic.protocol))
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded.assignment(names, version)
-        self._classic.adopt(classic, out, reason, now_ms)
-        self.take_timers(group.group_id, group.members, out)
+            if pace.is_over(10 + 10 * len(names)):
+                yield
+        yield from self._classic.adopt(classic, out, reason, now_ms)
+        yield from self.take_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
 
 

@@ -21,7 +21,8 @@ from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.updates import resolved
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Record, Ticket
+from kavka.log.journal import Decision, Made, Record, Ticket
+from kavka.wire.steps import Slices
 
 logger: Final = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class ConsumerProtocol:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
         """ConsumerGroupHeartbeat, answered with a `heartbeats.Answer`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
@@ -117,7 +118,7 @@ class ConsumerProtocol:
         for _ in self._book.topics_changed(topics, now_ms):
             yield Decision()
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """A deadline of a consumer group has passed."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
@@ -147,7 +148,7 @@ class ConsumerProtocol:
         self._book.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
-    def _resolve(self, group_id: str, now_ms: int) -> Decision:
+    def _resolve(self, group_id: str, now_ms: int) -> Slices[Decision]:
         """Go on finding out what the expressions of a group stand for."""
         book = self._book
         resolution = book.resolutions.get(group_id)
@@ -160,7 +161,8 @@ class ConsumerProtocol:
         group = book.state.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Decision()
-        return Decision(resolved(book, group, resolution.result()))
+        found = yield from resolution.result()
+        return Decision((yield from resolved(book, group, found)))
 
     def tickets(self) -> list[Ticket]:
         """Nothing waits in a consumer group."""

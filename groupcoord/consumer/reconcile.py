@@ -13,6 +13,7 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace, Slices
 
 Reported: TypeAlias = Mapping[UUID, Collection[int]]
 """Partitions that a member says it has."""
@@ -32,27 +33,27 @@ class Towards(NamedTuple):
     subscription_changed: bool
 
 
-def next_member(member: Member, towards: Towards) -> Member:
+def next_member(member: Member, towards: Towards) -> Slices[Member]:
     """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
         if member.member_epoch != towards.target_epoch:
-            return _step(member, towards, member.member_epoch)
+            return (yield from _step(member, towards, member.member_epoch))
         return _within_subscription(member, towards) if towards.subscription_changed else member
     if state is MemberState.UNREVOKED_PARTITIONS:
         if _has_any(towards.reported, member.revoking):
             changed = towards.subscription_changed
             return _within_subscription(member, towards) if changed else member
-        return _step(member, towards, member.member_epoch)
+        return (yield from _step(member, towards, member.member_epoch))
     if state is MemberState.UNRELEASED_PARTITIONS:
-        return _step(member, towards, member.member_epoch)
+        return (yield from _step(member, towards, member.member_epoch))
     if towards.reported is None or towards.reported:
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The consumer group member is in a unknown state. "
             "The member must abandon all its partitions and rejoin.",
         )
-    return _step(member, towards, towards.target_epoch)
+    return (yield from _step(member, towards, towards.target_epoch))
 
 
 def _has_any(reported: Reported | None, partitions: Owned) -> bool:
@@ -80,11 +81,11 @@ def _within_subscription(member: Member, towards: Towards) -> Member:
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, towards: Towards, epoch: int) -> Member:
+def _step(member: Member, towards: Towards, epoch: int) -> Slices[Member]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
-    waits = False
+    waits, pace = False, Pace()
     for topic in {**towards.target, **member.assigned}:
         own = member.assigned.get(topic, {})
         wanted = towards.target.get(topic, ()) if topic in towards.subscribed else ()
@@ -98,11 +99,15 @@ def _step(member: Member, towards: Towards, epoch: int) -> Member:
         waits = waits or len(free) < len(missing)
         if free:
             new[topic] = free
+        if pace.is_over(10 + len(wanted) + len(own)):
+            yield
     if revoking and _has_any(towards.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     for topic, partitions in new.items():
         all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.target_epoch)}
         kept[topic] = dict(sorted(all_of_it.items()))
+        if pace.is_over(5 + len(all_of_it)):
+            yield
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
     return _moved(member, state, towards.target_epoch, kept, NOTHING)
 

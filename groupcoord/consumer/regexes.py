@@ -11,6 +11,7 @@ import re2
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace, Slices
 
 STEPS_A_SLICE: Final = 5_000
 """How much is done in one go, in instructions of the compiled expressions times names: what is
@@ -155,8 +156,11 @@ class Resolution:
                 self._seen(name)
                 found.append(name)
 
-    def result(self) -> dict[str, Resolved]:
-        return {
-            expression: Resolved(tuple(sorted(names)), self._version, self._timestamp_ms)
-            for expression, names in self._found.items()
-        }
+    def result(self) -> Slices[dict[str, Resolved]]:
+        found, pace = {}, Pace()
+        for expression, names in self._found.items():
+            topics = tuple(sorted(names))
+            found[expression] = Resolved(topics, self._version, self._timestamp_ms)
+            if pace.is_over(1 + len(names)):
+                yield
+        return found

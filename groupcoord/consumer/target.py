@@ -11,11 +11,12 @@ from kavka.groupcoord.consumer.assignors.task import Candidate, Task
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
 from kavka.groupcoord.consumer.member import Member, Target
 from kavka.groupcoord.state import Topics
+from kavka.wire.steps import Pace, Slices, each
 
 
 def compute(
     group: ConsumerGroup, topics: Topics, new: Member, assignor: str, *, is_homogeneous: bool
-) -> dict[str, Target]:
+) -> Slices[dict[str, Target]]:
     """{member id: target} with `new` in the place of the member with its id, or of the static
     member before it."""
     replaced = group.static_members.get(new.instance_id) if new.instance_id is not None else None
@@ -27,23 +28,20 @@ def compute(
     if new.member_id not in group.members:
         members.append(new)
     known = _Known(group, topics)
-    candidates = [
-        Candidate(
-            one.member_id,
-            one.instance_id,
-            known.read_by(one),
-            _target(group, one, is_new=one is new),
-        )
-        for one in members
-    ]
-    found = ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
-    return {
-        one.member_id: {
-            topic: tuple(partitions)
-            for topic, partitions in found.get(one.member_id, NO_ASSIGNMENT).items()
-        }
-        for one in members
-    }
+    candidates = []
+    for one in members:
+        read = yield from known.read_by(one)
+        target = _target(group, one, is_new=one is new)
+        candidates.append(Candidate(one.member_id, one.instance_id, read, target))
+    assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
+    found: dict[str, Target] = {}
+    pace = Pace()
+    for one in members:
+        own = assigned.get(one.member_id, NO_ASSIGNMENT)
+        found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
+        if pace.is_over(1 + len(own)):
+            yield
+    return found
 
 
 def _target(group: ConsumerGroup, member: Member, *, is_new: bool) -> Target:
@@ -88,12 +86,14 @@ class _Known:
         self._lists: dict[tuple[tuple[str, ...], str | None], list[UUID]] = {}
         self.partitions: dict[UUID, int] = {}
 
-    def read_by(self, member: Member) -> list[UUID]:
+    def read_by(self, member: Member) -> Slices[list[UUID]]:
         """The ids of the topics that a member reads and that exist."""
         what = (member.topic_names, member.regex)
         found = self._lists.get(what)
         if found is None:
-            ids = map(self._id, self._group.subscribed_topics(member))
+            ids: list[UUID | None] = []
+            names = self._group.subscribed_topics(member)
+            yield from each(names, lambda name: ids.append(self._id(name)))
             found = self._lists[what] = [one for one in ids if one is not None]
         return found
 

@@ -19,6 +19,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
+from kavka.wire.steps import Pace, Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class Change:
 
     # -- the group's epoch -----------------------------------------------------------------------
 
-    def update_epoch(self, new: Member, *, bump: bool) -> tuple[int, bool]:
+    def update_epoch(self, new: Member, *, bump: bool) -> Slices[tuple[int, bool]]:
         """(the group's epoch, whether all its members read the same topics): there is a new epoch
         if `bump`, or if topics have changed since the last one."""
         group = self.group
@@ -121,7 +122,7 @@ class Change:
             )
             return group.group_epoch, alike
         subscriptions = group.subscriptions_with(self.old, new)
-        metadata_hash = self.book.hashes.of_group(subscriptions)
+        metadata_hash = yield from self.book.hashes.of_group(subscriptions)
         members = len(group.members)
         if new.member_id not in group.members and new.instance_id not in group.static_members:
             members += 1
@@ -138,7 +139,9 @@ class Change:
 
     # -- who shall have what ---------------------------------------------------------------------
 
-    def update_target(self, new: Member, epoch: int, *, alike: bool) -> tuple[int, Target]:
+    def update_target(
+        self, new: Member, epoch: int, *, alike: bool
+    ) -> Slices[tuple[int, Target]]:
         """(the assignment's epoch, what the member shall have): a new assignment if the group has
         another epoch, and the last one was long enough ago."""
         group = self.group
@@ -148,10 +151,13 @@ class Change:
         if name is None or name not in ASSIGNORS:  # perhaps a broker that has others let it in
             name = self.book.settings().group_consumer_assignors[0]
         topics = self.book.state.topics
-        found = compute(group, topics, new, name, is_homogeneous=alike)
+        found = yield from compute(group, topics, new, name, is_homogeneous=alike)
+        pace = Pace()
         for member_id, target in found.items():
             if group.targets.get(member_id) != target:
                 self.records.append(records.target_member(group.group_id, member_id, target))
+            if pace.is_over(5 * len(target)):
+                yield
         self.records.append(records.target(group.group_id, epoch, self.now_ms))
         logger.info(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
@@ -176,13 +182,13 @@ class Change:
         reported: Reported | None,
         *,
         subscription_changed: bool,
-    ) -> Member:
+    ) -> Slices[Member]:
         """Bring the member nearer to what it shall have. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
             return member
         group, book = self.group, self.book
-        moved = next_member(
+        moved = yield from next_member(
             member,
             Towards(
                 epoch,
@@ -214,7 +220,9 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
     return records.group(group.group_id, epoch, metadata_hash)
 
 
-def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> list[Record]:
+def resolved(
+    book: Book, group: ConsumerGroup, found: dict[str, Resolved]
+) -> Slices[list[Record]]:
     """The group's expressions stand for these topics now: if others than before, it gets a new
     epoch."""
     subscriptions, bump, out = dict(group.subscriptions), False, []
@@ -225,16 +233,14 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> li
         before = old.topics if old is not None else ()
         if before != new.topics:
             bump = True
-            for topic in before:
-                add_subscription(subscriptions, topic, 0, -1)
-            for topic in new.topics:
-                add_subscription(subscriptions, topic, 0, 1)
+            yield from each(before, lambda topic: add_subscription(subscriptions, topic, 0, -1))
+            yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
     for expression in group.last_of({}):
-        for topic in group.resolved[expression].topics:
-            add_subscription(subscriptions, topic, 0, -1)
+        gone = group.resolved[expression].topics
+        yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))
         out.append(records.tombstone(records.REGEX, group.group_id, expression))
-    metadata_hash = book.hashes.of_group(subscriptions)
+    metadata_hash = yield from book.hashes.of_group(subscriptions)
     if bump or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1
         out.append(new_epoch(group, epoch, metadata_hash))

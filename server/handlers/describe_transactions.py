@@ -26,10 +26,11 @@ from kavka.wire.apis.describe_transactions import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
-IDS_A_STEP: Final = 200
-"""Transactional ids that are described in one go, as far as they have few partitions."""
-
 PARTITIONS_A_STEP: Final = 2_000
+"""Partitions that are told of in one go."""
+
+ID_COST: Final = 10
+"""An id takes as long as so many partitions."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -42,7 +43,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             one = _Description(broker, context, transactional_id)
             descriptions.append(one)
             one.ask(calls)
-            cost += PARTITIONS_A_STEP // IDS_A_STEP + one.size
+            cost += ID_COST + one.size
             if cost >= PARTITIONS_A_STEP:
                 cost = 0
                 yield

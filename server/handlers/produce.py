@@ -120,15 +120,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     asked = request.topic_data
     if not each_once(asked):
         asked = last_of_each(asked)
-    verdicts: Verdicts | Coroutine[Any, Any, Verdicts] = _NOTHING_TO_VERIFY
+    verdicts = _NOTHING_TO_VERIFY
     try:
         if is_transactional(request, asked):
-            verdicts = _verify(broker, context, request, asked)
+            found = _verify(broker, context, request, asked)
+            if isinstance(found, Coroutine):
+                context.applied = broker.tasks.future()
+                return _when_verified(broker, context, request, kept(asked), found)
+            verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
-    if isinstance(verdicts, Coroutine):
-        context.applied = broker.tasks.future()
-        return _when_verified(broker, context, request, kept(asked), verdicts)
     unfinished = _Unfinished([], [], AtOnce(), verdicts)
     topics = _append_all(broker, context, request, asked, unfinished)
     if unfinished.opened:

@@ -28,6 +28,11 @@ def _load_ms(view: View) -> list[int]:
     return view.broker.transactions.load_ms(view.now_s) or [0]
 
 
+def _waiting_markers(view: View) -> int:
+    markers = view.broker.transaction_markers
+    return 0 if markers is None else markers.waiting
+
+
 TRANSACTION_ROWS: Final = (
     Metric(
         "kavka_transactional_ids",
@@ -35,6 +40,15 @@ TRANSACTION_ROWS: Final = (
         ("state",),
         "Transactional ids that this broker coordinates, by the state of their last transaction.",
         lambda view: (((state,), view.transactions[state]) for state in _STATES),
+    ),
+    Metric(
+        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
+        "name=UnknownDestinationQueueSize",
+        Kind.GAUGE,
+        (),
+        "Markers of transactions that end, which wait for their partition: for its leader, for "
+        "replicas in sync, for room on the disk.",
+        one(_waiting_markers),
     ),
     _coordinator(
         "partition-load-time-max",

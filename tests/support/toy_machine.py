@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each
 
 BROKEN = b"broken"
 """The key of a record that the machine can't take."""
@@ -115,7 +116,10 @@ class ToyPort:
         self.failures: list[ErrorCode] = []
         """What the next appends fail with, first things first."""
 
-    def append(self, records: Sequence[Record], producer: Producer | None, now_ms: int) -> int:
+    def append(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> Slices[int]:
+        yield from each(records, lambda one: None)
         if self.failures:
             raise ApiError(self.failures.pop(0))
         self.batches.append((tuple(records), producer))

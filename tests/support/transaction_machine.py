@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kavka.log.journal import Decision, Journal, Record, Ticket
+from kavka.txncoord import records
 from kavka.txncoord.requests import (
     AddPartitions,
     EndTxn,
@@ -81,8 +82,8 @@ class TransactionKit:
 
     def replay(self, shard: TransactionShard) -> None:
         """Give a machine all records."""
-        records = self.appended
-        shard.replay([one.key for one in records], [one.value for one in records])
+        appended = self.appended
+        shard.replay([one.key for one in appended], [one.value for one in appended])
 
     def move(self, *, lost: bool = False) -> None:
         """Another broker is the coordinator now; perhaps one that does not have what was not
@@ -93,6 +94,14 @@ class TransactionKit:
                 self.port.end -= len(self.port.batches.pop()[0])
         self.port.high_watermark = self.port.end
         self.begin()
+
+    def put(self, transactional_id: str, one: Transaction) -> None:
+        """Become the coordinator of a log that says this last."""
+        feature = self.settings.kavka_transaction_version
+        record = records.transaction_record(transactional_id, one, feature)
+        self.port.batches.append(((record,), None))
+        self.port.end += 1
+        self.move()
 
     @property
     def appended(self) -> list[Record]:

@@ -15,6 +15,8 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
+VERSIONS_TOLD_SINCE: Final = 2
+
 
 @message
 class PartitionResult:

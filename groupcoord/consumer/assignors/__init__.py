@@ -1,4 +1,4 @@
-"""Server-side assignors: which member shall have which partitions. Pure functions."""
+"""Server-side assignors: which member shall have which partitions. Pure, and with pauses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from uuid import UUID
 from kavka.groupcoord.consumer.assignors import range as by_range
 from kavka.groupcoord.consumer.assignors import uniform
 from kavka.groupcoord.consumer.assignors.task import Task
+from kavka.wire.steps import Slices
 
-Assignor: TypeAlias = Callable[[Task], Mapping[str, Mapping[UUID, list[int]]]]
+Assignor: TypeAlias = Callable[[Task], Slices[Mapping[str, Mapping[UUID, list[int]]]]]
 """{member id: {topic id: partitions, in order}}; a member may be left out if it gets none."""
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform.assign, "range": by_range.assign}

@@ -7,31 +7,34 @@ members with many to members with few, topic by topic, until no move makes it mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Task
+from kavka.wire.steps import Pace, Slices
 
 ROUNDS_MAX: Final = 16
 """How often all topics are gone through to even the members out."""
 
 
-def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
-    balance = _Balance(task)
-    balance.hand_out()
-    balance.even_out()
-    return balance.result()
+def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
+    alike, pace = _alike(task), Pace()
+    balance = _Balance(task, (yield from _readers(alike, pace)), pace)
+    yield from balance.keep(alike)
+    yield from balance.hand_out()
+    yield from balance.even_out()
+    return (yield from balance.result())
 
 
 class _Balance:
     """Members by number, and who has what so far."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, readers: Mapping[UUID, list[int]], pace: Pace) -> None:
         self._members = task.members
-        alike = _alike(task)
-        self._readers = _readers(alike)
+        self._readers = readers
+        self._pace = pace
         self._sizes = [0] * len(task.members)
         self._moved = 0
         """How many partitions have moved from one member to another."""
@@ -40,8 +43,12 @@ class _Balance:
         self._owners: dict[UUID, list[int | None]] = {
             topic: [None] * task.partitions[topic] for topic in self._readers
         }
+        self._order = sorted(self._readers, key=self._place)
+
+    def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Slices[None]:
+        """Members keep what they were to have."""
         subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
-        for number, member in enumerate(task.members):
+        for number, member in enumerate(self._members):
             topics = subscribed[id(member.topics)]
             for topic, partitions in member.target.items():
                 if topic in topics:
@@ -51,21 +58,27 @@ class _Balance:
                     self._sizes[number] += len(own)
                     for partition in own:
                         owners[partition] = number
-        self._order = sorted(self._readers, key=self._place)
+            if self._pace.is_over(1 + 2 * len(member.target)):
+                yield
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
         """Topics with the most partitions to a reader come first."""
         readers = len(self._readers[topic])
         return -len(self._owners[topic]) / readers, readers, topic.int
 
-    def hand_out(self) -> None:
+    def hand_out(self) -> Slices[None]:
         """Give what nobody has to those who have least."""
         for topic in self._order:
             owners = self._owners[topic]
             free = [partition for partition, owner in enumerate(owners) if owner is None]
+            if self._pace.is_over(1 + len(owners)):
+                yield
             if not free:
                 continue
-            least = [(self._sizes[number], number) for number in self._readers[topic]]
+            readers = self._readers[topic]
+            if self._pace.is_over(len(readers)):
+                yield
+            least = [(self._sizes[number], number) for number in readers]
             heapify(least)
             for partition in free:
                 size, number = least[0]
@@ -73,12 +86,14 @@ class _Balance:
                 self._sizes[number] = size + 1
                 heapreplace(least, (size + 1, number))
 
-    def even_out(self) -> None:
+    def even_out(self) -> Slices[None]:
         """Go through the topics until none of them changed since it was last looked at."""
         shared = [topic for topic in self._order if len(self._readers[topic]) > 1]
         unchanged = 0
         for _ in range(ROUNDS_MAX):
             for topic in shared:
+                if self._pace.is_over(len(self._readers[topic]) + len(self._owners[topic])):
+                    yield
                 unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
                 if unchanged >= len(shared):
                     return
@@ -124,13 +139,15 @@ class _Balance:
         self._even[id(readers)] = self._moved
         return True
 
-    def result(self) -> dict[str, dict[UUID, list[int]]]:
+    def result(self) -> Slices[dict[str, dict[UUID, list[int]]]]:
         found: dict[str, dict[UUID, list[int]]] = {one.member_id: {} for one in self._members}
         for topic, owners in self._owners.items():
             for partition, owner in enumerate(owners):
                 if owner is not None:
                     assignment = found[self._members[owner].member_id]
                     assignment.setdefault(topic, []).append(partition)
+            if self._pace.is_over(1 + len(owners)):
+                yield
         return found
 
 
@@ -142,12 +159,16 @@ def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
     return list(found.values())
 
 
-def _readers(alike: list[tuple[Sequence[UUID], list[int]]]) -> dict[UUID, list[int]]:
+def _readers(
+    alike: list[tuple[Sequence[UUID], list[int]]], pace: Pace
+) -> Slices[dict[UUID, list[int]]]:
     """{topic: its readers}, one list for all topics that have the same ones."""
     of_topic: dict[UUID, list[int]] = {}
     for number, (topics, _) in enumerate(alike):
         for topic in topics:
             of_topic.setdefault(topic, []).append(number)
+        if pace.is_over(1 + len(topics)):
+            yield
     lists: dict[tuple[int, ...], list[int]] = {}
     found = {}
     for topic, numbers in of_topic.items():
@@ -155,6 +176,8 @@ def _readers(alike: list[tuple[Sequence[UUID], list[int]]]) -> dict[UUID, list[i
         if which not in lists:
             lists[which] = [one for number in which for one in alike[number][1]]
         found[topic] = lists[which]
+        if pace.is_over(1 + len(which)):
+            yield
     return found
 
 

@@ -9,23 +9,29 @@ from __future__ import annotations
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
+from kavka.wire.steps import Pace, Slices
 
 
-def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
+def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     members = sorted(task.members, key=_place)
+    pace = Pace()
     readers: dict[UUID, list[str]] = {}
     for member in members:
         for topic in member.topics:
             readers.setdefault(topic, []).append(member.member_id)
+        if pace.is_over(len(member.topics)):
+            yield
     found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
     for topic, member_ids in readers.items():
-        quota, extra = divmod(task.partitions[topic], len(member_ids))
+        partitions = task.partitions[topic]
+        quota, extra = divmod(partitions, len(member_ids))
         start = 0
-        for number, member_id in enumerate(member_ids):
+        for number, member_id in enumerate(member_ids[:partitions]):  # the others get none
             end = start + quota + (number < extra)
-            if start < end:
-                found[member_id][topic] = list(range(start, end))
+            found[member_id][topic] = list(range(start, end))
             start = end
+        if pace.is_over(1 + partitions):
+            yield
     return found
 
 

@@ -9,19 +9,21 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import mixed
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
+from kavka.wire.steps import Pace, Slices
 
 
-def assign(task: Task) -> dict[str, dict[UUID, list[int]]]:
+def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     if not task.members:
         return {}
-    return _assign_alike(task) if task.is_homogeneous else mixed.assign(task)
+    work = _assign_alike(task, Pace()) if task.is_homogeneous else mixed.assign(task)
+    return (yield from work)
 
 
-def _assign_alike(task: Task) -> dict[str, dict[UUID, list[int]]]:
+def _assign_alike(task: Task, pace: Pace) -> Slices[dict[str, dict[UUID, list[int]]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
     subscribed = frozenset(topics)
-    free = _without_member(task)
+    free = yield from _without_member(task, pace)
     quota, extra = divmod(sum(task.partitions[topic] for topic in topics), len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
@@ -39,21 +41,26 @@ def _assign_alike(task: Task) -> dict[str, dict[UUID, list[int]]]:
         if missing:
             unfilled.append((member.member_id, missing))
         extra -= takes_extra
-    _hand_out(free, unfilled, found)
+        if pace.is_over(1 + allowed):
+            yield
+    yield from _hand_out(free, unfilled, found, pace)
     return found
 
 
-def _without_member(task: Task) -> list[tuple[UUID, int]]:
+def _without_member(task: Task, pace: Pace) -> Slices[list[tuple[UUID, int]]]:
     taken: dict[UUID, set[int]] = {}
     for member in task.members:
         for topic, partitions in member.target.items():
             taken.setdefault(topic, set()).update(partitions)
-    return [
-        (topic, partition)
-        for topic in task.members[0].topics
-        for partition in range(task.partitions[topic])
-        if partition not in taken.get(topic, ())
-    ]
+        if pace.is_over(1 + len(member.target)):
+            yield
+    free: list[tuple[UUID, int]] = []
+    for topic in task.members[0].topics:
+        own, count = taken.get(topic, ()), task.partitions[topic]
+        free += [(topic, partition) for partition in range(count) if partition not in own]
+        if pace.is_over(1 + count):
+            yield
+    return free
 
 
 def _keep(
@@ -76,7 +83,8 @@ def _hand_out(
     free: list[tuple[UUID, int]],
     unfilled: list[tuple[str, int]],
     found: dict[str, dict[UUID, list[int]]],
-) -> None:
+    pace: Pace,
+) -> Slices[None]:
     rest = iter(free)
     for member_id, missing in unfilled:
         assignment = found[member_id]
@@ -86,3 +94,5 @@ def _hand_out(
             changed[topic] = None
         for topic in changed:
             assignment[topic].sort()
+        if pace.is_over(1 + missing):
+            yield

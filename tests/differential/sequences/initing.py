@@ -109,7 +109,6 @@ for SECOND in (False, True):
         one = Producer(on, second=second)
         yield from one.init()
         yield from one.write(b"a")
-        yield one.initing(**{**one.who, "producer_epoch": one.epoch + 1})
         yield one.initing(**{**one.who, "producer_id": 5_000_000})
         yield one.initing(**one.who)
         yield from one.settled()
@@ -123,6 +122,19 @@ for SECOND in (False, True):
         yield from one.write(b"c")
         yield from one.end()
         yield reading(on)
+
+    def with_another_epoch(on: Ground, second: bool = SECOND) -> Script:
+        """What is open is aborted before the epoch is looked at."""
+        for number, epoch in enumerate((0, 2, -2)):
+            one = Producer(on, f"-{number}", second=second)
+            yield from one.init()
+            yield from one.init()
+            yield from one.write(b"a")
+            yield one.initing(**{**one.who, "producer_epoch": epoch})
+            yield from one.settled()
+            yield one.describing()
+            yield one.initing(**{**one.who, "producer_epoch": epoch})
+            yield one.describing()
 
     def retries_of_one_that_goes_on(on: Ground, second: bool = SECOND) -> Script:
         one = Producer(on, second=second)
@@ -138,6 +150,9 @@ for SECOND in (False, True):
     CASES.add(f"in a transaction, {PROTOCOL}", in_a_transaction, topics=[T])
     CASES.add(f"after one, {PROTOCOL}", after_one, topics=[T])
     CASES.add(f"its own, {PROTOCOL}", its_own, topics=[T], since=EXPECTED_SINCE)
+    CASES.add(
+        f"with another epoch, {PROTOCOL}", with_another_epoch, topics=[T], since=EXPECTED_SINCE
+    )
     CASES.add(
         f"retries of one that goes on, {PROTOCOL}",
         retries_of_one_that_goes_on,

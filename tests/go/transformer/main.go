@@ -89,8 +89,7 @@ func fenced(err error) bool {
 func (i *instance) init() error {
 	for {
 		_, _, err := i.session.Client().ProducerID(i.ctx)
-		var answered *kerr.Error
-		if !errors.As(err, &answered) || !answered.Retriable {
+		if !kerr.IsRetriable(err) && !errors.Is(err, kerr.ConcurrentTransactions) {
 			return err
 		}
 		time.Sleep(pollTime)

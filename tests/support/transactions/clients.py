@@ -39,6 +39,9 @@ class TransactionClient:
     producer: Mapping[str, str] = field(
         default_factory=lambda: {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
     )
+    revives: bool = False
+    """Of the second transaction protocol: when its transaction has timed out it aborts it, for
+    which it gets a new epoch, and goes on (KIP-890). Others are fenced for good."""
 
     def settings(self, more: Mapping[str, str]) -> list[str]:
         """The program's last arguments."""
@@ -67,8 +70,8 @@ CONFLUENT_CONSUMER = TransactionClient(
     groups.CONSUMER_PROTOCOL,
 )
 KAFKA_PYTHON = TransactionClient("kafka-python", lambda: python("kafka_python_transformer.py"))
-JAVA_CLASSIC = TransactionClient("java-classic", of_java)
-JAVA_CONSUMER = TransactionClient("java-consumer", of_java, groups.CONSUMER_PROTOCOL)
-FRANZ_GO = TransactionClient("franz-go", lambda: talking.of_go("transformer"))
+JAVA_CLASSIC = TransactionClient("java-classic", of_java, revives=True)
+JAVA_CONSUMER = TransactionClient("java-consumer", of_java, groups.CONSUMER_PROTOCOL, revives=True)
+FRANZ_GO = TransactionClient("franz-go", lambda: talking.of_go("transformer"), revives=True)
 
 CLIENTS = (CONFLUENT, CONFLUENT_CONSUMER, KAFKA_PYTHON, JAVA_CLASSIC, JAVA_CONSUMER, FRANZ_GO)

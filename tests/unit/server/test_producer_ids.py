@@ -52,6 +52,21 @@ def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> 
     run(story)
 
 
+def test_what_is_at_hand_can_be_taken_at_once() -> None:
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        assert ids.take() is None
+        assert not blocks.asked, "who takes waits for nothing"
+        reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
+        await settle()
+        blocks.give(1000)
+        await asyncio.gather(*reserving)
+        await ids.reserve()
+        assert len(blocks.asked) == 1, "there are some left"
+        assert [ids.take() for _ in range(4)] == [1000, 1001, 1002, None]
+
+    run(story)
+
+
 def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
     async def story(ids: ProducerIds, blocks: Blocks) -> None:
         waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]

@@ -24,7 +24,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from support.transaction_machine import COMMIT_MS, TransactionKit
 from support.transaction_model import Known, NoFreshIds, Rules
 
-IDS: Final = ("x", "y", "z")
+IDS: Final = ("x", "y")
 PLACES: Final = [("t", 0), ("t", 1), ("u", 0)]
 LAST_EPOCH: Final = 2
 CHECK_MS: Final = 10_000
@@ -40,7 +40,7 @@ ids = strategies.sampled_from(IDS)
 places = strategies.frozensets(strategies.sampled_from(PLACES), min_size=1)
 versions = strategies.sampled_from((0, 2, 2))
 seldom = strategies.integers(0, 7).map(lambda number: number == 7)
-who = strategies.integers(0, 5)
+who = strategies.sampled_from((0, 0, 0, 0, 0, 1, 1, 2, 3))
 """Whose id and epoch a request has: by how many it is not the newest."""
 
 
@@ -121,15 +121,6 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             refused,
         )
 
-    @rule(one=ids, age=who)
-    def verify(self, one: str, age: int) -> None:
-        own, known = self._own(one, age), self.known.get(one)
-        code = self.rules.may_write(known, own)
-        assert self.kit.verify(own, *PLACES, transactional_id=one) == [
-            code or (0 if known and place in known.partitions else ErrorCode.TRANSACTION_ABORTABLE)
-            for place in PLACES
-        ]
-
     @rule(one=ids, age=who, committed=strategies.booleans(), version=versions, refused=seldom)
     def end(self, one: str, age: int, committed: bool, version: int, refused: bool) -> None:
         own, known = self._own(one, age), self.known.get(one)
@@ -140,9 +131,27 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             refused,
         )
 
+    @rule(
+        one=ids,
+        version=versions,
+        committed=strategies.booleans(),
+        steps=strategies.integers(1, 3),
+        times=strategies.integers(1, 3),
+    )
+    def transact(self, one: str, version: int, committed: bool, steps: int, times: int) -> None:
+        """A producer does what it should; perhaps not to the end."""
+        if one not in self.known:
+            self.init(one, 0, False, False)
+        for _ in range(times):
+            self.add(one, 0, frozenset(PLACES[:1]), version, False)
+            if steps > 1:
+                self.end(one, 0, committed, version, False)
+            if steps > 2 and self.kit.commands:
+                self.write_markers(0, False)
+
     def _own(self, one: str, age: int) -> Producer:
         given = self.given[one]
-        return Producer(*given[max(0, len(given) - 1 - age // 2)])
+        return Producer(*given[max(0, len(given) - 1 - age)])
 
     @precondition(lambda self: self.kit.commands)
     @rule(which=strategies.integers(0, 2), refused=seldom)
@@ -295,11 +304,13 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             assert said(one.ticket) == one.when_late
             self.pending.remove(one)
 
+    @precondition(lambda self: not self.kit.holds)
     @rule()
     def hold(self) -> None:
         """What is appended from now on is not committed."""
         self.kit.holds = True
 
+    @precondition(lambda self: self.kit.holds)
     @rule()
     def commit(self) -> None:
         self.kit.holds = False
@@ -345,6 +356,17 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         assert as_known(self.kit.shard) == {
             one: replace(state, plain=False) for one, state in self.known.items()
         }
+
+    @invariant()
+    def partitions_are_verified(self) -> None:
+        for one in IDS:
+            own, known = self._own(one, 0), self.known.get(one)
+            code = self.rules.may_write(known, own)
+            there = known.partitions if known else ()
+            assert self.kit.verify(own, *PLACES, transactional_id=one) == [
+                code or (0 if place in there else ErrorCode.TRANSACTION_ABORTABLE)
+                for place in PLACES
+            ]
 
     @invariant()
     def markers_are_asked_for_once_it_is_committed(self) -> None:
@@ -409,6 +431,6 @@ def as_replayed(known: Known) -> Known:
 
 
 TransactionsAgainstModel.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None
+    max_examples=200, stateful_step_count=60, deadline=None
 )
 TestTransactionsAgainstModel = TransactionsAgainstModel.TestCase

@@ -16,6 +16,7 @@ from kavka.wire.records import (
     read_header,
     read_varint,
 )
+from kavka.wire.steps import without_pauses
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, Written
 

@@ -97,7 +97,9 @@ class ConfluentInstance(Instance):
             self._failures.append(error)
 
     def flush(self) -> None:
-        self._producer.flush()
+        with judged():
+            while len(self._producer):  # its own flush, once fenced, ends in a SystemError
+                self._producer.poll(POLL_MS / 1000)
         if self._failures:
             failures, self._failures = self._failures, []
             raise Abort(str(failures[0]))

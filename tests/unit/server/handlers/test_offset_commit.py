@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.offset_records import decode
+from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
-from kavka.server.handlers import offset_commit
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
@@ -130,7 +130,7 @@ async def test_but_not_for_ever(broker: MemoryBroker) -> None:
 async def test_many_are_committed_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_commit, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
     first = broker.client.send("OffsetCommit", 9, **committing(broker, dict.fromkeys(places, 1)))
@@ -148,7 +148,7 @@ async def test_many_are_committed_in_steps(
 async def test_steps_that_are_refused(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_commit, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
     offsets = {("a", index): 1 for index in range(9)}
     answer = await commit(broker, offsets)
     assert answer == dict.fromkeys(offsets, Code.NOT_COORDINATOR)

@@ -85,6 +85,9 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
         *("offset-commit-count", "offset-expiration-count", "offset-deletion-count"),
         *("group-completed-rebalance-count", "consumer-group-rebalance-count"),
     },
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": {
+        "UnknownDestinationQueueSize",
+    },
     "kafka.server:type=transaction-coordinator-metrics": {
         *("partition-load-time-max", "partition-load-time-avg"),
     },

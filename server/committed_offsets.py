@@ -1,0 +1,191 @@
+"""What OffsetCommit and TxnOffsetCommit have in common: which offsets of a request a group is asked
+to keep, what is refused before, and the answer from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
+from kavka.groupcoord.offsets import OffsetToCommit
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Decision, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext, Response
+from kavka.server.group_calls import GroupCalls
+from kavka.server.metadata_cache import TopicImage
+from kavka.server.slices import Slices
+from kavka.wire.api import Api
+from kavka.wire.errors import ApiError, ErrorCode
+
+Question: TypeAlias = Callable[[GroupShard, Ticket, int], Decision]
+
+OFFSETS_A_STEP: Final = 1_000
+"""Offsets that are committed in one batch, at 3 us each."""
+
+
+class Shape(NamedTuple):
+    """What a version of one of the two requests holds, and its answer."""
+
+    by_id: bool
+    with_epochs: bool
+    with_times: bool
+    topic: Callable[[str, UUID], Any]
+    """The answer for one topic, with an empty list of `partitions`."""
+
+    partition: Callable[[int, int], Any]
+    """The answer for one partition: its index and a code."""
+
+    whole: Callable[[list[Any]], Response]
+    """The answer for all topics."""
+
+
+class _Topic(NamedTuple):
+    """What of a topic is committed."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[int]
+
+
+class SortedOut:
+    """What of a request may be committed, and what is refused before a group is asked."""
+
+    def __init__(self, broker: Broker, context: RequestContext, topics: Any, shape: Shape) -> None:
+        self._shape: Final = shape
+        self._refused: Final[dict[object, Any]] = {}
+        self._accepted: Final[list[_Topic]] = []
+        self.offsets: Final[list[OffsetToCommit]] = []
+        """In the order of the request."""
+
+        image, authorizer = broker.metadata.image, broker.authorizer
+        for topic in topics:
+            name = image.names_by_id.get(topic.topic_id) if shape.by_id else topic.name
+            if name is None:
+                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
+                self._refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif (known := image.topics.get(name)) is None:
+                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._take(topic, known)
+
+    def _id_of(self, topic: Any) -> UUID:
+        return topic.topic_id if self._shape.by_id else NO_TOPIC_ID
+
+    def _refuse(self, topic: Any, code: ErrorCode) -> None:
+        for one in topic.partitions:
+            self._refuse_partition(topic, one.partition_index, code)
+
+    def _refuse_partition(self, topic: Any, index: int, code: ErrorCode) -> None:
+        answer = self._answer_of(topic.name, self._id_of(topic))
+        answer.partitions.append(self._shape.partition(index, code))
+
+    def _answer_of(self, name: str, topic_id: UUID) -> Any:
+        key = topic_id if self._shape.by_id else name
+        found = self._refused.get(key)
+        if found is None:
+            found = self._refused[key] = self._shape.topic(name, topic_id)
+        return found
+
+    def _take(self, topic: Any, known: TopicImage) -> None:
+        partitions: list[int] = []
+        name, topic_id = known.name, known.topic_id
+        _, with_epochs, with_times, *_ = self._shape
+        for one in topic.partitions:
+            index = one.partition_index
+            if known.partition(index) is None:
+                self._refuse_partition(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            partitions.append(index)
+            # to ask for what a version does not have takes long
+            epoch = one.committed_leader_epoch if with_epochs else NO_EPOCH
+            at_ms = one.commit_timestamp if with_times else NO_TIME
+            offset, metadata = one.committed_offset, one.committed_metadata
+            self.offsets.append(
+                OffsetToCommit(name, index, offset, epoch, metadata, topic_id, at_ms)
+            )
+        if partitions:
+            self._accepted.append(_Topic(topic.name, self._id_of(topic), partitions))
+
+    def answer(self) -> Response:
+        """Where nothing was accepted."""
+        return self._shape.whole(list(self._refused.values()))
+
+    def answer_with(self, codes: Sequence[int]) -> Response:
+        """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
+        position = 0
+        topics: list[Any] = []
+        partition = self._shape.partition
+        for name, topic_id, partitions in self._accepted:
+            if self._refused:
+                answer = self._answer_of(name, topic_id)
+            else:  # a topic named twice is answered twice then
+                topics.append(answer := self._shape.topic(name, topic_id))
+            for index in partitions:
+                answer.partitions.append(partition(index, codes[position]))
+                position += 1
+        return self.answer() if self._refused else self._shape.whole(topics)
+
+
+def commit(
+    broker: Broker,
+    context: RequestContext,
+    api: Api,
+    group_id: str,
+    sorted_out: SortedOut,
+    ask: Callable[[Sequence[OffsetToCommit]], Question],
+) -> Any:
+    """Have the group asked to keep `sorted_out.offsets`, of which there are some; many are asked
+    for one part after the other, with turns for others between. The answer, or something to
+    await."""
+    offsets = sorted_out.offsets
+    if len(offsets) > OFFSETS_A_STEP:
+        return _in_steps(broker, context, api, group_id, sorted_out, ask)
+    try:
+        codes = broker.groups.call(group_id, ask(offsets))
+    except ApiError as refusal:
+        codes = [refusal.code] * len(offsets)
+    if isinstance(codes, list):
+        return sorted_out.answer_with(codes)
+    return _later(codes, sorted_out)
+
+
+async def _later(codes: Awaitable[list[int]], sorted_out: SortedOut) -> Response:
+    try:
+        return sorted_out.answer_with(await codes)
+    except ApiError as refusal:
+        return sorted_out.answer_with([refusal.code] * len(sorted_out.offsets))
+
+
+def _in_steps(
+    broker: Broker,
+    context: RequestContext,
+    api: Api,
+    group_id: str,
+    sorted_out: SortedOut,
+    ask: Callable[[Sequence[OffsetToCommit]], Question],
+) -> Any:
+    calls, offsets = GroupCalls(broker, api), sorted_out.offsets
+    codes = [0] * len(offsets)
+
+    def steps() -> Slices[None]:
+        for begin in range(0, len(offsets), OFFSETS_A_STEP):
+            part = slice(begin, min(begin + OFFSETS_A_STEP, len(offsets)))
+            question = ask(offsets[part])
+            calls.call(group_id, question, partial(_note, codes, part), partial(_fail, codes, part))
+            yield
+
+    return calls.run(context, steps(), lambda: sorted_out.answer_with(codes))
+
+
+def _note(codes: list[int], part: slice, found: list[int]) -> None:
+    codes[part] = found
+
+
+def _fail(codes: list[int], part: slice, code: ErrorCode) -> None:
+    codes[part] = [code] * (part.stop - part.start)

@@ -1,0 +1,143 @@
+"""TxnOffsetCommit: keep how far a group has come, once the transaction commits (KIP-98, KIP-447).
+
+Promises: as OffsetCommit's; the offsets count from the end of the transaction on, or never. Before
+the first of a transaction are kept, its coordinator is asked, as for Produce (KIP-890), and other
+requests of the connection wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.groupcoord.offsets import Commit, OffsetToCommit
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import TOLD, Decision, Producer, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.committed_offsets import Shape, SortedOut, commit
+from kavka.server.context import RequestContext, Response
+from kavka.server.replica.rules import NotVerified
+from kavka.server.topics import GROUP_TOPIC
+from kavka.server.transaction_calls import check_id
+from kavka.server.verification import Place, Verdict, Verdicts, Writer, verify
+from kavka.wire.apis.txn_offset_commit import (
+    API,
+    PartitionResponse,
+    TopicResponse,
+    TxnOffsetCommitResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import NO_SEQUENCE
+
+_EPOCHS_SINCE: Final = 2
+_LOADING_SINCE: Final = 2
+_ABORTABLE_SINCE: Final = 4
+_ADDS_SINCE: Final = 5
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    check_id(broker, context, Operation.WRITE, request.transactional_id)
+    group_id, version = request.group_id, context.version
+    if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    sorted_out = SortedOut(broker, context, request.topics, _shape(version))
+    if not sorted_out.offsets:
+        return sorted_out.answer()
+    if not group_id:
+        return _refuse(sorted_out, ErrorCode.INVALID_GROUP_ID)
+    writer = Writer(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        version >= _ADDS_SINCE,
+        version >= _ABORTABLE_SINCE,
+    )
+    place = GROUP_TOPIC, broker.groups.partition_of(group_id)
+    found = verify(broker, writer, {place: NO_SEQUENCE})
+    if isinstance(found, Awaitable):
+        applied = context.applied = broker.tasks.future()
+        return _when_verified(broker, context, request, sorted_out, place, found, applied)
+    return _commit(broker, context, request, sorted_out, found[place])
+
+
+def _shape(version: int) -> Shape:
+    return Shape(
+        by_id=False,
+        with_epochs=version >= _EPOCHS_SINCE,
+        with_times=False,
+        topic=_of_topic,
+        partition=PartitionResponse if version >= _LOADING_SINCE else _of_old,
+        whole=TxnOffsetCommitResponse,
+    )
+
+
+def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
+    return TopicResponse(name, [])
+
+
+def _of_old(index: int, code: int) -> PartitionResponse:
+    """For producers that stop at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return PartitionResponse(index, code)
+
+
+def _refuse(sorted_out: SortedOut, code: ErrorCode) -> Response:
+    return sorted_out.answer_with([code] * len(sorted_out.offsets))
+
+
+async def _when_verified(
+    broker: Broker,
+    context: RequestContext,
+    request: Any,
+    sorted_out: SortedOut,
+    place: Place,
+    found: Awaitable[Verdicts],
+    applied: asyncio.Future[None],
+) -> Response:
+    """Commit once the coordinator has said that the offsets belong to the transaction."""
+    try:
+        verdict = (await found)[place]
+        answer = _commit(broker, context, request, sorted_out, verdict)
+    finally:
+        asked = context.applied
+        if asked is None or asked is applied:
+            applied.set_result(None)
+        else:  # some at a time
+            asked.add_done_callback(lambda _: applied.set_result(None))
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _commit(
+    broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut, verdict: Verdict
+) -> Any:
+    """Have the group keep the offsets, if the coordinator says so."""
+    if isinstance(verdict, NotVerified):
+        return _refuse(sorted_out, TOLD.get(verdict.code, verdict.code))
+    producer = Producer(request.producer_id, request.producer_epoch, verdict)
+    question = partial(_question, context, request, producer)
+    return commit(broker, context, API, request.group_id, sorted_out, question)
+
+
+def _question(
+    context: RequestContext, request: Any, producer: Producer, offsets: Sequence[OffsetToCommit]
+) -> partial[Decision]:
+    asked = Commit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        context.version,
+        offsets,
+    )
+    return partial(_ask, asked, producer)
+
+
+def _ask(
+    asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> Decision:
+    return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)

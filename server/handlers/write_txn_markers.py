@@ -1,0 +1,123 @@
+"""WriteTxnMarkers: end transactions in partitions that this broker leads (KIP-98).
+
+For coordinators on other brokers, and for operators who abort a transaction that hangs. Promises: a
+marker is answered when it is as safe as what it ends, or after `request.timeout.ms` at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from typing import Any, Final
+
+from kavka.server import slices
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext, Response
+from kavka.server.slices import Slices
+from kavka.server.transaction_markers import Place, Written, refusal_of, write_marker
+from kavka.wire.apis.write_txn_markers import (
+    VERSIONS_TOLD_SINCE,
+    MarkerResult,
+    PartitionResult,
+    TopicResult,
+    WriteTxnMarkersResponse,
+)
+from kavka.wire.control_records import Marker
+from kavka.wire.errors import ApiError, ErrorCode
+
+MARKERS_A_STEP: Final = 50
+"""Markers written before the loop gets a turn, at 40 us each."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not any(
+        broker.authorizer.allows(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
+    ):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    work = _Work(broker, context, request)
+    begun = slices.run(broker.tasks, work.steps(), context)
+    if begun is None and work.is_settled():
+        return work.answer()
+    return work.finish(begun)
+
+
+class _Work:
+    """The markers of one request."""
+
+    def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
+        self._broker: Final = broker
+        self._request: Final = request
+        self._with_versions: Final = context.version >= VERSIONS_TOLD_SINCE
+        self._results: Final[dict[int, dict[str, dict[int, PartitionResult]]]] = {}
+        """By producer id and topic, as Apache Kafka answers them."""
+
+        self._waiting: Final[list[tuple[Written, PartitionResult]]] = []
+
+    def steps(self) -> Slices[None]:
+        """Write them."""
+        for number, (marker, topic, index) in enumerate(self._each(), 1):
+            self._write(marker, (topic, index))
+            if number % MARKERS_A_STEP == 0:
+                yield
+
+    def _each(self) -> Iterator[tuple[Any, str, int]]:
+        for marker in self._request.markers:
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    yield marker, topic.name, index
+
+    def _write(self, marker: Any, place: Place) -> None:
+        topic, index = place
+        of_topic = self._results.setdefault(marker.producer_id, {}).setdefault(topic, {})
+        result = of_topic[index] = PartitionResult(index)
+        replicas = self._broker.replicas
+        replica = replicas.find(topic, index)
+        if replica is None or replica.offline:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return
+        said = Marker(
+            marker.transaction_result, marker.coordinator_epoch, self._broker.clock.now_ms()
+        )
+        producer = marker.producer_id, marker.producer_epoch
+        version = marker.transaction_version if self._with_versions else 0
+        try:
+            written = write_marker(replicas, self._broker.groups, place, producer, said, version)
+        except Exception as failure:
+            result.error_code = refusal_of(failure, place).code
+        else:
+            if not written.is_safe:
+                self._waiting.append((written, result))
+
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return all(written.is_safe or written.is_lost for written, _ in self._waiting)
+
+    async def finish(self, begun: Awaitable[None] | None) -> Response:
+        """The answer once there is one to all."""
+        if begun is not None:
+            await begun
+        broker = self._broker
+        if not self.is_settled():
+            keys = [written.replica.key for written, _ in self._waiting]
+            timeout_s = broker.settings.request_timeout_ms / 1000
+            await broker.purgatory.wait(keys, self.is_settled, timeout_s, "Produce")
+        for written, result in self._waiting:
+            if written.is_safe:
+                continue
+            result.error_code = (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if written.is_lost else ErrorCode.REQUEST_TIMED_OUT
+            )
+        return self.answer()
+
+    def answer(self) -> Response:
+        """What became of all of them."""
+        return WriteTxnMarkersResponse(
+            [
+                MarkerResult(
+                    producer_id,
+                    [TopicResult(topic, list(found.values())) for topic, found in topics.items()],
+                )
+                for producer_id, topics in self._results.items()
+            ]
+        )

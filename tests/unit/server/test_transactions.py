@@ -1,0 +1,124 @@
+"""The transaction coordinator: what others ask it for, and what it asks of others. The rest:
+`test_coordinator`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import pytest
+
+from kavka.txncoord.requests import Markers, ReserveProducerIds
+from kavka.wire.errors import ErrorCode as Code
+from support.memory_broker import MemoryBroker, scenario
+from support.transaction_requests import ID, Producer, add, begun, described, end, find
+
+PLACES = [("t", 0), ("t", 1)]
+
+
+async def verified(
+    broker: MemoryBroker, producer: Producer, transactional_id: str = ID, *, adds: bool = False
+) -> list[Code]:
+    found = broker.parts.transactions.verify(transactional_id, *producer, PLACES, add=adds)
+    return list(await found if isinstance(found, Awaitable) else found)
+
+
+@scenario(topics={"t": 2})
+async def test_partitions_are_verified_at_once(broker: MemoryBroker) -> None:
+    await find(broker)
+    producer = await begun(broker)
+    verify = broker.parts.transactions.verify
+    assert verify(ID, *producer, PLACES, add=False) == [Code.TRANSACTION_ABORTABLE] * 2
+    await add(broker, producer, {"t": [1]})
+    assert verify(ID, *producer, PLACES, add=False) == [Code.TRANSACTION_ABORTABLE, Code.NONE]
+    assert verify(ID, *producer, PLACES, add=True) == [Code.NONE, Code.NONE]
+    assert verify(ID, *producer, PLACES, add=False) == [Code.NONE, Code.NONE]
+    assert verify(ID, *producer, [], add=True) == []
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@scenario(topics={"t": 2})
+async def test_what_is_refused(broker: MemoryBroker, adds: bool) -> None:
+    assert await verified(broker, Producer(0, 0), adds=adds) == [Code.NOT_COORDINATOR] * 2
+    assert await verified(broker, Producer(0, 0), "", adds=adds) == [Code.INVALID_REQUEST] * 2
+    await find(broker)
+    for wrong, code in (
+        (Producer(77, 0), Code.INVALID_PRODUCER_ID_MAPPING),
+        (Producer((await begun(broker)).id, 7), Code.PRODUCER_FENCED),
+    ):
+        assert await verified(broker, wrong, adds=adds) == [code] * 2
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@scenario(topics={"t": 2})
+async def test_what_is_not_certain_is_waited_for(broker: MemoryBroker, adds: bool) -> None:
+    await find(broker)
+    producer = await begun(broker)
+    transactions = broker.parts.transactions
+    partition = transactions.partition_of(ID)
+    await add(broker, producer, {"t": [0, 1]})
+    broker.share((1, 2), transactions.topic, partition)
+    name = "certain at last"
+    ending = broker.tasks.spawn(end(broker, producer, version=5), name="end")
+    await broker.advance(0)
+    waiting = broker.tasks.spawn(verified(broker, producer, adds=adds), name=name)
+    await broker.advance(0)
+    at_once = adds  # a refusal without records tells nothing that a fail-over could take back
+    assert waiting.done() == at_once
+    broker.share((1,), transactions.topic, partition)
+    await broker.advance(0)
+    assert (await ending).error_code == Code.NONE
+    assert await waiting == [Code.PRODUCER_FENCED] * 2
+
+
+@scenario(topics={"t": 2})
+async def test_what_does_not_become_certain_is_refused(broker: MemoryBroker) -> None:
+    await find(broker)
+    producer = await begun(broker)
+    transactions = broker.parts.transactions
+    broker.share((1, 2), transactions.topic, transactions.partition_of(ID))
+    waiting = broker.tasks.spawn(verified(broker, producer, adds=True), name="added")
+    await broker.advance(29_999)
+    assert not waiting.done()
+    await broker.advance(1)
+    assert await waiting == [Code.COORDINATOR_NOT_AVAILABLE] * 2, "request.timeout.ms"
+
+
+@scenario(topics={"t": 2})
+async def test_markers_are_asked_for_in_the_coordinators_epoch(broker: MemoryBroker) -> None:
+    await find(broker)
+    transactions = broker.parts.transactions
+    told: list[tuple[Markers, int]] = []
+    transactions.on_markers = lambda markers, epoch: told.append((markers, epoch))
+    producer = await begun(broker)
+    await add(broker, producer, {"t": [1, 0]})
+    await end(broker, producer)
+    ((markers, epoch),) = told
+    assert (markers.transactional_id, markers.committed) == (ID, True)
+    assert list(markers.partitions) == PLACES
+    replica = broker.replica(transactions.topic, transactions.partition_of(ID))
+    assert epoch == replica.partition.leader_epoch
+    assert (await described(broker)).transaction_state == "PrepareCommit"
+    await broker.kill()
+    await broker.advance(0)
+    assert (await described(broker)).transaction_state == "CompleteCommit", "after a new start"
+
+
+@scenario()
+async def test_who_leads_no_more_is_told(broker: MemoryBroker) -> None:
+    await find(broker)
+    gone: list[int] = []
+    broker.parts.transactions.on_resigned = gone.append
+    answer = await broker.ask(
+        "DeleteTopics", 5, topic_names=[broker.parts.transactions.topic], timeout_ms=10_000
+    )
+    assert answer.responses[0].error_code == Code.NONE
+    assert sorted(gone) == list(range(50))
+
+
+@scenario()
+async def test_producer_ids_are_reserved_for_deadlines(broker: MemoryBroker) -> None:
+    await find(broker)
+    assert broker.parts.producer_ids.take() is None
+    broker.parts.transactions._perform(0, ReserveProducerIds())
+    await broker.advance(0)
+    assert broker.parts.producer_ids.take() is not None

@@ -1,0 +1,79 @@
+"""The machine as the journal drives it: what is in the log, and what is not to be read."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kavka.log.journal import Record
+from kavka.txncoord.records import encode_key, tombstone
+from kavka.txncoord.requests import Producer
+from kavka.txncoord.transaction import State
+from support.transaction_machine import FIRST_ID, TransactionKit
+
+
+def test_a_replay_comes_to_the_same() -> None:
+    kit = TransactionKit()
+    kit.transact(kit.init("x"))
+    kit.add(kit.init("y"), transactional_id="y")
+    live = {one: state._replace(last_epoch=-1) for one, state in transactions(kit).items()}
+    kit.move()
+    assert transactions(kit) == live
+    kit.replay(kit.shard)
+    assert transactions(kit) == live, "once more changes nothing"
+
+
+def transactions(kit: TransactionKit) -> dict[str, object]:
+    return dict(kit.shard.state.transactions)
+
+
+def test_a_tombstone_makes_an_id_go() -> None:
+    kit = TransactionKit()
+    kit.init()
+    kit.shard.apply(tombstone("x"), None)
+    kit.shard.apply(tombstone("x"), None)
+    assert not kit.shard.state.transactions
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(b"", b""),
+        Record(b"\x00\x01\x00\x01x", b"\x00\x00"),
+        Record(b"\x00\x00\x00\x02x", None),
+        Record(b"\x00\x00\x00\x01x ", None),
+        Record(b"\x00\x00\x00\x01\xff", None),
+        Record(encode_key("x"), b""),
+        Record(encode_key("x"), b"\x00\x02" + bytes(40)),
+    ],
+)
+def test_what_can_not_be_read_is_skipped(record: Record, caplog: pytest.LogCaptureFixture) -> None:
+    kit = TransactionKit()
+    kit.init()
+    before = transactions(kit)
+    with caplog.at_level(logging.WARNING):
+        kit.shard.apply_all([record], None)
+    assert transactions(kit) == before
+    assert len(caplog.records) == 1
+
+
+def test_nothing_is_known_of_a_record_that_was_refused() -> None:
+    """Of one decided just now more is known than it says: not if it is another that comes."""
+    kit = TransactionKit()
+    producer = kit.init()
+    kit.holds = True
+    kit.end(producer, committed=False)
+    (record,) = kit.port.batches[-1][0]
+    kit.begin()
+    kit.shard.apply(Record(*record), None)
+    assert kit.state().state is State.PREPARE_ABORT
+    assert kit.state().last_epoch == -1
+
+
+def test_nobody_waits_in_the_machine() -> None:
+    kit = TransactionKit()
+    kit.init()
+    assert kit.shard.resign() == ()
+    kit.shard.apply_marker(FIRST_ID, 0, True)
+    kit.add(Producer(FIRST_ID, 0))
