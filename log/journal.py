@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Slices, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, Slices, each, without_pauses
 
 WAITING_MAX: Final = 100_000
 """Decisions whose answers wait for the high watermark; further ones are refused with
@@ -217,7 +217,7 @@ class Journal:
         if self._port.high_watermark >= self.applied_end:
             if self._waiting:
                 self.committed()
-            self._release(decision)
+            yield from self._release(decision)
         else:
             deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
@@ -253,11 +253,10 @@ class Journal:
         high_watermark = self._port.high_watermark
         waiting = self._waiting
         while waiting and waiting[0].end <= high_watermark:
-            self._release(waiting.popleft().decision)
+            without_pauses(self._release(waiting.popleft().decision))
 
-    def _release(self, decision: Decision) -> None:
-        for ticket, answer in decision.replies:
-            ticket.settle(answer)
+    def _release(self, decision: Decision) -> Slices[None]:
+        yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
         if decision.after:
             self.commands.extend(decision.after)
 
@@ -297,7 +296,7 @@ class Journal:
         if instead.records:
             yield from self.carry_out_slowly(instead, now_ms)
         else:  # it tells nothing of the state, so it rests on nothing
-            self._release(instead)
+            yield from self._release(instead)
 
     def resign(self, code: ErrorCode) -> None:
         """This broker leads the partition no longer: nobody gets an answer but `code`."""

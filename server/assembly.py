@@ -10,7 +10,7 @@ from kavka.log.manager import LogManager
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
-from kavka.server.config import validate_topic_configs
+from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.controller.runner import Controller, ControllerSettings
 from kavka.server.coordination.api import Coordination
 from kavka.server.delayed import Purgatory
@@ -48,7 +48,6 @@ def assemble(
     fs: FileSystem,
 ) -> tuple[Broker, ControllerRequests]:
     """The parts as handlers see them, and what carries out the controller's requests."""
-    settings = live.now
     metadata = MetadataCache(cluster_id)
     replicas = ReplicaManager(
         logs=logs,
@@ -69,12 +68,7 @@ def assemble(
         jobs=jobs,
     )
     controller = Controller(
-        ControllerSettings(
-            settings.broker_id,
-            settings.num_partitions,
-            settings.default_replication_factor,
-            settings.inter_broker_listener_name,
-        ),
+        _of_controller(live.now),
         coordination,
         requests,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now),
@@ -85,7 +79,6 @@ def assemble(
     producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
-    slots = settings.max_incremental_fetch_session_cache_slots
     broker = Broker(
         live=live,
         clock=clock,
@@ -100,7 +93,7 @@ def assemble(
         controller=controller,
         replicas=replicas,
         purgatory=replicas.purgatory,
-        sessions=FetchSessions(clock, random, slots=slots),
+        sessions=_sessions(live.now, clock, random),
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
@@ -111,6 +104,20 @@ def assemble(
     )
     broker.transactions.on_markers = partial(_first_markers, broker, coordination)
     return broker, requests
+
+
+def _of_controller(settings: BrokerSettings) -> ControllerSettings:
+    return ControllerSettings(
+        settings.broker_id,
+        settings.num_partitions,
+        settings.default_replication_factor,
+        settings.inter_broker_listener_name,
+    )
+
+
+def _sessions(settings: BrokerSettings, clock: Clock, random: Random) -> FetchSessions:
+    slots = settings.max_incremental_fetch_session_cache_slots
+    return FetchSessions(clock, random, slots=slots)
 
 
 def _first_markers(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from types import CoroutineType
 from typing import Any, Final
 
@@ -98,9 +99,13 @@ class Connection(asyncio.BufferedProtocol):
         "_write_paused",
         "_writes_whole",
         "gate",
+        "get_buffer",
         "host",
         "last_active",
     )
+
+    get_buffer: Callable[[int], memoryview]  # type: ignore[assignment]
+    """The framer's own, as it is asked for before each read."""
 
     def __init__(
         self,
@@ -121,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arenas = arenas
         self._connections = connections
         self._framer = Framer(arenas, request_bytes_max)
+        self.get_buffer = self._framer.room
         self._shortcut = dispatcher.shortcut()
         self._now_s = dispatcher.now_s
         self._slots: deque[_Slot] = deque()
@@ -161,26 +167,22 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_requests()
         self._lent.clear()  # the transport may still hold them: left to the garbage collector
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._framer.room()
-
     def buffer_updated(self, nbytes: int) -> None:
         connections = self._connections
         connections.activity = self.last_active = connections.activity + 1
-        framer = self._framer
-        framer.received(nbytes)
         now_s = self._peer.arrived_s = self._now_s()
-        frame = answer = None
-        if not (self._slots or self._write_paused or self._muted or self._memory_bytes):
-            # nearly always one request has come, and nearly always it is a remembered one
-            frame = framer.lone()
-            if frame is not None:
-                answer = self._shortcut.answer(frame)
-        if answer is None:
-            self._serve(now_s, frame)
-        else:
-            framer.pause()
+        framer = self._framer
+        frame = None
+        if not (self._slots or self._write_paused or self._muted):
+            frame = framer.lone(nbytes)  # as nearly always
+        if frame is None:
+            framer.received(nbytes)
+            self._serve(now_s)
+        elif (answer := self._shortcut.answer(frame)) is not None:
             self._transport.write(answer)
+        else:
+            framer.received(nbytes)
+            self._serve(now_s, framer.next())
         self._bytes_this_turn += nbytes
         if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
             self._end_turn()

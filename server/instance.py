@@ -140,20 +140,7 @@ class Instance:
             self._loader.give_up()
         await self._loader.load()
         await self._bind()
-        broker, self._requests = assemble(
-            self.live,
-            logs,
-            coordination,
-            topic_configs,
-            cluster,
-            clock=self._clock,
-            tasks=self._tasks,
-            jobs=self._jobs,
-            random=self._random,
-            fs=self._fs,
-        )
-        self._parts = broker
-        broker.replicas.on_directory_failed = self._directory_failed
+        broker = self._assemble(logs, coordination, topic_configs, cluster)
         broker.epoch = await register_broker(
             coordination, settings.broker_id, self._info(), clock=self._clock
         )
@@ -185,6 +172,29 @@ class Instance:
         self.broker = broker
         self.state = BrokerState.RUNNING
         self._imports.begin()
+
+    def _assemble(
+        self,
+        logs: LogManager,
+        coordination: Coordination,
+        topic_configs: TopicConfigs,
+        cluster: str,
+    ) -> Broker:
+        broker, self._requests = assemble(
+            self.live,
+            logs,
+            coordination,
+            topic_configs,
+            cluster,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+            random=self._random,
+            fs=self._fs,
+        )
+        self._parts = broker
+        broker.replicas.on_directory_failed = self._directory_failed
+        return broker
 
     async def _open_monitor(self) -> None:
         """Serve pages over HTTP, if they are asked for, from now on to the end of the stop."""

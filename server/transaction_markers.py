@@ -1,10 +1,9 @@
 """Ends transactions where they wrote: a marker in each of their partitions (KIP-98).
 
 The coordinator hands over what it has decided; once each marker is as safe as what it ends, the
-coordinator is told. A marker that can't be written waits for its partition: for a leader, for
-replicas in sync, for room on the disk. It is given up only when the partition is known to be
-deleted, which the coordination tree tells: what this broker has been told of the cluster so far
-may not be all of it.
+coordinator is told. A marker that can't be written waits for its partition: for a leader, say, or
+for replicas in sync. It is given up only when the partition is known to be deleted, which the
+coordination tree tells: what this broker has been told of the cluster so far may not be all of it.
 
 Nothing of this outlives the process: who leads a partition of coordinators' state hands over
 again all that was decided and not completed. There is no limit of its own, as each transaction is
@@ -42,7 +41,7 @@ SLICE_S: Final = 0.002
 """How long markers are written before the loop gets a turn."""
 
 RETRY_S: Final = 1.0
-"""When to try again what nobody tells the end of: that the disk is full, say."""
+"""When to try again what nobody tells the end of: that too many files are open, say."""
 
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""

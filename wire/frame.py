@@ -2,6 +2,8 @@
 
 The kernel writes straight into an arena and frames are views of it. Arenas are shared: a
 connection owns one only while it holds part of a frame, so a thousand idle connections own none.
+All read into the same one, the desk, and take it away only when something has to lie there longer
+than until the next read.
 """
 
 from __future__ import annotations
@@ -60,18 +62,20 @@ class Arena:
 
 
 class ArenaPool:
-    """Arenas at rest, by size (powers of two from 256 KiB), at most 32 MiB of them."""
+    """Arenas at rest, by size (powers of two from 256 KiB), at most 32 MiB of them and the desk."""
 
     def __init__(self) -> None:
         self.made_bytes = 0
         """Bytes of all arenas that exist, at rest or not."""
         self._free: dict[int, list[Arena]] = {}
         self._free_bytes = 0
+        self.desk = Arena(ARENA_BYTES, self)
+        """Where whoever holds nothing reads the next bytes; the next read may be another's."""
 
     @property
     def in_use_bytes(self) -> int:
         """Bytes of arenas that hold part of a request, or an answer that its peer has not read."""
-        return self.made_bytes - self._free_bytes
+        return self.made_bytes - self._free_bytes - ARENA_BYTES  # the desk's
 
     def answer_bytes_max(self) -> int:
         """How big an answer may be now: less the more is in use, but never nothing."""
@@ -89,6 +93,11 @@ class ArenaPool:
             return free.pop()
         return Arena(size, self)
 
+    def clear_desk(self) -> Arena:
+        """The desk, with what lies on it; there is another one from now on."""
+        desk, self.desk = self.desk, self.take(ARENA_BYTES)
+        return desk
+
     def give(self, arena: Arena) -> None:
         """Put an arena back; nobody may look at frames in it any more."""
         if self._free_bytes + arena.size <= POOL_BYTES_MAX:
@@ -97,7 +106,8 @@ class ArenaPool:
 
 
 class Framer:
-    """One connection's stream. `room` and `received` take bytes in, `next` gives frames out.
+    """One connection's stream. `room` and `received` take bytes in, `next` gives frames out; bytes
+    that are a `lone` frame need not be taken in.
 
     A frame is valid until `rest` is called after the last one, or `room` for more bytes.
     A peer that announces a big frame gets memory only as its bytes arrive.
@@ -125,10 +135,12 @@ class Framer:
         """Bytes of the frame that is begun, its length included; 0: not known."""
         self._usual = ARENA_BYTES  # what the last big frame needed
 
-    def room(self) -> memoryview:
-        """Where the next bytes of the stream are to be written; never empty."""
+    def room(self, sizehint: int = -1) -> memoryview:
+        """Where the next bytes of the stream are to be written, at once; never empty."""
         arena = self._arena
         if arena is None:
+            if self._stash is None and self._usual == ARENA_BYTES:
+                return self._pool.desk.view
             arena = self._arena = self._pool.take(self._usual)
             if self._stash is None:
                 return arena.view
@@ -154,7 +166,20 @@ class Framer:
 
     def received(self, count: int) -> None:
         """`count` bytes were written into `room()`."""
+        if self._arena is None:
+            self._arena = self._pool.clear_desk()
         self._end += count
+
+    def lone(self, count: int) -> memoryview | None:
+        """The frame that the `count` bytes in `room()` are, if they are one, whole, and nothing
+        was held before. It is valid until anybody asks for room, and is no part of the stream
+        unless its bytes are `received`."""
+        if self._arena is not None or count <= _LENGTH_BYTES or count > self._frame_bytes_max:
+            return None
+        desk = self._pool.desk
+        if _unpack_length(desk.buffer)[0] != count - _LENGTH_BYTES:
+            return None
+        return desk.view[_LENGTH_BYTES:count]
 
     def next(self) -> memoryview | None:
         """The next whole frame without its length, or None. FrameError ends the stream."""
@@ -175,20 +200,6 @@ class Framer:
             return None
         self.needed = 0
         self._start = end
-        return arena.view[start + _LENGTH_BYTES : end]
-
-    def lone(self) -> memoryview | None:
-        """The next frame, if it is whole and nothing lies behind it; else ask `next`."""
-        start = self._start
-        size = self._end - start - _LENGTH_BYTES
-        if size <= 0:
-            return None
-        arena = self._arena
-        assert arena is not None, "bytes are held in an arena"
-        if _unpack_length(arena.buffer, start)[0] != size or size > self._frame_bytes_max:
-            return None
-        self.needed = 0
-        end = self._start = self._end
         return arena.view[start + _LENGTH_BYTES : end]
 
     def _complaint(self, size: int, first: bytes) -> str:

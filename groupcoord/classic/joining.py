@@ -144,7 +144,9 @@ class Joining:
         group.touch(new, now_ms)
         if group.current is GroupState.STABLE:
             if group.choose_protocol() == group.protocol:
-                yield from self._keep_generation(group, old, new, was_leader, request, ticket, now_ms, out)
+                yield from self._keep_generation(
+                    group, old, new, was_leader, request, ticket, now_ms, out
+                )
                 return
             reason = (
                 f"Group's selectedProtocol will change because static member {member_id} with "

@@ -72,7 +72,9 @@ class ClassicProtocol:
             return Decision(replies=[Reply(ticket, not_joined(code, request.member_id))])
         return self._join_new_group(request, ticket, now_ms)
 
-    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def _join_new_group(
+        self, request: JoinRequest, ticket: Ticket, now_ms: int
+    ) -> Slices[Decision]:
         """The group is stored as an empty one before anybody hears of it."""
         groups = self._state.groups
         other = groups.get(request.group_id)
@@ -247,7 +249,9 @@ class ClassicProtocol:
             without_pauses(self._rebalancing.prepare(group, reason, now_ms, out))
         return out
 
-    def adopt(self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int) -> Slices[None]:
+    def adopt(
+        self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
+    ) -> Slices[None]:
         """A consumer group becomes this classic one when `out` is in the log; for a `reason` its
         members join again."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))

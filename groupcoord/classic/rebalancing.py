@@ -167,7 +167,9 @@ class Rebalancing:
         reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
         yield from self.prepare(group, reason, now_ms, out)
 
-    def member_over(self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision) -> Slices[None]:
+    def member_over(
+        self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
+    ) -> Slices[None]:
         """A session has ended, or nobody came with the id that was given."""
         if member_id in group.pending:
             logger.info(
@@ -193,7 +195,9 @@ class Rebalancing:
             reason = f"removing member {member_id} on heartbeat expiration."
             yield from self.prepare_or_complete(group, reason, now_ms, out)
 
-    def _completed_by_removal(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def _completed_by_removal(
+        self, group: ClassicGroup, now_ms: int, out: Decision
+    ) -> Slices[None]:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
 
@@ -213,7 +217,9 @@ class Rebalancing:
         if sync is not None:
             out.replies.append(Reply(sync, SyncGroupResponse(code)))
 
-    def fail_sync(self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision) -> Slices[None]:
+    def fail_sync(
+        self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
+    ) -> Slices[None]:
         """Nobody has an assignment; who waits for one is told why."""
 
         def fail(member: Member) -> None:

@@ -13,7 +13,6 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.log.journal import Made, Ticket
 from kavka.wire.errors import ErrorCode
 
-
 LEAVERS_A_STEP: Final = 100
 """Members that leave in one go: each costs a line in the log."""
 

@@ -12,9 +12,10 @@ from kavka.groupcoord.classic.proposals import Proposals
 from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Made, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each, without_pauses
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +29,7 @@ class Syncing:
         self._rebalancing: Final = rebalancing
         self._proposals: Final = proposals
 
-    def sync(
-        self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    def sync(self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
         """Give a member its assignment, as soon as the leader's is stored."""
         out = Decision()
         refusal = _refusal(group, request)
@@ -49,12 +48,12 @@ class Syncing:
             out.replies.append(Reply(member.sync, answer))
         member.sync = ticket
         if group.leader == member.member_id:
-            self._store(group, member, request, out, now_ms)
+            return self._store(group, member, request, out, now_ms)
         return out
 
     def _store(
         self, group: ClassicGroup, leader: Member, request: SyncRequest, out: Decision, now_ms: int
-    ) -> None:
+    ) -> Slices[Decision]:
         logger.info(
             "Assignment received from leader %s for group %s for generation %d. The group has %d "
             "members, %d of which are static.",
@@ -73,10 +72,13 @@ class Syncing:
                 group.group_id,
                 group.generation,
             )
-        for member in group.members.values():
+
+        def tell(member: Member) -> None:
             if member.sync is not None:
                 answer = _assigned(group, assignments.get(member.member_id, b""))
                 out.replies.append(Reply(member.sync, answer))
+
+        yield from each(group.members.values(), tell)
 
         def done() -> None:
             self._settled(group, assignments, now_ms)
@@ -84,7 +86,9 @@ class Syncing:
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             return self._not_stored(group, leader, code, now_ms)
 
-        self._proposals.propose(out, group.record(assignments), done=done, refused=refused)
+        record = yield from group.record(assignments)
+        self._proposals.propose(out, record, done=done, refused=refused)
+        return out
 
     def _settled(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
         for member in group.members.values():
@@ -100,12 +104,12 @@ class Syncing:
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()
-        self._rebalancing.fail_sync(group, code, now_ms, out)
+        without_pauses(self._rebalancing.fail_sync(group, code, now_ms, out))
         reason = (
             f"Error {code.name} when storing group assignment during SyncGroup "
             f"(member: {leader.member_id})."
         )
-        self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
+        without_pauses(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
         return out
 
 

@@ -98,9 +98,7 @@ class ClassicMembers:
         out.records = collected
         before = group.static_member(request.instance_id)
         if self._migration.may_downgrade_replaced(group, before):
-            new = yield from self._downgraded(
-                change, new, epoch, reported, out, changed=changed
-            )
+            new = yield from self._downgraded(change, new, epoch, reported, out, changed=changed)
         else:
             target = yield from change.update_target(new, epoch, alike=alike)
             new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
@@ -132,9 +130,7 @@ class ClassicMembers:
             target = (group.assignment_epoch, group.target_of(new))
             new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
         out.records = change.records
-        yield from self._migration.downgrade(
-            group, out, change.now_ms, joining=new, reason=reason
-        )
+        yield from self._migration.downgrade(group, out, change.now_ms, joining=new, reason=reason)
         return new
 
     def _check_policy(self, group: ConsumerGroup) -> None:

@@ -42,9 +42,7 @@ class Fencing:
             reason = (
                 f"Downgrade group {group.group_id} from consumer to classic for member leaving."
             )
-            yield from self._migration.downgrade(
-                group, out, now_ms, leaving=members, reason=reason
-            )
+            yield from self._migration.downgrade(group, out, now_ms, leaving=members, reason=reason)
             return out
         collected: list[Record] = []
 

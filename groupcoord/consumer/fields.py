@@ -20,6 +20,7 @@ _int16: Final = struct.Struct(">h")
 _int32: Final = struct.Struct(">i")
 _int64: Final = struct.Struct(">q")
 _VARINT_BYTES_MAX: Final = 5
+_ARRAY_OF_ONE: Final = b"\2"
 _ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
 
 
@@ -80,8 +81,11 @@ def array(values: Sequence[T], write: Callable[[T], bytes]) -> bytes:
 
 
 def int32s(values: Sequence[int]) -> bytes:
-    """As an array of them, in one go."""
-    return uvarint(len(values) + 1) + struct.pack(f">{len(values)}i", *values)
+    """As an array of them, in one go; mostly there is one."""
+    count = len(values)
+    if count == 1:
+        return _ARRAY_OF_ONE + _int32.pack(values[0])
+    return uvarint(count + 1) + struct.pack(f">{count}i", *values)
 
 
 def tags(fields: Mapping[int, bytes]) -> bytes:

@@ -21,6 +21,9 @@ LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
 """A static member that has gone, but may come back within its session's time."""
 
+NO_EPOCH: Final = -1
+"""Of a member that has had no epoch before, and of a group whose assignment is gone."""
+
 UNSET: Final = -1
 """Of a time in a request or a record: there is none."""
 
@@ -54,8 +57,8 @@ class Member:
     """Times are in ms. `classic` is there if the member uses the classic protocol."""
 
     member_id: str
-    member_epoch: int = 0
-    previous_member_epoch: int = -1
+    member_epoch: int = JOIN_EPOCH
+    previous_member_epoch: int = NO_EPOCH
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None

@@ -193,9 +193,7 @@ class Migration:
         )
         return False
 
-    def take_timers(
-        self, group_id: str, member_ids: Iterable[str], out: Decision
-    ) -> Slices[None]:
+    def take_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> Slices[None]:
         """Members go when `out` is in the log, and their deadlines at once; if it is refused they
         have them again."""
         book = self._book

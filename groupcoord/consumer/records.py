@@ -6,13 +6,17 @@ Kafka's schemas `ConsumerGroup*Key` and `ConsumerGroup*Value`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord.consumer import fields
 from kavka.groupcoord.consumer.fields import NO_TAGS, Malformed, Reader
 from kavka.groupcoord.consumer.member import (
+    JOIN_EPOCH,
+    NO_EPOCH,
+    NOTHING,
     ClassicProtocols,
     Member,
     MemberState,
@@ -34,6 +38,8 @@ KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_
 
 _TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
 _VERSION: Final = fields.int16(0)
+_ONE_TAG: Final = b"\1\0"
+"""There is one tagged field, and its tag is 0."""
 
 
 class Key(NamedTuple):
@@ -64,19 +70,20 @@ class CurrentValue(NamedTuple):
     revoking: Owned
 
 
-class TargetRecord(Record):
-    """A record of what a member shall have that was made here, not read: what it says need not be
-    found out again. There may be one for each member of a big group at once."""
-
-    target: Target
-
-
 class Resolved(NamedTuple):
     """The topics that a regular expression stands for, as of the cluster's `version`."""
 
     topics: tuple[str, ...]
     version: int
     timestamp_ms: int
+
+
+class MadeRecord(Record):
+    """One that was made here, not read: what its value says need not be found out again. It may
+    tell of thousands of topics."""
+
+    said: Member | CurrentValue | Target | Resolved
+    """What the reading function gives for the value."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -88,7 +95,16 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(fields.key(GROUP, group_id), value)
 
 
-def member(group_id: str, of: Member) -> Record:
+def _made(
+    key: bytes, value: bytes, said: Member | CurrentValue | Target | Resolved
+) -> MadeRecord:
+    record = MadeRecord(key, value)
+    record.said = said
+    return record
+
+
+def member(group_id: str, of: Member) -> MadeRecord:
+    """Without epochs and partitions."""
     value = b"".join(
         (
             _VERSION,
@@ -103,7 +119,15 @@ def member(group_id: str, of: Member) -> Record:
             fields.tags({0: _classic(of.classic)}),
         )
     )
-    return Record(fields.key(MEMBER, group_id, of.member_id), value)
+    said = replace(
+        of,
+        member_epoch=JOIN_EPOCH,
+        previous_member_epoch=NO_EPOCH,
+        state=MemberState.STABLE,
+        assigned=NOTHING,
+        revoking=NOTHING,
+    )
+    return _made(fields.key(MEMBER, group_id, of.member_id), value, said)
 
 
 def _classic(of: ClassicProtocols | None) -> bytes:
@@ -122,19 +146,18 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> TargetRecord:
+def target_member(group_id: str, member_id: str, partitions: Target) -> MadeRecord:
     """`partitions` must not change any more."""
     topics = fields.array(
         list(partitions.items()),
         lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS,
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
-    record = TargetRecord(key, _VERSION + topics + NO_TAGS)
-    record.target = partitions
-    return record
+    return _made(key, _VERSION + topics + NO_TAGS, partitions)
 
 
-def current_member(group_id: str, of: Member) -> Record:
+def current_member(group_id: str, of: Member) -> MadeRecord:
+    """Nothing of `of` may change any more."""
     value = b"".join(
         (
             _VERSION,
@@ -146,20 +169,25 @@ def current_member(group_id: str, of: Member) -> Record:
             NO_TAGS,
         )
     )
-    return Record(fields.key(CURRENT_MEMBER, group_id, of.member_id), value)
+    said = CurrentValue(
+        of.member_epoch, of.previous_member_epoch, of.state, of.assigned, of.revoking
+    )
+    return _made(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, said)
 
 
 def _owned(owned: Owned) -> bytes:
-    def topic(one: tuple[UUID, dict[int, int]]) -> bytes:
+    def topic(one: tuple[UUID, Mapping[int, int]]) -> bytes:
         topic_id, epochs = one
-        tagged = {0: fields.int32s(list(epochs.values()))}
-        return topic_id.bytes + fields.int32s(list(epochs)) + fields.tags(tagged)
+        if len(epochs) > 1:
+            epochs = dict(sorted(epochs.items()))
+        at = fields.int32s(list(epochs.values()))
+        partitions = fields.int32s(list(epochs))
+        return topic_id.bytes + partitions + _ONE_TAG + fields.uvarint(len(at)) + at
 
-    in_order = [(one, dict(sorted(epochs.items()))) for one, epochs in owned.items()]
-    return fields.array(in_order, topic)
+    return fields.array(list(owned.items()), topic)
 
 
-def regex(group_id: str, expression: str, of: Resolved) -> Record:
+def regex(group_id: str, expression: str, of: Resolved) -> MadeRecord:
     value = b"".join(
         (
             _VERSION,
@@ -169,7 +197,7 @@ def regex(group_id: str, expression: str, of: Resolved) -> Record:
             NO_TAGS,
         )
     )
-    return Record(fields.key(REGEX, group_id, expression), value)
+    return _made(fields.key(REGEX, group_id, expression), value, of)
 
 
 def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:

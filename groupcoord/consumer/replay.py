@@ -58,12 +58,13 @@ def _group(book: Book, key: Key, *, creates: bool) -> ConsumerGroup | None:
 
 
 def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
+    said = record.said if isinstance(record, MadeRecord) else None
     if key.kind == records.GROUP:
         group.group_epoch, group.metadata_hash = records.read_group(value)
     elif key.kind == records.TOPICS:
         group.has_topics_record = True
     elif key.kind == records.MEMBER:
-        member = records.read_member(key.second, value)
+        member = said if isinstance(said, Member) else records.read_member(key.second, value)
         old = group.members.get(key.second)
         if old is not None:
             member = replace(

@@ -139,9 +139,7 @@ class Change:
 
     # -- who shall have what ---------------------------------------------------------------------
 
-    def update_target(
-        self, new: Member, epoch: int, *, alike: bool
-    ) -> Slices[tuple[int, Target]]:
+    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Slices[tuple[int, Target]]:
         """(the assignment's epoch, what the member shall have): a new assignment if the group has
         another epoch, and the last one was long enough ago."""
         group = self.group
@@ -220,9 +218,7 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
     return records.group(group.group_id, epoch, metadata_hash)
 
 
-def resolved(
-    book: Book, group: ConsumerGroup, found: dict[str, Resolved]
-) -> Slices[list[Record]]:
+def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Slices[list[Record]]:
     """The group's expressions stand for these topics now: if others than before, it gets a new
     epoch."""
     subscriptions, bump, out = dict(group.subscriptions), False, []

@@ -8,7 +8,6 @@ brokers, which may also ask whether partitions have been added (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -28,6 +27,7 @@ from kavka.wire.apis.add_partitions_to_txn import (
     PartitionResult,
     TopicResult,
     TransactionResult,
+    all_partitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -62,11 +62,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def answer() -> AddPartitionsToTxnResponse:
         if not is_batched:
-            topics = additions[0].results()
+            topics = additions[0].results
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
-                TransactionResult(one.transactional_id, one.results()) for one in additions
+                TransactionResult(one.transactional_id, one.results) for one in additions
             ]
         )
 
@@ -113,7 +113,9 @@ class _Addition:
         self._broker: Final = broker
         self._context: Final = context
         self._asked: Final = asked
-        self._codes: Mapping[Partition, ErrorCode] = {}
+        self._partitions: Sequence[Partition] = ()
+        self.results: Sequence[TopicResult] = ()
+        """What is answered."""
 
     def ask(self, calls: Calls) -> Slices[None]:
         """Have them added, in slices."""
@@ -122,15 +124,14 @@ class _Addition:
             codes[partition] = code
             if number % PARTITIONS_A_STEP == 0:
                 yield
-        self._codes = codes
-        partitions = list(codes)
+        self._partitions = list(codes)
         if any(codes.values()):
             missed = ErrorCode.OPERATION_NOT_ATTEMPTED
-            self._codes = {one: code or missed for one, code in codes.items()}
+            self.results = _each_once({one: code or missed for one, code in codes.items()})
         elif not self.transactional_id:
             self._failed(ErrorCode.INVALID_REQUEST)
         else:
-            calls.take(partial(self._call, partitions), self._answered, self._failed)
+            calls.take(self._call, self._answered, self._failed)
 
     def _looked_at(self) -> Iterator[tuple[Partition, ErrorCode]]:
         for topic in self._asked.topics:
@@ -154,12 +155,12 @@ class _Addition:
             self._context, Operation.WRITE, ResourceType.TOPIC, topic
         )
 
-    def _call(self, partitions: Sequence[Partition]) -> Any:
+    def _call(self) -> Any:
         asked = AddPartitions(
             self.transactional_id,
             self._asked.producer_id,
             self._asked.producer_epoch,
-            partitions,
+            self._partitions,
             self._asked.version,
         )
         transactions = self._broker.transactions
@@ -168,16 +169,24 @@ class _Addition:
         return transactions.call(self.transactional_id, adding(asked))
 
     def _answered(self, codes: Sequence[ErrorCode] | None) -> None:
-        if codes is not None:
-            self._codes = dict(zip(self._codes, codes, strict=True))
+        if codes is None:
+            self._all(ErrorCode.NONE)
+        else:
+            self.results = _each_once(dict(zip(self._partitions, codes, strict=True)))
 
     def _failed(self, code: ErrorCode) -> None:
-        code = told(code, self._context, FENCED_SINCE)
-        self._codes = dict.fromkeys(self._codes, code)
+        self._all(told(code, self._context, FENCED_SINCE))
 
-    def results(self) -> list[TopicResult]:
-        """Of each partition once."""
-        topics: dict[str, list[PartitionResult]] = {}
-        for (name, index), code in self._codes.items():
-            topics.setdefault(name, []).append(PartitionResult(index, code))
-        return [TopicResult(name, partitions) for name, partitions in topics.items()]
+    def _all(self, code: ErrorCode) -> None:
+        """The same for all: as they were asked for, but for those that are only verified."""
+        if self._asked.verify_only:
+            self.results = _each_once(dict.fromkeys(self._partitions, code))
+        else:
+            self.results = all_partitions(self._asked.topics, code)
+
+
+def _each_once(codes: Mapping[Partition, ErrorCode]) -> list[TopicResult]:
+    topics: dict[str, list[PartitionResult]] = {}
+    for (name, index), code in codes.items():
+        topics.setdefault(name, []).append(PartitionResult(index, code))
+    return [TopicResult(name, partitions) for name, partitions in topics.items()]

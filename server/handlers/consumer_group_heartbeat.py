@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -133,7 +133,7 @@ def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
     return found
 
 
-def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.consumer.heartbeat(asked, ticket, now_ms)
 
 

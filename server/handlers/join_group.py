@@ -13,7 +13,7 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.texts import MEMBER_ID_BYTES, fits
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -77,7 +77,7 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
     )
 
 
-def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.classic_of(asked.group_id, now_ms).join(asked, ticket, now_ms)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -42,7 +42,7 @@ def _leavers(version: int, request: Any) -> list[Leaver]:
     ]
 
 
-def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.classic_of(asked.group_id, now_ms).leave(asked, ticket, now_ms)
 
 

@@ -76,6 +76,9 @@ class _Work:
         if replica is None or replica.offline:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return
+        if marker.producer_id < 0 or marker.producer_epoch < 0:  # such a batch is of no producer
+            result.error_code = ErrorCode.INVALID_REQUEST
+            return
         said = Marker(
             marker.transaction_result, marker.coordinator_epoch, self._broker.clock.now_ms()
         )

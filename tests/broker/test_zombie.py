@@ -64,7 +64,7 @@ class Graveyard:
 
     def wake(self, zombie: Instance) -> str:
         """It writes again what it wrote, and asks for the commit; what comes of it."""
-        before = self.read("read_uncommitted")
+        before = of_zombie(self.read("read_uncommitted"))
         zombie.resume()
         zombie.tell("go on")
         end = self.told(zombie, "fenced", "committed", "aborted", "failed", "left")

@@ -60,9 +60,9 @@ _NO_TLS: Final = "TLS comes later; what Kavka can't honour it refuses"
 _FIXED: Final = "listeners are opened at the start only"
 _BY_ZERO: Final = "Apache Kafka divides by the number of cleaners before it checks it"
 
-_NO_FEATURES: Final = (
-    "features say which of KRaft's records and coordinators a cluster uses; none is finalized in "
-    "Kavka, which keeps clients on what it serves"
+_OTHER_FEATURES: Final = (
+    "the other features say which of KRaft's records and coordinators a cluster uses; Kavka has "
+    "those of groups and transactions"
 )
 
 _PARTLY_DONE: Final = (
@@ -99,6 +99,10 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("OffsetCommit", (0, 9), "topics.0.name"),
             ("OffsetFetch", (0, 7), "topics.0.name"),
             ("OffsetForLeaderEpoch", (0, 4), "topics.0.topic"),
+            ("AddPartitionsToTxn", (0, 3), "results_by_topic_v3_and_below.0.name"),
+            ("AddPartitionsToTxn", (4, 5), "results_by_transaction.0.topic_results.0.name"),
+            ("WriteTxnMarkers", (1, 2), "markers.0.topics.0.name"),
+            ("TxnOffsetCommit", (0, 5), "topics.0.name"),
         )
     ),
     Allowed("Metadata", "creation*", (4, 13), "topics.?.error_code", 0, 3, _CREATED_AT_ONCE),
@@ -132,9 +136,12 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         None,
         _PARTLY_DONE,
     ),
-    Allowed("ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _NO_FEATURES),
-    Allowed("ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _NO_FEATURES),
-    Allowed("ApiVersions", "*", (3, 4), "finalized_features_epoch", -1, ANYTHING, _NO_FEATURES),
+    Allowed(
+        "ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _OTHER_FEATURES
+    ),
+    Allowed(
+        "ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _OTHER_FEATURES
+    ),
     Allowed(
         "AlterConfigs", "a resource twice", (0, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER
     ),
@@ -262,6 +269,28 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         b"",
         None,
         "clients as old as that do not expect null",
+    ),
+    Allowed(
+        "AddPartitionsToTxn",
+        "no transactions",
+        (4, 5),
+        "",
+        ANYTHING,
+        Outcome.TIMED_OUT,
+        _NO_ANSWER,
+    ),
+    *(
+        Allowed("WriteTxnMarkers", case, (1, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER)
+        for case in ("the same partition twice", "one of several is nowhere")
+    ),
+    Allowed(
+        "WriteTxnMarkers",
+        "ids and epochs that nobody has",
+        (1, 2),
+        "markers.0.topics.0.partitions.0.error_code",
+        42,
+        -1,
+        "Apache Kafka stumbles over it; Kavka says that nobody is such a producer",
     ),
     Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),
     Allowed(

@@ -142,12 +142,30 @@ def _served_by_both(value: Any, facts: Facts) -> Any:
     }
 
 
+def _by_name(value: Any, facts: Facts) -> Any:
+    return {one["name"]: one for one in value} if isinstance(value, list) else value
+
+
 NATURE: Final = (
     Nature(
         "APIs and versions that only one of them serves",
         "api_keys",
         _served_by_both,
         "Kavka does not serve all APIs yet, and serves older versions than Kafka 4",
+        api="ApiVersions",
+    ),
+    Nature(
+        "features",
+        "*_features",
+        _by_name,
+        "their order means nothing",
+        api="ApiVersions",
+    ),
+    Nature(
+        "the epoch of features",
+        "finalized_features_epoch",
+        _handed_out,
+        "it grows when features change; in Kavka at each start",
         api="ApiVersions",
     ),
     Nature("ports", "*port", _port, "each broker listens on a port of its own"),
@@ -189,6 +207,13 @@ NATURE: Final = (
         _handed_out,
         "which id comes next depends on who asked before",
         api="InitProducerId",
+    ),
+    Nature(
+        "times of markers",
+        "topics.*.timestamp",
+        _now,
+        "the broker's clock",
+        api="ListOffsets",
     ),
     Nature(
         "starts of transactions",

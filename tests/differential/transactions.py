@@ -311,11 +311,13 @@ def _in_short(partition: Answer) -> Answer:
 
 
 def _batches(records: bytes) -> Sequence[Answer]:
-    found = []
+    found: list[Answer] = []
     position = 0
-    while position < len(records):
+    while len(records) - position >= batches.HEADER_BYTES:
         batch = bytearray(records[position:])
         size = batches.field(batch, "batch_length") + 12
+        if size > len(batch):
+            break
         fields = {
             name: batches.field(batch, name)
             for name in ("base_offset", "attributes", "producer_id", "producer_epoch")
@@ -327,7 +329,7 @@ def _batches(records: bytes) -> Sequence[Answer]:
             ]
         found.append(fields)
         position += size
-    return found
+    return [*found, {"bytes of another": len(records) - position}]
 
 
 def offsets(on: Ground, *, stable: bool = False) -> Step:

@@ -81,9 +81,13 @@ class LifeTasks(VirtualTasks):
         """What runs."""
         return [task.get_name() for task in self._alive]
 
+    def silence(self) -> None:
+        """Nothing is called any more, and nothing begun."""
+        self._dead = True
+
     async def die(self) -> None:
         """Nothing of it runs any further."""
-        self._dead = True
+        self.silence()
         for task in list(self._alive):
             task.cancel()
         await settle()

@@ -1,15 +1,17 @@
-"""A transactional producer in memory, one request at a time, which may also do what is not right."""
+"""A transactional producer in memory, request by request, which may also do what is not right."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from kafka.record import MemoryRecords
 
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import Producer
-from support.memory_broker import Client, MemoryBroker, until
+from support.memory_broker import Client, MemoryBroker
 from support.wire_client import by_topic
 
 TIMEOUT_MS = 60_000
@@ -64,23 +66,25 @@ class Transactor:
 
     async def add(self, *places: tuple[str, int]) -> list[Code]:
         """Add partitions, as older producers do before they write."""
-        topics = by_topic(dict.fromkeys(places or (PLACE,)))
-        answer = await self.client.ask(
-            "AddPartitionsToTxn",
-            3,
-            v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self.now.id,
-            v3_and_below_producer_epoch=self.now.epoch,
-            v3_and_below_topics=[
-                {"name": topic, "partitions": list(partitions)}
-                for topic, partitions in topics.items()
-            ],
-        )
+        answer = await self.client.ask("AddPartitionsToTxn", 3, **self.adding(*places))
         return [
             Code(one.partition_error_code)
             for topic in answer.results_by_topic_v3_and_below
             for one in topic.results_by_partition
         ]
+
+    def adding(self, *places: tuple[str, int]) -> dict[str, Any]:
+        """The values of such a request."""
+        topics = by_topic(dict.fromkeys(places or (PLACE,)))
+        return {
+            "v3_and_below_transactional_id": self.name,
+            "v3_and_below_producer_id": self.now.id,
+            "v3_and_below_producer_epoch": self.now.epoch,
+            "v3_and_below_topics": [
+                {"name": topic, "partitions": list(partitions)}
+                for topic, partitions in topics.items()
+            ],
+        }
 
     def batch(
         self, place: tuple[str, int] = PLACE, values: Sequence[bytes] = (b"v",), **changes: Any
@@ -94,31 +98,22 @@ class Transactor:
         self,
         place: tuple[str, int] = PLACE,
         values: Sequence[bytes] = (b"v",),
-        *,
-        acks: int = -1,
         **changes: Any,
     ) -> Outcome:
         """Write the next batch."""
-        (outcome,) = await self.write_all({place: self.batch(place, values, **changes)}, acks)
+        (outcome,) = await self.write_all({place: self.batch(place, values, **changes)})
         if outcome.code == Code.NONE and not changes:
             self.sequences[place] = self.sequences.get(place, 0) + len(values)
         return outcome
 
-    async def write_all(
-        self, records: dict[tuple[str, int], bytes], acks: int = -1
-    ) -> list[Outcome]:
+    async def write_all(self, records: dict[tuple[str, int], bytes]) -> list[Outcome]:
         """Write these batches in one request."""
-        answer = await self.client.ask("Produce", self.version, **self.producing(records, acks))
-        return [
-            Outcome(
-                Code(one.error_code),
-                one.base_offset,
-                getattr(one, "error_message", None),
-                one.log_start_offset,
-            )
-            for topic in answer.responses
-            for one in topic.partition_responses
-        ]
+        return outcomes(await self.client.ask("Produce", self.version, **self.producing(records)))
+
+    def begin(self, *places: tuple[str, int]) -> asyncio.Future[Any]:
+        """Ask to write the next batch of each, and go on."""
+        records = {place: self.batch(place) for place in places or (PLACE,)}
+        return self.client.send("Produce", self.version, **self.producing(records))
 
     def producing(self, records: dict[tuple[str, int], bytes], acks: int = -1) -> dict[str, Any]:
         """The values of a Produce request."""
@@ -154,17 +149,82 @@ class Transactor:
         return Code(answer.error_code)
 
 
+def outcomes(answer: Any) -> list[Outcome]:
+    """Of an answer to Produce."""
+    return [
+        Outcome(
+            Code(one.error_code),
+            one.base_offset,
+            getattr(one, "error_message", None),
+            one.log_start_offset,
+        )
+        for topic in answer.responses
+        for one in topic.partition_responses
+    ]
+
+
+def values_of(answer: Any) -> list[bytes]:
+    """The values of records in an answer to Fetch of one partition that are not of aborted
+    transactions, as a consumer sorts them out."""
+    aborted = sorted(
+        (one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
+    )
+    gone: set[int] = set()
+    values: list[bytes] = []
+    records = MemoryRecords(bytes(answer.records or b""))
+    while (batch := records.next_batch()) is not None:
+        while aborted and aborted[0][0] <= batch.base_offset:
+            gone.add(aborted.pop(0)[1])
+        if batch.is_control_batch:
+            gone.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in gone):
+            values += [record.value for record in batch]
+    return values
+
+
 async def committed(broker: MemoryBroker, place: tuple[str, int] = PLACE) -> list[bytes]:
     """What readers of committed records get."""
-    answer = await broker.fetch(0, *place, isolation_level=1)
+    topic, index = place
+    answer = await broker.fetch(0, topic, index, isolation_level=1)
     assert answer.error_code == Code.NONE, answer
-    aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
-    return logs.committed_values(bytes(answer.records or b""), aborted)
+    return values_of(answer)
 
 
-def started(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Ask, and go on before there is an answer."""
-    return asyncio.get_running_loop().create_task(coroutine)
+async def write_markers(
+    broker: MemoryBroker,
+    producer: Producer,
+    *places: tuple[str, int],
+    commit: bool,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+    protocol: int = 0,
+) -> list[Code]:
+    """End a transaction past its coordinator; `version` of WriteTxnMarkers."""
+    marker = {
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "transaction_result": commit,
+        "topics": [
+            {"name": topic, "partition_indexes": list(indexes)}
+            for topic, indexes in by_topic(dict.fromkeys(places)).items()
+        ],
+        "coordinator_epoch": coordinator_epoch,
+        **({"transaction_version": protocol} if version > 1 else {}),
+    }
+    answer = await broker.connect().ask("WriteTxnMarkers", version, markers=[marker])
+    return [
+        Code(one.error_code)
+        for found in answer.markers
+        for topic in found.topics
+        for one in topic.partitions
+    ]
 
 
-__all__ = ["PLACE", "Code", "Outcome", "Transactor", "committed", "started", "until"]
+def hold(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
+    """From now on nothing that is written to a partition is committed: a replica lags."""
+    broker.share((1, 2), topic, index)
+
+
+def release(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
+    """The replica is in sync no more, and nobody waits for it."""
+    broker.share((1,), topic, index)

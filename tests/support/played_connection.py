@@ -75,6 +75,7 @@ class Script:
         self.waiting: dict[bytes, asyncio.Future[Any]] = {}
         self.applying: dict[bytes, asyncio.Future[None]] = {}
         self.throttle = 0
+        self.remembers = True
         self.time_s = 0.0
         self.arena: Any = None
 
@@ -110,11 +111,13 @@ class Script:
         return self.time_s
 
     def shortcut(self) -> Any:
-        """What remembers nothing."""
+        """What remembers requests of the kind `r`, while `remembers`."""
         return self
 
-    def answer(self, frame: memoryview) -> None:
-        return None
+    def answer(self, frame: memoryview) -> bytes | None:
+        if not self.remembers or frame[:1] != b"r":
+            return None
+        return b"remembered " + bytes(frame[1:])
 
     async def coroutine(self, name: bytes) -> bytes:
         await asyncio.sleep(0)

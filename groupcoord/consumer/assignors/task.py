@@ -9,7 +9,6 @@ from uuid import UUID
 from kavka.groupcoord.consumer.member import Target
 
 
-
 class Candidate(NamedTuple):
     """One member. `topics` are those that it subscribes to and that exist, each once."""
 

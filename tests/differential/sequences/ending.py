@@ -57,7 +57,7 @@ def in_every_state_again(on: Ground) -> Script:
                 yield one.describing()
 
 
-@CASES.case(topics=[SHARED])
+@CASES.case(topics=[T])
 def without_records(on: Ground) -> Script:
     """Partitions were added, and nothing was written to them."""
     for committed in RESULTS:

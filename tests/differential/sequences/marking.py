@@ -99,6 +99,7 @@ def epochs_of_the_second_protocol(on: Ground) -> Script:
     for version in (1, 2, 3):
         one = Producer(on, f"-{version}", second=True)
         yield from one.init()
+        yield from one.init()
         yield from one.write(b"a")
         for epoch in (one.epoch - 1, one.epoch, one.epoch + 1, one.epoch + 1, one.epoch):
             yield marking(on, one.id, epoch, version=version)
@@ -155,6 +156,7 @@ def several(on: Ground) -> Script:
 def of_offsets(on: Ground) -> Script:
     for committed in (True, False):
         one = Producer(on, f"-{committed}")
+        yield from one.init()
         yield from one.init()
         yield one.adding_offsets()
         described = yield one.describing()

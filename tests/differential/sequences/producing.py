@@ -96,7 +96,8 @@ def without_the_flag(on: Ground) -> Script:
     """Records that are not transactional, with a transactional id, and the other way round."""
     one = Producer(on)
     yield from one.init()
-    yield one.producing(transactional=False)
+    other = (on.topic, 1)
+    yield one.producing(transactional=False, place=other)
     yield one.producing(transactional=False, producer_id=-1, producer_epoch=-1, sequence=-1)
     yield one.producing(transactional=False, producer_id=NOBODY, producer_epoch=0, sequence=0)
     yield one.describing()

@@ -17,6 +17,7 @@ from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.beats import Beat
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.java_hash import java_hash
 from kavka.server.shortcut import Shortcut
 from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.apis.heartbeat import API
@@ -40,7 +41,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     taken: list[bytes] = []
     original = Beat.answer
 
-    def noting(self: Beat, frame: memoryview) -> bytearray | None:
+    def noting(self: Beat, frame: memoryview) -> bytes | None:
         answer = original(self, frame)
         if answer is not None:
             taken.append(bytes(answer))
@@ -220,6 +221,33 @@ async def test_what_is_not_committed_is_waited_for(
     assert not waiting.done() and len(short) == 1
     await broker.advance(COMMIT_TIMEOUT_MS)
     assert waiting.done()
+
+
+@scenario()
+async def test_a_group_is_looked_for_anew_when_the_cluster_has_changed(
+    broker: MemoryBroker, short: list[bytes]
+) -> None:
+    joined = await stable(broker)
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.NONE
+    assert len(short) == 1
+    await broker.create("t")
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.NONE
+    assert len(short) == 2, "once the general way, and remembered again"
+
+    before = broker.parts.groups.partition_of(GROUP)
+    count = broker.parts.groups.partition_count
+    moved = next(more for more in range(count + 1, 9 * count) if java_hash(GROUP) % more != before)
+    await broker.ask(
+        "CreatePartitions",
+        3,
+        topics=[{"name": GROUP_TOPIC, "count": moved, "assignments": None}],
+        timeout_ms=1000,
+        validate_only=False,
+    )
+    assert await beat(broker, joined) is ErrorCode.UNKNOWN_MEMBER_ID, "it is elsewhere"
+    assert len(short) == 2
 
 
 @scenario()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kavka.server.connection import (
+    BYTES_PER_TURN_MAX,
     FETCHES_UNANSWERED_MAX,
     FRAMES_PER_TURN_MAX,
     OTHERS_UNANSWERED_MAX,
@@ -413,14 +414,64 @@ async def test_waits_end_with_the_connection(s: Scene) -> None:
 
 @scene
 async def test_the_end_of_the_stream_gives_the_arena_back(s: Scene) -> None:
-    arena = s.connection.get_buffer(-1).obj
+    s.receive(b"a" + bytes(2 * ARENA_BYTES))
+    assert len(s.connection.get_buffer(-1)) > ARENA_BYTES, "it may send as much again"
+    assert s.arenas.in_use_bytes > 0
     assert not s.connection.eof_received()
-    assert s.arenas.take(1).buffer is arena
-    half = s.connection.get_buffer(-1)
-    half[:2] = b"\0\0"
-    s.connection.buffer_updated(2)
+    assert s.arenas.in_use_bytes == 0
+    s.receive_bytes(struct.pack(">i", 3 * ARENA_BYTES) + bytes(ARENA_BYTES))
+    assert s.arenas.in_use_bytes > 0
     s.connection.connection_lost(None)
-    assert s.arenas.take(1).buffer is half.obj
+    assert s.arenas.in_use_bytes == 0
+
+
+# -- remembered requests ----------------------------------------------------------------------
+
+
+@scene
+async def test_a_remembered_request_is_answered_without_a_handler(s: Scene) -> None:
+    s.receive(b"rone")
+    s.receive(b"rtwo", b"athree", b"rfour")
+    assert s.sent == b"remembered oneremembered twothreeremembered four"
+    assert s.script.calls == [b"three"]
+    assert s.arenas.in_use_bytes == 0
+    s.script.remembers = False
+    s.receive(b"rfive")
+    assert s.script.calls == [b"three", b"five"], "it is handled once"
+
+
+@scene
+async def test_a_remembered_request_does_not_overtake_one_that_waits(s: Scene) -> None:
+    s.receive(b"wone")
+    s.receive(b"rtwo")
+    assert s.sent == b""
+    s.script.waiting[b"one"].set_result(b"one")
+    await settle()
+    assert s.sent == b"onetwo"
+
+
+@scene
+async def test_a_remembered_request_waits_until_answers_are_read(s: Scene) -> None:
+    s.transport.full = True
+    s.receive(b"aone")
+    assert s.transport.reading, "it is paused when more comes"
+    s.receive(b"rtwo")
+    assert s.sent == b"one"
+    s.transport.drained()
+    assert s.sent == b"oneremembered two"
+    assert s.transport.reading
+
+
+@scene
+async def test_remembered_requests_have_no_longer_turns_than_others(s: Scene) -> None:
+    body = b"r" + bytes(BYTES_PER_TURN_MAX // 8)
+    for _ in range(7):
+        s.receive(body)
+    assert s.transport.reading
+    s.receive(body)
+    assert not s.transport.reading
+    await settle()
+    assert s.transport.reading
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 7])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +46,11 @@ class CountingPool(ArenaPool):
         self.lent_bytes_max = max(self.lent_bytes_max, sum(one.size for one in self.lent))
         return arena
 
+    def clear_desk(self) -> Arena:
+        cleared = super().clear_desk()
+        self.lent[self.lent.index(self.desk)] = cleared
+        return cleared
+
     def give(self, arena: Arena) -> None:
         self.lent.remove(arena)
         super().give(arena)
@@ -55,14 +61,19 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def feed(framer: Framer, piece: bytes) -> Iterator[bytes]:
-    """As a connection does: fill the room, take the frames, rest."""
+    """As a connection does: fill the room, take the frames, rest; one that is alone is at times
+    taken from the desk."""
+    for_lone = count(1)
     while piece:
         room = framer.room()
         assert len(room) > 0
         size = min(len(room), len(piece))
         room[:size] = piece[:size]
-        framer.received(size)
         piece = piece[size:]
+        if (frame := framer.lone(size)) is not None and next(for_lone) % 2:
+            yield bytes(frame)
+            continue
+        framer.received(size)
         while (frame := framer.next()) is not None:
             yield bytes(frame)
         framer.rest()
@@ -130,10 +141,69 @@ def test_two_framers_use_one_arena_by_turns() -> None:
     pool = CountingPool()
     one, other = Framer(pool, LIMIT_BYTES), Framer(pool, LIMIT_BYTES)
     for _ in range(10):
-        assert list(feed(one, framed(b"one"))) == [b"one"]
-        assert list(feed(other, framed(b"other"))) == [b"other"]
+        assert list(feed(one, framed(b"one", b"more"))) == [b"one", b"more"]
+        assert list(feed(other, framed(b"other", b"more"))) == [b"other", b"more"]
     assert pool.lent_bytes_max == ARENA_BYTES
     assert len(pool._free[ARENA_BYTES]) == 1
+
+
+def test_a_lone_frame_is_looked_at_on_the_desk() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    desk = pool.desk.buffer
+
+    def looked_at(body: bytes) -> memoryview:
+        stream = framed(body)
+        framer.room()[: len(stream)] = stream
+        frame = framer.lone(len(stream))
+        assert frame is not None
+        assert bytes(frame) == body
+        assert frame.obj is desk
+        return frame
+
+    for body in (b"one", b"another", b"x" * (ARENA_BYTES - 4)):
+        looked_at(body)
+    assert pool.lent == []
+    frame = looked_at(b"the last")  # with which nothing could be done at once
+    framer.received(len(frame) + 4)
+    assert framer.next() == frame
+    assert pool.lent[0].buffer is desk
+    assert pool.desk.buffer is not desk
+    framer.rest()
+    assert pool.lent == []
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        *(framed(b"whole")[:size] for size in (1, 3, 4, 8)),
+        framed(b"whole", b""),
+        framed(b"whole") + b"\0",
+        framed(b""),
+        struct.pack(">i", -1),
+        struct.pack(">i", -5) + b"five",
+        framed(bytes(1001)),
+    ],
+)
+def test_what_is_no_lone_frame(stream: bytes) -> None:
+    framer = Framer(ArenaPool(), 1000)
+    framer.room()[:8] = framed(b"left")
+    framer.room()[: len(stream)] = stream
+    assert framer.lone(len(stream)) is None
+
+
+def test_the_rest_of_a_frame_is_none_alone() -> None:
+    framer = Framer(ArenaPool(), LIMIT_BYTES)
+    stream = framed(framed(b"inner"))
+    found = []
+    for piece in (stream[:4], stream[4:]):
+        framer.room()[: len(piece)] = piece
+        assert framer.lone(len(piece)) is None
+        framer.received(len(piece))
+        if (frame := framer.next()) is not None:
+            found.append(bytes(frame))
+        framer.rest()
+    assert found == [framed(b"inner")]
 
 
 def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it() -> None:
@@ -179,12 +249,12 @@ def test_a_pool_knows_what_is_in_use() -> None:
     assert pool.in_use_bytes == 2 * ARENA_BYTES
     del second  # lost with its connection, and not given back
     assert pool.in_use_bytes == 0
-    assert pool.made_bytes == ARENA_BYTES
+    assert pool.made_bytes == 2 * ARENA_BYTES, "the first, and the desk"
     big = pool.take(POOL_BYTES_MAX)
     pool.give(big)  # too much to keep
     del big
     assert pool.in_use_bytes == 0
-    assert pool.made_bytes == ARENA_BYTES
+    assert pool.made_bytes == 2 * ARENA_BYTES
 
 
 def test_answers_get_smaller_the_more_is_in_use() -> None:

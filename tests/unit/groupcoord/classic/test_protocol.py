@@ -10,6 +10,7 @@ from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import without_pauses
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -227,7 +228,7 @@ def test_a_group_comes_from_elsewhere() -> None:
     group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
     group.protocol = "range"
     out = Decision()
-    kit.shard.classic.adopt(group, out, "because", kit.now_ms)
+    without_pauses(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
     assert not kit.shard.state.groups
     kit.journal.carry_out(out, kit.now_ms)
     kit.commit()
@@ -243,7 +244,7 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
     kit = ClassicKit()
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     out = Decision()
-    kit.shard.classic.adopt(group, out, None, kit.now_ms)
+    without_pauses(kit.shard.classic.adopt(group, out, None, kit.now_ms))
     kit.journal.carry_out(out, kit.now_ms)
     assert kit.group.current is GroupState.EMPTY
 
@@ -251,6 +252,6 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
 def test_a_rebalance_for_a_reason_from_outside() -> None:
     kit = ClassicKit()
     (leader,) = kit.form()
-    decision = kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms)
+    decision = without_pauses(kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms))
     kit.journal.carry_out(decision, kit.now_ms)
     assert kit.beat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS

@@ -11,6 +11,7 @@ import pytest
 from kavka.groupcoord.consumer.member import Member, MemberState
 from kavka.groupcoord.consumer.reconcile import Towards, next_member
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import without_pauses
 from support.consumer_groups import refusal
 
 T, U = UUID(int=1), UUID(int=2)
@@ -38,7 +39,9 @@ def step(
     def has_owner(topic: UUID, partition: int) -> bool:
         return (topic, partition) in taken or (topic, partition) in own
 
-    return next_member(member, Towards(epoch, target, subscribed, has_owner, reported, changed))
+    return without_pauses(
+        next_member(member, Towards(epoch, target, subscribed, has_owner, reported, changed))
+    )
 
 
 def has(epoch: int, *partitions: int, state: MemberState = STABLE, **more: object) -> Member:

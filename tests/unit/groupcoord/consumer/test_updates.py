@@ -19,6 +19,7 @@ from kavka.groupcoord.consumer.updates import (
     resolved,
 )
 from kavka.log.journal import Record
+from kavka.wire.steps import without_pauses
 from support.consumer_groups import INTERVAL_MS, ConsumerKit, FakeTopics, assert_sound
 
 NOW_MS = 1_000_000
@@ -84,14 +85,14 @@ def test_expressions_are_resolved_together_and_not_too_often() -> None:
 def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
     bench = Bench(Member("a", topic_regex="t"))
     found = {"t": Resolved(("t",), 1, NOW_MS), "gone": Resolved(("t",), 1, NOW_MS)}
-    out = resolved(bench.book, bench.group, found)
+    out = without_pauses(resolved(bench.book, bench.group, found))
     assert [records.read_key(one.key).kind for one in out] == [records.REGEX, records.GROUP]
     value = out[1].value
     assert value is not None
     epoch, bench.group.metadata_hash = records.read_group(value)
     assert epoch == 2
     bench.group.put_resolved("t", found["t"])
-    again = resolved(bench.book, bench.group, {"t": Resolved(("t",), 2, NOW_MS)})
+    again = without_pauses(resolved(bench.book, bench.group, {"t": Resolved(("t",), 2, NOW_MS)}))
     assert [records.read_key(one.key).kind for one in again] == [records.REGEX]
 
 
@@ -100,27 +101,30 @@ def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
 
 def test_topics_are_looked_at_when_they_may_have_changed() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
-    bench.group.group_epoch, bench.group.metadata_hash = 2, bench.book.hashes.of_group(["t"])
-    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    bench.group.group_epoch, bench.group.metadata_hash = (
+        2,
+        without_pauses(bench.book.hashes.of_group(["t"])),
+    )
+    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     bench.group.refresh_topics = True
-    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
-    assert bench.change().update_epoch(bench.old, bump=True) == (3, True)
+    assert without_pauses(bench.change().update_epoch(bench.old, bump=True)) == (3, True)
 
 
 def test_an_epoch_that_did_not_come_into_the_log_is_made_again() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    bench.change().update_epoch(bench.old, bump=False)
-    assert bench.change().update_epoch(bench.old, bump=False) == (2, True)
+    without_pauses(bench.change().update_epoch(bench.old, bump=False))
+    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP] * 2
 
 
 def test_what_a_group_kept_of_its_topics_before_4_1_goes() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.group.has_topics_record = True
-    bench.change().update_epoch(bench.old, bump=False)
+    without_pauses(bench.change().update_epoch(bench.old, bump=False))
     assert bench.kinds == [records.GROUP, records.TOPICS]
     assert bench.records[1].value is None
 
@@ -129,8 +133,12 @@ def test_whether_all_read_the_same_counts_the_new_member() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.old = Member("b")
     change = bench.change()
-    assert change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True) == (2, True)
-    assert change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True) == (2, False)
+    assert without_pauses(
+        change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True)
+    ) == (2, True)
+    assert without_pauses(
+        change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True)
+    ) == (2, False)
 
 
 # -- members -----------------------------------------------------------------------------------
@@ -169,7 +177,7 @@ def test_an_expression_that_nobody_subscribes_to_any_more_goes(regex: str | None
     group = kit.consumer_group()
     assert list(group.resolved) == ([] if regex is None else [regex])
     assert list(group.subscriptions) == ["t"]
-    assert group.metadata_hash == TopicHashes(kit.known).of_group(["t"])
+    assert group.metadata_hash == without_pauses(TopicHashes(kit.known).of_group(["t"]))
     assert_sound(kit, group)
 
 

@@ -9,7 +9,7 @@ from kavka.server.handlers import describe_transactions
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
-from support.transaction_requests import ID, add, begun, described, end, find
+from support.transaction_requests import ID, Producer, add, begun, described, end, find
 
 
 @scenario(topics={"t": 3, "u": 1})
@@ -21,7 +21,7 @@ async def test_what_is_known(broker: MemoryBroker) -> None:
     assert found.transaction_state == "Empty"
     assert found.transaction_timeout_ms == 12_345
     assert found.transaction_start_time_ms == -1
-    assert (found.producer_id, found.producer_epoch) == producer
+    assert Producer(found.producer_id, found.producer_epoch) == producer
     await broker.advance(1000)
     began_ms = broker.clock.now_ms()
     await add(broker, producer, {"u": [0], "t": [2, 0]})

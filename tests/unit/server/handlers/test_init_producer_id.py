@@ -3,6 +3,7 @@ fence those who had them before."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -121,7 +122,8 @@ async def test_an_id_keeps_its_producer_and_gets_epochs(broker: MemoryBroker, ve
     assert other.id != first.id
     again = await begun(broker, version=version)
     assert again == Producer(first.id, 1)
-    for number, die in enumerate((broker.restart, broker.kill, broker.crash), 2):
+    deaths: list[Callable[[], Awaitable[None]]] = [broker.restart, broker.kill, broker.crash]
+    for number, die in enumerate(deaths, 2):
         await die()
         await broker.advance(0)
         assert await begun(broker, version=version) == Producer(first.id, number)

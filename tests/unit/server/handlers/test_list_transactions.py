@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kavka.groupcoord.consumer import regexes
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import list_transactions
 from kavka.wire.apis.list_transactions import API
@@ -138,7 +139,7 @@ async def test_many_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, pattern: str | None
 ) -> None:
     monkeypatch.setattr(list_transactions, "IDS_A_STEP", 3)
-    monkeypatch.setattr(list_transactions.regexes, "NAMES_A_SLICE", 3)
+    monkeypatch.setattr(regexes, "NAMES_A_SLICE", 3)
     await find(broker)
     names = sorted(f"id {number}" for number in range(40))
     for name in names:

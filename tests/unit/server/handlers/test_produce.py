@@ -222,14 +222,6 @@ async def test_zstd_is_taken_from_version_7_on(broker: MemoryBroker, version: in
 IN_TRANSACTION = build(producer=(4000, 0, 0), transactional=True)
 
 
-@scenario(topics={"t": 2})
-async def test_transactional_batches_are_refused_for_now(broker: MemoryBroker) -> None:
-    wanted = producing({("t", 0): IN_TRANSACTION})
-    answer = await broker.ask("Produce", 9, transactional_id="tx", **wanted)
-    [partition] = answer.responses[0].partition_responses
-    assert partition.error_code == Code.INVALID_TXN_STATE
-
-
 # -- replicas in sync -----------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ RULES = {  # (pattern of domain<type, name>, name) by what is exported: Count of
     GAUGE: (r"kafka\.(\w+)<type=(.+), name=(.+)><>Value", r"kafka_\1_\2_\3"),
     SUMMARY: (r"kafka\.(\w+)<type=(.+), name=(.+)><>(\d+)thPercentile", r"kafka_\1_\2_\3"),
 }
-COORDINATORS = "kafka.coordinator.group"
+COORDINATORS = "kafka.coordinator."
 ATTRIBUTES = {COUNTER: "Count", GAUGE: "Value", SUMMARY: "99thPercentile"}
 
 
@@ -27,8 +27,8 @@ def by_the_rules(name: str, kind: Kind) -> str:
     """What the exporter calls the MBean `name`, in lower case and with what it may not have
     replaced, as the exporter does behind its rules."""
     domain, _, properties = name.partition(":")
-    if domain == COORDINATORS:
-        domain = "kafka.coordinator_group"  # for which the rules of others have one more part
+    if domain.startswith(COORDINATORS):  # for which the rules of others have one more part
+        domain = domain.replace(COORDINATORS, "kafka.coordinator_")
     bean = f"{domain}<{', '.join(properties.split(','))}><>{ATTRIBUTES[kind]}"
     pattern, template = RULES[kind]
     match = re.fullmatch(pattern, bean)

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from kavka.log.results import Appended
+from kavka.log.verification import Guard
 from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
 from kavka.server.replica.offsets import RECORDS_PER_TURN
 from kavka.wire.errors import ErrorCode as Code
@@ -307,9 +308,11 @@ async def test_a_failure_that_nobody_expects_is_one_partition_s(
     await broker.create("t", 3, configs={"compression.type": codec})
     append = Replica.append
 
-    def fails(replica: Replica, batch: memoryview, header: BatchHeader) -> Appended:
+    def fails(
+        replica: Replica, batch: memoryview, header: BatchHeader, guard: Guard | None
+    ) -> Appended:
         assert replica.key != ("t", 1), "planted"
-        return append(replica, batch, header)
+        return append(replica, batch, header, guard)
 
     monkeypatch.setattr(Replica, "append", fails)
     batches = {("t", number): numbered(number) for number in range(3)}

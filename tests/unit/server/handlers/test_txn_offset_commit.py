@@ -1,0 +1,287 @@
+"""TxnOffsetCommit: offsets that count when their transaction is committed. See also the
+differential cases and sequences, and `tests/unit/groupcoord` for the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.server import committed_offsets
+from kavka.server.auth.authorizer import Operation
+from kavka.wire.apis.txn_offset_commit import API
+from kavka.wire.errors import ErrorCode as Code
+from support.denied import Denied
+from support.memory_broker import MemoryBroker, scenario
+from support.memory_network import until
+from support.memory_transactions import (
+    Transactor,
+    hold,
+    release,
+    write_markers,
+)
+from support.offset_requests import codes, fetch, make_topic
+from support.virtual import settle
+from support.wire_client import by_topic
+
+VERSIONS = range(API.highest + 1)
+ADDS_SINCE = 5
+A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+TOPICS = {"a": 2, "b": 1}
+ONE_PARTITION = "transaction.state.log.num.partitions=1"
+OFFSETS = "__consumer_offsets"
+Place = tuple[str, int]
+
+
+def committing(one: Transactor, offsets: dict[Place, int], **more: Any) -> dict[str, Any]:
+    """A request of one who is in no group."""
+    return {
+        "transactional_id": one.name,
+        "group_id": "g",
+        "producer_id": one.now.id,
+        "producer_epoch": one.now.epoch,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {
+                        "partition_index": index,
+                        "committed_offset": offset,
+                        "committed_metadata": "text",
+                    }
+                    for index, offset in partitions.items()
+                ],
+            }
+            for name, partitions in by_topic(offsets).items()
+        ],
+        **more,
+    }
+
+
+async def commit(
+    one: Transactor, offsets: dict[Place, int], version: int = 5, **more: Any
+) -> dict[Place, int]:
+    """One TxnOffsetCommit: the codes."""
+    asked = committing(one, offsets, **more)
+    return codes(one.broker, await one.client.ask("TxnOffsetCommit", version, **asked))
+
+
+async def started(broker: MemoryBroker, version: int = 5) -> Transactor:
+    """A producer, the group's partition added if it has to do that itself."""
+    await make_topic(broker)
+    one = await Transactor(broker, version=12 if version >= ADDS_SINCE else 11).init()
+    if version < ADDS_SINCE:
+        await add_offsets(one)
+    return one
+
+
+async def add_offsets(one: Transactor) -> None:
+    answer = await one.client.ask(
+        "AddOffsetsToTxn",
+        3,
+        transactional_id=one.name,
+        producer_id=one.now.id,
+        producer_epoch=one.now.epoch,
+        group_id="g",
+    )
+    assert answer.error_code == Code.NONE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
+async def test_offsets_count_when_the_transaction_is_committed(
+    broker: MemoryBroker, version: int
+) -> None:
+    one = await started(broker, version)
+    assert await commit(one, {A0: 5, A1: 6, B0: 7}, version) == {A0: 0, A1: 0, B0: 0}
+    unstable = Code.UNSTABLE_OFFSET_COMMIT
+    assert await fetch(broker, [A0, B0], require_stable=True) == {
+        A0: (-1, unstable),
+        B0: (-1, unstable),
+    }
+    assert await fetch(broker) == {}
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert await fetch(broker, require_stable=True) == {A0: (5, 0), A1: (6, 0), B0: (7, 0)}
+    if version < ADDS_SINCE:
+        await add_offsets(one)
+    assert await commit(one, {A0: 50}, version) == {A0: 0}
+    assert await one.end(commit=False) == Code.NONE
+    await settle()
+    assert await fetch(broker, [A0], require_stable=True) == {A0: (5, 0)}
+
+
+@scenario(topics=TOPICS)
+async def test_so_it_is_after_a_kill(broker: MemoryBroker) -> None:
+    one = await started(broker)
+    assert await commit(one, {A0: 5}) == {A0: 0}
+    await broker.kill()
+    assert await fetch(broker, [A0], require_stable=True) == {A0: (-1, 88)}
+    one.client = broker.client
+    assert await commit(one, {A1: 6}) == {A1: 0}
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    await broker.kill()
+    assert await fetch(broker, require_stable=True) == {A0: (5, 0), A1: (6, 0)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
+async def test_what_is_not_in_a_transaction(broker: MemoryBroker, version: int) -> None:
+    await make_topic(broker)
+    one = await Transactor(broker, version=12 if version >= ADDS_SINCE else 11).init()
+    expected = Code.INVALID_TXN_STATE if version < 4 else Code.TRANSACTION_ABORTABLE
+    if version >= ADDS_SINCE:
+        one.now = one.now._replace(id=one.now.id + 1)
+        expected = Code.INVALID_PRODUCER_ID_MAPPING
+    assert await commit(one, {A0: 5}, version) == {A0: expected}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
+async def test_fenced(broker: MemoryBroker, version: int) -> None:
+    one = await started(broker, version)
+    assert await commit(one, {A0: 5}, version) == {A0: 0}
+    newer = Transactor(broker, version=one.version)
+    answer = await broker.ask(
+        "InitProducerId",
+        5 if one.is_newer else 4,
+        transactional_id="tx",
+        transaction_timeout_ms=1000,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    assert answer.error_code == Code.CONCURRENT_TRANSACTIONS
+    await settle()
+    await newer.init()
+    assert await commit(one, {A0: 6}, version) == {A0: Code.INVALID_PRODUCER_EPOCH}
+    assert await fetch(broker, [A0]) == {A0: (-1, 0)}
+
+
+@scenario(topics=TOPICS)
+async def test_what_is_refused_does_not_keep_the_rest(broker: MemoryBroker) -> None:
+    one = await started(broker)
+    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+    told = await commit(one, {A0: 5, ("a", 2): 5, ("c", 0): 5})
+    assert told == {("a", 2): unknown, A0: 0, ("c", 0): unknown}
+    assert await commit(one, {("c", 0): 5}) == {("c", 0): unknown}
+    broker.parts.authorizer = Denied((Operation.READ, "b"))
+    told = await commit(one, {A0: 5, B0: 6})
+    assert told == {B0: Code.TOPIC_AUTHORIZATION_FAILED, A0: 0}
+
+
+@scenario(topics=TOPICS)
+async def test_who_may_not(broker: MemoryBroker) -> None:
+    one = await started(broker)
+    broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
+    assert await commit(one, {A0: 5}) == {A0: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    broker.parts.authorizer = Denied((Operation.READ, "g"))
+    assert await commit(one, {A0: 5}) == {A0: Code.GROUP_AUTHORIZATION_FAILED}
+
+
+@scenario(topics=TOPICS)
+async def test_of_no_group_or_of_one_elsewhere(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    assert await commit(one, {A0: 5}, group_id="") == {A0: Code.INVALID_GROUP_ID}
+    assert await commit(one, {A0: 5}) == {A0: Code.COORDINATOR_NOT_AVAILABLE}
+    await make_topic(broker)
+    stale = {"generation_id": 3, "member_id": "m"}
+    assert await commit(one, {A0: 5}, **stale) == {A0: Code.ILLEGAL_GENERATION}
+    groups = broker.parts.groups
+    replica = broker.replica(OFFSETS, groups.partition_of("g"))
+    broker.parts.replicas.remove(*replica.key)
+    assert await commit(one, {A0: 5}) == {A0: Code.NOT_COORDINATOR}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(1, Code.COORDINATOR_NOT_AVAILABLE), (2, Code.COORDINATOR_LOAD_IN_PROGRESS)],
+)
+@scenario(topics=TOPICS)
+async def test_old_producers_are_not_told_of_loading(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, version: int, code: Code
+) -> None:
+    one = await started(broker, version)
+    transactions = broker.parts.transactions
+
+    def loading(*_: object, **__: object) -> list[Code]:
+        return [Code.COORDINATOR_LOAD_IN_PROGRESS]
+
+    monkeypatch.setattr(type(transactions), "verify", loading)
+    assert await commit(one, {A0: 5}, version) == {A0: code}
+
+
+# -- waiting --------------------------------------------------------------------------------
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBroker) -> None:
+    one = await started(broker)
+    hold(broker)
+    answer = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 5}))
+    later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 6}))
+    await settle()
+    log = broker.replica(OFFSETS, broker.parts.groups.partition_of("g")).log
+    assert not answer.done() and log.end_offset == 0
+    release(broker)
+    await until(later.done, "the answers")
+    assert codes(broker, answer.result()) == codes(broker, later.result()) == {A0: 0}
+    assert await one.end(commit=True) == Code.COORDINATOR_NOT_AVAILABLE, "too few in sync"
+    hold(broker)
+    ended = one.client.send(
+        "EndTxn",
+        5,
+        transactional_id="tx",
+        producer_id=one.now.id,
+        producer_epoch=one.now.epoch,
+        committed=True,
+    )
+    await settle()
+    release(broker)
+    await until(ended.done, "the end")
+    await settle()
+    assert await fetch(broker, [A0]) == {A0: (6, 0)}, "in the order of the requests"
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_a_marker_in_between_takes_the_guard_away(broker: MemoryBroker) -> None:
+    one = await started(broker, 4)
+    hold(broker)
+    one.client.send("AddPartitionsToTxn", 3, **one.adding(A0))  # so that nothing is sure
+    one.client = broker.connect()
+    answer = one.client.send("TxnOffsetCommit", 4, **committing(one, {A0: 5}))
+    await settle()
+    place = OFFSETS, broker.parts.groups.partition_of("g")
+    assert not answer.done()
+    assert await write_markers(broker, one.now, place, commit=True) == [Code.NONE]
+    release(broker)
+    await until(answer.done, "the answer")
+    assert codes(broker, answer.result()) == {A0: Code.INVALID_TXN_STATE}
+
+
+@pytest.mark.parametrize("held", [False, True])
+@scenario(ONE_PARTITION, topics={"a": 10})
+async def test_many_offsets_are_kept_in_steps(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    one = await started(broker)
+    if held:
+        hold(broker)
+    many = {("a", index): index for index in range(10)}
+    answer = one.client.send("TxnOffsetCommit", 5, **committing(one, many))
+    later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 77}))
+    await settle()
+    if held:
+        assert not answer.done()
+        release(broker)
+    await until(later.done, "the answers")
+    assert codes(broker, answer.result()) == dict.fromkeys(many, 0)
+    if held:
+        hold(broker)
+        release(broker)
+    place = OFFSETS, broker.parts.groups.partition_of("g")
+    ending = one.now._replace(epoch=one.now.epoch + 1)
+    assert await write_markers(broker, ending, place, commit=True) == [Code.NONE]
+    expected = {place: (offset, 0) for place, offset in {**many, A0: 77}.items()}
+    assert await fetch(broker) == expected

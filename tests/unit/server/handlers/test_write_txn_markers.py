@@ -1,0 +1,216 @@
+"""WriteTxnMarkers: transactions ended by a coordinator elsewhere, or by an operator.
+
+The codes of Apache Kafka 4.3.1: `tests/differential/cases/write_txn_markers.py`; which markers a
+partition takes: `tests/broker/test_transaction_rules.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers import write_txn_markers
+from kavka.server.replica.partition import Leadership
+from kavka.wire.apis.write_txn_markers import API
+from kavka.wire.errors import ErrorCode as Code
+from support.denied import Denied
+from support.logs import Producer
+from support.memory_broker import MemoryBroker, scenario
+from support.memory_network import until
+from support.memory_transactions import (
+    PLACE,
+    Transactor,
+    committed,
+    hold,
+    release,
+    write_markers,
+)
+from support.virtual import settle
+
+VERSIONS = range(API.lowest, API.highest + 1)
+OTHER = ("t", 1)
+TOPICS = {"t": 2}
+
+
+async def opened(broker: MemoryBroker, *places: tuple[str, int]) -> Producer:
+    """A producer with an open transaction."""
+    one = await Transactor(broker).init()
+    for place in places or (PLACE,):
+        assert (await one.write(place)).code == Code.NONE
+    return one.now
+
+
+def asked(producer: Producer, *indexes: int, commit: bool = True) -> dict[str, Any]:
+    """A marker of version 2 for partitions of t."""
+    return {
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "transaction_result": commit,
+        "topics": [{"name": "t", "partition_indexes": list(indexes)}],
+        "coordinator_epoch": 0,
+        "transaction_version": 0,
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("commit", [True, False])
+@scenario(topics=TOPICS)
+async def test_transactions_end(broker: MemoryBroker, version: int, commit: bool) -> None:
+    producer = await opened(broker, PLACE, OTHER)
+    told = await write_markers(broker, producer, PLACE, OTHER, commit=commit, version=version)
+    assert told == [Code.NONE, Code.NONE]
+    for place in (PLACE, OTHER):
+        assert await committed(broker, place) == [b"v"] * commit
+        entry = broker.replica(*place).log.producers.get(producer.id)
+        assert entry is not None
+        assert entry.txn_first_offset == -1 and entry.last_timestamp == broker.clock.now_ms()
+
+
+@scenario(topics=TOPICS)
+async def test_which_protocol_a_transaction_followed(broker: MemoryBroker) -> None:
+    """In the newer one its end has a newer epoch; version 1 can't say so (KIP-890)."""
+    producer = await opened(broker)
+    raised = producer._replace(epoch=producer.epoch + 1)
+
+    async def told(who: Producer, version: int) -> Code:
+        (code,) = await write_markers(broker, who, PLACE, commit=True, version=version, protocol=2)
+        return code
+
+    assert await told(producer, 2) == Code.INVALID_PRODUCER_EPOCH
+    assert await told(raised, 2) == Code.NONE
+    assert await told(raised, 2) == Code.NONE, "sent again"
+    assert await told(raised, 1) == Code.NONE
+    assert await told(producer, 1) == Code.INVALID_PRODUCER_EPOCH
+
+
+@scenario(topics=TOPICS)
+async def test_partitions_that_take_none(broker: MemoryBroker) -> None:
+    await broker.create("s", configs={"min.insync.replicas": "2"})
+    release(broker, "s", 0)
+    producer = await opened(broker)
+    other = broker.replica(*OTHER).partition
+    other.follow(Leadership(1, 2, other.leader_epoch + 1, (2,), other.partition_epoch + 1, (1, 2)))
+    places = [PLACE, OTHER, ("t", 2), ("nowhere", 0), ("s", 0)]
+    told = await write_markers(broker, producer, *places, commit=True)
+    assert dict(zip(places, told, strict=True)) == {
+        PLACE: Code.NONE,
+        OTHER: Code.NOT_LEADER_OR_FOLLOWER,
+        ("t", 2): Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ("nowhere", 0): Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ("s", 0): Code.NOT_ENOUGH_REPLICAS,
+    }
+
+
+@scenario(topics=TOPICS)
+async def test_an_old_coordinator(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    for epoch, code in ((5, Code.NONE), (4, Code.TRANSACTION_COORDINATOR_FENCED), (5, Code.NONE)):
+        told = await write_markers(broker, producer, PLACE, commit=True, coordinator_epoch=epoch)
+        assert told == [code]
+
+
+@scenario(topics=TOPICS)
+async def test_it_is_answered_when_it_is_safe(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    hold(broker, *PLACE)
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0, 1)])
+    later = broker.client.send("Metadata", 12, topics=None)
+    await settle()
+    assert not answer.done()
+    assert broker.replica().log.end_offset == 2, "it is written"
+    release(broker, *PLACE)
+    await until(later.done, "the answers")
+    (found,) = answer.result().markers
+    assert [one.error_code for one in found.topics[0].partitions] == [0, 0]
+
+
+@scenario("request.timeout.ms=500", topics=TOPICS)
+async def test_or_when_it_took_too_long(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    hold(broker, *PLACE)
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
+    await broker.advance(499)
+    assert not answer.done()
+    await broker.advance(1)
+    (found,) = answer.result().markers
+    assert found.topics[0].partitions[0].error_code == Code.REQUEST_TIMED_OUT
+
+
+@scenario(topics=TOPICS)
+async def test_or_when_another_leads(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    hold(broker, *PLACE)
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
+    await settle()
+    now = broker.replica().partition
+    now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
+    broker.parts.replicas.role_changed(broker.replica())
+    await until(answer.done, "the answer")
+    (found,) = answer.result().markers
+    assert found.topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+@scenario(topics=TOPICS)
+async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
+    producer = await opened(broker, PLACE, OTHER)
+    nobody = producer._replace(id=producer.id + 100)
+    markers = [asked(producer, 0), asked(nobody, 0), asked(producer, 1)]
+    answer = await broker.ask("WriteTxnMarkers", 2, markers=markers)
+    told = {
+        found.producer_id: [
+            (topic.name, one.partition_index, one.error_code)
+            for topic in found.topics
+            for one in topic.partitions
+        ]
+        for found in answer.markers
+    }
+    assert told == {producer.id: [("t", 0, 0), ("t", 1, 0)], nobody.id: [("t", 0, 0)]}
+    assert len(answer.markers) == 2
+    assert not (await broker.ask("WriteTxnMarkers", 1, markers=[])).markers
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@scenario(topics={"t": 7})
+async def test_many_are_written_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(write_txn_markers, "MARKERS_A_STEP", size)
+    places = [("t", index) for index in range(7)]
+    producer = await opened(broker, *places)
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, *range(7))])
+    await until(lambda: broker.replica("t", 0).log.end_offset == 2, "the first is written")
+    last = broker.replica("t", 6).log.end_offset
+    assert last == (2 if size > 7 else 1)
+    await until(answer.done, "the answer")
+    (found,) = answer.result().markers
+    assert [one.error_code for one in found.topics[0].partitions] == [0] * 7
+
+
+@scenario(topics=TOPICS)
+async def test_who_may(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    for denied in ([Operation.ALTER], [Operation.CLUSTER_ACTION]):
+        broker.parts.authorizer = Denied(*denied)
+        assert await write_markers(broker, producer, PLACE, commit=True) == [Code.NONE]
+    broker.parts.authorizer = Denied(Operation.ALTER, Operation.CLUSTER_ACTION)
+    told = await write_markers(broker, producer, PLACE, commit=True)
+    assert told == [Code.CLUSTER_AUTHORIZATION_FAILED]
+
+
+@scenario(topics=TOPICS)
+async def test_a_failure_that_nobody_expects_is_one_partition_s(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await opened(broker, PLACE, OTHER)
+    kind = type(broker.replica())
+    append = kind.append_marker
+
+    def fails(replica: Any, *args: Any) -> Any:
+        assert replica.key != PLACE, "planted"
+        return append(replica, *args)
+
+    monkeypatch.setattr(kind, "append_marker", fails)
+    told = await write_markers(broker, producer, PLACE, OTHER, commit=True)
+    assert told == [Code.UNKNOWN_SERVER_ERROR, Code.NONE]

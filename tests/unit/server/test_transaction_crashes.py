@@ -1,0 +1,260 @@
+"""The broker dies at every single step that it makes on its disk in a story of transactions, and
+what is there afterwards is the one thing that may be there.
+
+Whatever the death struck, each transaction is all there or not at all, and what was answered
+counts. Where the client does nothing, the state on the disk says what it must come to. Three
+clients are tried: one that goes on where it was, one that begins anew, one that is never seen
+again. CRASH_EVERY (3; `make commits` sets 1) leaves steps out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pytest
+from kafka.record import MemoryRecords
+
+from kavka.log import memfs
+from support.logs import Producer
+from support.memory_broker import DATA, NEVER_AWAITED
+from support.memory_transactions import committed
+from support.mortal_broker import MortalBroker
+from support.transactional import TransactionalProducer
+
+EVERY = int(os.environ.get("CRASH_EVERY", "3"))
+STATES_AT = 16
+"""Where TransactionLogValue has the state: behind version, producer id, epoch and timeout."""
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = range(6)
+NOTHING = -1
+COMES_TO = {
+    NOTHING: NOTHING,
+    EMPTY: EMPTY,
+    ONGOING: ONGOING,
+    PREPARE_COMMIT: COMMITTED,
+    PREPARE_ABORT: ABORTED,
+    COMMITTED: COMMITTED,
+    ABORTED: ABORTED,
+}
+NAME = "tx"
+PARTITIONS = 2
+SETTINGS = ("transaction.state.log.num.partitions=1",)
+TIMEOUT_MS, CLEANUP_MS = 60_000, 10_000
+SOON_MS = 1_000
+CRASHES = 3
+"""Ways in which a power cut may leave the disk, tried for each step."""
+
+pytestmark = [NEVER_AWAITED, pytest.mark.timeout(600)]
+
+
+class End(Enum):
+    """How a transaction ended, as far as its client knows."""
+
+    OPEN = "open"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass
+class Transaction:
+    """What a client has written in one, and what it knows of it."""
+
+    values: dict[int, list[bytes]] = field(default_factory=dict)
+    end: End = End.OPEN
+
+
+@dataclass
+class Story:
+    """A client's transactions, one after the other."""
+
+    producer: TransactionalProducer
+    told: list[Transaction] = field(default_factory=list)
+    producers: list[Producer] = field(default_factory=list)
+    """All that it was."""
+
+    PLAN = (((0, 1), True), ((1,), False), ((0,), True), ((0, 1), None), ((1, 0), True))
+    """The partitions that are written to, and whether it is committed; None: never ended."""
+
+    async def play(self, broker: MortalBroker, revive: Any = None) -> bool:
+        """False: the broker died."""
+
+        async def ask(script: Any) -> None:
+            if not await broker.play(script, revive):
+                raise Died
+
+        try:
+            await self.begin(ask)
+            for partitions, commit in self.PLAN:
+                await self.transaction(ask, partitions, commit=commit)
+        except Died:
+            return False
+        await broker.advance(SOON_MS)
+        return not broker.is_dead
+
+    async def begin(self, ask: Any) -> None:
+        """Begin anew: what was open is aborted."""
+        await ask(self.producer.find())
+        await ask(self.producer.init())
+        self.producers.append(self.producer.now)
+        for one in self.told:
+            if one.end is End.OPEN:
+                one.end = End.ABORTED
+
+    async def transaction(
+        self, ask: Any, partitions: Sequence[int], *, commit: bool | None
+    ) -> None:
+        """One whole transaction."""
+        now = Transaction()
+        self.told.append(now)
+        await ask(self.producer.add(partitions))
+        for partition in partitions:
+            values = [b"%d/%d/%d" % (len(self.told), partition, number) for number in range(2)]
+            now.values[partition] = values
+            await ask(self.producer.write(partition, values))
+        if commit is None:
+            await self.begin(ask)
+            return
+        now.end = End.COMMITTING if commit else End.ABORTING
+        await ask(self.producer.end(commit=commit))
+        now.end = End.COMMITTED if commit else End.ABORTED
+
+    def settle(self, state: int) -> None:
+        """An end that was not answered is what the disk says: transactions follow each other, so
+        a commit that has begun is the last one's."""
+        for one in self.told:
+            if one.end is End.COMMITTING:
+                has_begun = state in (PREPARE_COMMIT, COMMITTED)
+                one.end = End.COMMITTED if has_begun else End.ABORTED
+            elif one.end in (End.OPEN, End.ABORTING):
+                one.end = End.ABORTED
+
+    def visible(self, partition: int) -> list[bytes]:
+        """What readers of committed records must get."""
+        return [
+            value
+            for one in self.told
+            if one.end is End.COMMITTED
+            for value in one.values.get(partition, ())
+        ]
+
+
+class Died(Exception):
+    """The broker has."""
+
+
+async def born(protocol: int, *settings: str) -> tuple[MortalBroker, Story]:
+    """A broker with a topic, and a client that has done nothing yet."""
+    broker = MortalBroker(*SETTINGS, *settings)
+    await broker.start()
+    await broker.create("t", PARTITIONS)
+    producer = TransactionalProducer(NAME, protocol, "t", TIMEOUT_MS)
+    return broker, Story(producer)
+
+
+def state_on_disk(broker: MortalBroker) -> int:
+    """Of the transactional id, by the last whole record."""
+    state = NOTHING
+    directory = f"{DATA}/__transaction_state-0"
+    if not broker.fs.exists(directory):
+        return state
+    for name in broker.fs.list_dir(directory):
+        if name.endswith(".log"):
+            records = MemoryRecords(broker.fs.read_bytes(f"{directory}/{name}"))
+            while (batch := records.next_batch()) is not None:
+                for record in batch:
+                    state = record.value[STATES_AT]
+    return state
+
+
+async def check(broker: MortalBroker, story: Story) -> None:
+    """Each transaction is there or not, nothing is open, and a new one can be written."""
+    await broker.advance(SOON_MS)
+    assert state_on_disk(broker) in (NOTHING, EMPTY, COMMITTED, ABORTED)
+    for partition in range(PARTITIONS):
+        stable = await broker.list_offset(-1, partition=partition, isolation_level=1)
+        everything = await broker.list_offset(-1, partition=partition)
+        assert stable.offset == everything.offset >= 0, f"{partition} has an open transaction"
+        assert await committed(broker, ("t", partition)) == story.visible(partition)
+
+
+async def check_new(broker: MortalBroker, story: Story) -> None:
+    """Another client of that name, and one of another, can write; nobody gets a producer id that
+    another has had."""
+    for name in (NAME, "other"):
+        producer = TransactionalProducer(name, 2, "t")
+        newcomer = Story(producer, story.told)
+
+        async def ask(script: Any) -> None:
+            assert await broker.play(script)
+
+        await newcomer.begin(ask)
+        if name != NAME:
+            assert producer.now.id not in [one.id for one in story.producers]
+        await newcomer.transaction(ask, (0, 1), commit=True)
+        await check(broker, newcomer)
+
+
+async def strike(step: int, protocol: int, client: str) -> bool:
+    """One death at one step; False: there are not so many."""
+    broker, story = await born(protocol)
+    broker.fs.dies_after = step
+
+    async def revive() -> None:
+        await broker.bury()
+        await broker.revive()
+
+    goes_on = client == "goes on"
+    if await story.play(broker, revive if goes_on else None) and not broker.is_dead:
+        struck = broker.fs.dies_after is None
+    else:
+        struck = True
+    if not goes_on and struck:
+        state = state_on_disk(broker)
+        await revive()
+        await broker.advance(SOON_MS)
+        assert state_on_disk(broker) == COMES_TO[state]
+        if client == "begins anew":
+            await story.begin(lambda script: broker.play(script))
+        elif state == ONGOING:
+            await broker.advance(TIMEOUT_MS + CLEANUP_MS)
+        story.settle(state)
+    elif broker.is_dead:  # in what came after the last answer
+        await revive()
+    broker.fs.dies_after = None
+    await check(broker, story)
+    await check_new(broker, story)
+    await broker.stop()
+    return struck
+
+
+def run(test: Coroutine[Any, Any, bool]) -> bool:
+    """Runs it; whatever goes wrong behind its back, but for a death, fails it."""
+
+    async def observed() -> bool:
+        lost: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: lost.append(context))
+        found = await test
+        lost[:] = [one for one in lost if not isinstance(one.get("exception"), memfs.Died)]
+        assert not lost, lost
+        return found
+
+    return asyncio.run(observed())
+
+
+@pytest.mark.parametrize("client", ["goes on", "begins anew", "is gone"])
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_death_at_any_step_leaves_the_one_legal_state(protocol: int, client: str) -> None:
+    step = random.randrange(EVERY)
+    count = 0
+    while run(strike(step, protocol, client)):
+        step += EVERY
+        count += 1
+    assert count * EVERY > 40, "transactions are made of more steps"
