@@ -98,7 +98,9 @@ class Offsets:
 
     def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Decision:
         """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`."""
-        self._check_commit(commit, now_ms)
+        group = self._checked(commit, is_transactional=False)
+        if group is not None:
+            group.committed_by(commit.member_id, now_ms)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
             expires_at_ms = min(now_ms + commit.retention_ms, _LAST_MS)
@@ -108,54 +110,37 @@ class Offsets:
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
     ) -> Decision:
         """TxnOffsetCommit; they count when the transaction is committed."""
-        self._check_transactional(commit)
+        self._checked(commit, is_transactional=True)
         decision = self._decide(commit, ticket, now_ms, NO_TIME)
         decision.producer = producer
         return decision
 
-    def _check_commit(self, commit: Commit, now_ms: int) -> None:
+    def _checked(self, commit: Commit, *, is_transactional: bool) -> Group | None:
+        """The group, if there is one already. ApiError when this may not be committed to it."""
         group = self._state.groups.get(commit.group_id)
         if group is None:
             if commit.generation < 0:
                 _check_new(commit.group_id)
-                return  # a group that only keeps offsets comes into being
-            if commit.version >= MEMBER_EPOCHS_VERSION:
+                return None  # a group that only keeps offsets comes into being
+            if not is_transactional and commit.version >= MEMBER_EPOCHS_VERSION:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        check = group.check_commit(
-            commit.member_id,
-            commit.instance_id,
-            commit.generation,
-            is_transactional=False,
-            version=commit.version,
-        )
-        group.committed_by(commit.member_id, now_ms)
-        if check is not None:
-            for one in commit.offsets:
-                check(one.topic, one.topic_id, one.partition)
-
-    def _check_transactional(self, commit: Commit) -> None:
-        group = self._state.groups.get(commit.group_id)
-        if group is None:
-            if commit.generation < 0:
-                _check_new(commit.group_id)
-                return
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         try:
             check = group.check_commit(
                 commit.member_id,
                 commit.instance_id,
                 commit.generation,
-                is_transactional=True,
+                is_transactional=is_transactional,
                 version=commit.version,
             )
         except ApiError as refusal:
-            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:
+            if is_transactional and refusal.code == ErrorCode.STALE_MEMBER_EPOCH:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
             raise
         if check is not None:
             for one in commit.offsets:
                 check(one.topic, one.topic_id, one.partition)
+        return group
 
     def _decide(self, commit: Commit, ticket: Ticket, now_ms: int, expires_at_ms: int) -> Decision:
         longest = self._state.settings().offset_metadata_max_bytes

@@ -23,10 +23,11 @@ from kavka.log.timers import Timers
 logger = logging.getLogger(__name__)
 
 CLASSIC_KEYS: Final = frozenset({2})
+CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
+"""Versions of the keys of records, by protocol; below them are offsets'."""
+
 QUICKER_FROM: Final = 10
 """Records of one decision; fewer are applied one by one."""
-
-CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 
 
 class Part(Protocol):

@@ -10,7 +10,7 @@ a fail-over could take back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -227,14 +227,14 @@ class Journal:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
         records, producer = decision.records, decision.producer
         self.applied_end = yield from self._port.append(records, producer, now_ms)
-        if len(records) == 1:
+        parts = _parts(records)
+        if len(parts) == 1:
             self.machine.apply_all(records, producer)
             return
         self._is_applying = True
-        for some in _parts(records):
+        for some in parts:
+            yield
             self.machine.apply_all(some, producer)
-            if some[-1] is not records[-1]:
-                yield
         self._is_applying = False
         markers, self._markers = self._markers, []
         for marker in markers:
@@ -309,14 +309,16 @@ class Journal:
             ticket.settle(ApiError(code))
 
 
-def _parts(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """As many at a time as are applied in one go."""
-    start = size = 0
-    for end, record in enumerate(records, 1):
-        size += len(record.value or b"")
-        if size >= BYTES_A_STEP or end - start == ITEMS_A_STEP or end == len(records):
-            yield records[start:end]
+def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
+    """What is applied in one go each: a few records, or one that is big."""
+    parts, start, size = [], 0, 0
+    for end, record in enumerate(records):
+        more = len(record.value or b"")
+        if end > start and (size + more > BYTES_A_STEP or end - start == ITEMS_A_STEP):
+            parts.append(records[start:end])
             start, size = end, 0
+        size += more
+    return [*parts, records[start:]]
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:

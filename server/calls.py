@@ -6,7 +6,7 @@ what is answered later is waited for at the end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias
 
 from kavka.server import slices
@@ -44,17 +44,24 @@ class Calls:
                 then(answer)
 
     def run(
-        self, context: RequestContext, steps: Slices[None], answer: Callable[[], Response]
+        self,
+        context: RequestContext,
+        steps: Slices[None],
+        answer: Callable[[], Response | Slices[Response]],
     ) -> Any:
         """Ask all, in slices of the loop, and give `answer` when everything is answered; what took
-        slices to ask takes slices to tell."""
+        slices to ask, or to make an answer of, takes slices to tell."""
         asked = slices.run(self._broker.tasks, steps, context)
-        if asked is None and not self._waiting:
-            return answer()
-        return self._finish(context, asked, answer)
+        if asked is not None or self._waiting:
+            return self._finish(context, asked, answer)
+        made = self._made(answer)
+        return self._later(context, made) if isinstance(made, Awaitable) else made
 
     async def _finish(
-        self, context: RequestContext, asked: Awaitable[None] | None, answer: Callable[[], Response]
+        self,
+        context: RequestContext,
+        asked: Awaitable[None] | None,
+        answer: Callable[[], Response | Slices[Response]],
     ) -> Response:
         if asked is not None:
             await asked
@@ -65,9 +72,21 @@ class Calls:
                 failed(refusal.code)
             else:
                 then(found)
+        made = self._made(answer)
+        if isinstance(made, Awaitable):
+            return await self._later(context, made)
         if asked is None:
-            return answer()
-        return await written(self._broker.tasks, self._api, context, answer())
+            return made
+        return await written(self._broker.tasks, self._api, context, made)
+
+    def _made(
+        self, answer: Callable[[], Response | Slices[Response]]
+    ) -> Response | Awaitable[Response]:
+        made = answer()
+        return slices.run(self._broker.tasks, made) if isinstance(made, Generator) else made
+
+    async def _later(self, context: RequestContext, made: Awaitable[Response]) -> Response:
+        return await written(self._broker.tasks, self._api, context, await made)
 
 
 _Waiting: TypeAlias = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]

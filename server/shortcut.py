@@ -32,7 +32,7 @@ from kavka.wire.apis.produce import (
 )
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError
-from kavka.wire.records import LENGTH_PREFIX_BYTES
+from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
     from kavka.server.beats import Beat
@@ -47,6 +47,7 @@ _FLEXIBLE_TRAILER: Final = b"\0\0\0"
 _LOG_START_SINCE: Final = 5
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
+_TRANSACTIONS: Final = ResourceType.TRANSACTIONAL_ID
 _unpack_length: Final = struct.Struct(">i").unpack_from
 
 
@@ -67,6 +68,8 @@ class Layout:
         "name",
         "replica",
         "tally",
+        "transactional_id",
+        "unusual",
         "with_log_start",
     )
 
@@ -86,6 +89,8 @@ class Layout:
         self.name: str = replica.log.topic
         self.replica = replica
         self.tally = tally
+        self.transactional_id: str | None = request.transactional_id
+        self.unusual = UNUSUAL if self.transactional_id is not None else UNUSUAL | TRANSACTIONAL
         self.flexible = API.is_flexible(context.version)
         self.end = _records_length_at(frame, len(partition.records), self.flexible)
         self.head = bytes(frame[:4])  # API key and version
@@ -195,6 +200,9 @@ class Shortcut:
             return None
         if not broker.authorizer.allows(context, _WRITE, _TOPIC, layout.name):
             return None
+        name = layout.transactional_id
+        if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
+            return None
         if partition.flush_after != NEVER or (layout.acks == ALL and len(partition.isr) > 1):
             return None  # the answer may have to wait
         if not broker.quotas.unlimited:
@@ -203,16 +211,20 @@ class Shortcut:
             header = check(replica, records, layout.acks, layout.codec_max)
             if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
                 return None  # part of a batch follows it
-            if header.max_timestamp > replica.looks_after_ms or header.attributes & UNUSUAL:
+            if header.max_timestamp > replica.looks_after_ms or header.attributes & layout.unusual:
                 if replica.rules.for_every_batch:
                     self._layouts.remove(layout)
                 return None  # to be looked at more closely
+            if name is not None and not _needs_no_word(replica, header):
+                return None
             appended = replica.append(records, header)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so
+        base, _, append_time_ms, is_duplicate = appended
+        if is_duplicate and name is not None:
+            return None  # the coordinator may have to be asked, whose transaction that was
         answer = layout.answer[:]
         answer[4:8] = frame[4:8]  # the correlation id
-        base, _, append_time_ms, _ = appended
         if layout.with_log_start:
             layout.fill(answer, layout.fill_at, base, append_time_ms, replica.log.start_offset)
         else:
@@ -222,6 +234,15 @@ class Shortcut:
         else:
             broker.requests.timed_at_once(tally, context, started_s, frame, answer)
         return answer
+
+
+def _needs_no_word(replica: Replica, header: BatchHeader) -> bool:
+    """Whether a transaction's coordinator has nothing to say on a batch: it is not the first of a
+    transaction here."""
+    if not header.attributes & TRANSACTIONAL:
+        return True
+    entry = replica.log.producers.get(header.producer_id)
+    return entry is not None and entry.is_in_transaction(header.producer_epoch)
 
 
 def _flexible_records(frame: memoryview, position: int) -> memoryview | None:

@@ -138,7 +138,10 @@ def verify_writes(
     if not producers:
         return {}
     if len(producers) > 1:
-        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
     ((producer_id, epoch),) = producers
     adds, knows_abortable = version >= _ADDS_SINCE, version >= _ABORTABLE_SINCE
     writer = Writer(transactional_id, producer_id, epoch, adds, knows_abortable)

@@ -90,7 +90,7 @@ class ClassicMembers:
         old = self._member(group, request, member_id, collected)
         new = _told(old, request, subscription)
         change = Change(book, group, old, collected, now_ms)
-        other_names = change.update_member(new)
+        other_names = yield from change.update_member(new)
         regex = change.update_regex(new, lambda topic: True)
         changed = other_names or regex is not RegexChange.NONE
         epoch, alike = yield from change.update_epoch(new, bump=changed)

@@ -13,7 +13,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.group import PartitionCheck
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import Pace, Slices, each
 
 CONSUMER: Final = "consumer"
 
@@ -21,6 +21,9 @@ FIRST_EPOCH: Final = 1
 """Of a group that has no record yet, and of its assignment."""
 
 NO_ASSIGNMENT: Final[Target] = {}
+NAMES_A_STEP: Final = 1_000
+"""Names of topics that are counted in one go, at a microsecond each."""
+
 COMMIT_VERSION_MIN: Final = 9
 """Of OffsetCommit: earlier ones have no member epoch."""
 
@@ -330,13 +333,13 @@ class ConsumerGroup:
 
     def subscriptions_with(
         self, old: Member | None, new: Member | None
-    ) -> dict[str, SubscriptionCount]:
+    ) -> Slices[dict[str, SubscriptionCount]]:
         """The subscriptions if `new` was in the place of `old`."""
         found = dict(self.subscriptions)
-        for topic in old.topic_names if old is not None else ():
-            add_subscription(found, topic, -1, 0)
-        for topic in new.topic_names if new is not None else ():
-            add_subscription(found, topic, 1, 0)
+        names = old.topic_names if old is not None else ()
+        yield from each(names, lambda topic: add_subscription(found, topic, -1, 0), NAMES_A_STEP)
+        names = new.topic_names if new is not None else ()
+        yield from each(names, lambda topic: add_subscription(found, topic, 1, 0), NAMES_A_STEP)
         regex = old.regex if old is not None else None
         if (
             regex is not None

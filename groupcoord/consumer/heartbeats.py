@@ -123,7 +123,7 @@ class Heartbeats:
         old = self._member(group, request, collected)
         new = _told(old, request)
         change = Change(book, group, old, collected, now_ms)
-        other_names = change.update_member(new)
+        other_names = yield from change.update_member(new)
         regex = change.update_regex(new, request.may_see)
         bump = other_names or regex is RegexChange.RESOLVED
         epoch, alike = yield from change.update_epoch(new, bump=bump)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord.consumer import fields
@@ -82,7 +82,7 @@ class MadeRecord(Record):
     """One that was made here, not read: what its value says need not be found out again. It may
     tell of thousands of topics."""
 
-    said: Member | CurrentValue | Target | Resolved
+    said: Any
     """What the reading function gives for the value."""
 
 
@@ -95,9 +95,7 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(fields.key(GROUP, group_id), value)
 
 
-def _made(
-    key: bytes, value: bytes, said: Member | CurrentValue | Target | Resolved
-) -> MadeRecord:
+def _made(key: bytes, value: bytes, said: object) -> MadeRecord:
     record = MadeRecord(key, value)
     record.said = said
     return record

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Key, TargetRecord
+from kavka.groupcoord.consumer.member import NO_EPOCH, Member
+from kavka.groupcoord.consumer.records import CurrentValue, Key, MadeRecord
 from kavka.log.journal import Record
 
 logger: Final = logging.getLogger(__name__)
 
-_NO_EPOCH: Final = -1
+T = TypeVar("T")
 
 
 def apply(book: Book, record: Record) -> None:
@@ -58,13 +60,12 @@ def _group(book: Book, key: Key, *, creates: bool) -> ConsumerGroup | None:
 
 
 def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
-    said = record.said if isinstance(record, MadeRecord) else None
     if key.kind == records.GROUP:
         group.group_epoch, group.metadata_hash = records.read_group(value)
     elif key.kind == records.TOPICS:
         group.has_topics_record = True
     elif key.kind == records.MEMBER:
-        member = said if isinstance(said, Member) else records.read_member(key.second, value)
+        member = _said(record, value, partial(records.read_member, key.second))
         old = group.members.get(key.second)
         if old is not None:
             member = replace(
@@ -80,18 +81,19 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
         target = records.read_target(value)
         group.assignment_epoch, group.assignment_timestamp_ms = target
     elif key.kind == records.TARGET_MEMBER:
-        if isinstance(record, TargetRecord):
-            group.targets[key.second] = record.target
-        else:
-            group.targets[key.second] = records.read_target_member(value)
+        group.targets[key.second] = _said(record, value, records.read_target_member)
     elif key.kind == records.CURRENT_MEMBER:
-        _put_current(group, key.second, value)
+        _put_current(group, key.second, _said(record, value, records.read_current_member))
     else:
-        group.put_resolved(key.second, records.read_regex(value))
+        group.put_resolved(key.second, _said(record, value, records.read_regex))
 
 
-def _put_current(group: ConsumerGroup, member_id: str, value: bytes) -> None:
-    current = records.read_current_member(value)
+def _said(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
+    """What the value says, which a record that was made here knows."""
+    return record.said if isinstance(record, MadeRecord) else read(value)
+
+
+def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) -> None:
     old = group.members.get(member_id) or Member(member_id)
     group.put_member(
         replace(
@@ -114,7 +116,7 @@ def _remove(book: Book, group: ConsumerGroup, key: Key) -> None:
     elif key.kind == records.MEMBER:
         group.remove_member(key.second)
     elif key.kind == records.TARGET:
-        group.assignment_epoch, group.assignment_timestamp_ms = _NO_EPOCH, 0
+        group.assignment_epoch, group.assignment_timestamp_ms = NO_EPOCH, 0
     elif key.kind == records.TARGET_MEMBER:
         group.targets.pop(key.second, None)
     elif key.kind == records.CURRENT_MEMBER:

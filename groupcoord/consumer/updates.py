@@ -40,7 +40,7 @@ class Change:
     """One request on its way through a group. `old` is the member before it; `records` are those
     that have come together so far."""
 
-    __slots__ = ("book", "group", "now_ms", "old", "records")
+    __slots__ = ("_pace", "book", "group", "now_ms", "old", "records")
 
     def __init__(
         self, book: Book, group: ConsumerGroup, old: Member, records: list[Record], now_ms: int
@@ -50,12 +50,15 @@ class Change:
         self.old: Final = old
         self.records: Final = records
         self.now_ms: Final = now_ms
+        self._pace: Final = Pace()
 
-    def update_member(self, new: Member) -> bool:
+    def update_member(self, new: Member) -> Slices[bool]:
         """Record how the member is now, if it has changed; whether it reads topics by other
         names."""
         if new == self.old:
             return False
+        if self._pace.is_over(5 * len(new.topic_names)):
+            yield
         self.records.append(records.member(self.group.group_id, new))
         return new.topic_names != self.old.topic_names
 
@@ -121,7 +124,7 @@ class Change:
                 group.regexes, group.subscriptions, members
             )
             return group.group_epoch, alike
-        subscriptions = group.subscriptions_with(self.old, new)
+        subscriptions = yield from group.subscriptions_with(self.old, new)
         metadata_hash = yield from self.book.hashes.of_group(subscriptions)
         members = len(group.members)
         if new.member_id not in group.members and new.instance_id not in group.static_members:
@@ -150,12 +153,11 @@ class Change:
             name = self.book.settings().group_consumer_assignors[0]
         topics = self.book.state.topics
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
-        pace = Pace()
         for member_id, target in found.items():
+            if self._pace.is_over(1 + 5 * len(target)):
+                yield
             if group.targets.get(member_id) != target:
                 self.records.append(records.target_member(group.group_id, member_id, target))
-            if pace.is_over(5 * len(target)):
-                yield
         self.records.append(records.target(group.group_id, epoch, self.now_ms))
         logger.info(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
@@ -199,6 +201,8 @@ class Change:
         )
         if moved == member:
             return member
+        if self._pace.is_over(10 * (len(moved.assigned) + len(moved.revoking))):
+            yield
         self.records.append(records.current_member(group.group_id, moved))
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
             # nothing cancels it: it means nothing to a member in another state
@@ -221,7 +225,9 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
 def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Slices[list[Record]]:
     """The group's expressions stand for these topics now: if others than before, it gets a new
     epoch."""
-    subscriptions, bump, out = dict(group.subscriptions), False, []
+    subscriptions, bump = dict(group.subscriptions), False
+    out: list[Record] = []
+    pace = Pace()
     for expression, new in found.items():
         if not group.regexes.get(expression):
             continue
@@ -232,6 +238,8 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Sl
             yield from each(before, lambda topic: add_subscription(subscriptions, topic, 0, -1))
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
+        if pace.is_over(5 * len(new.topics)):
+            yield
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))

@@ -31,9 +31,10 @@ from kavka.wire.apis.consumer_group_describe import (
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace, each
 
-MEMBERS_A_STEP: Final = 200
-"""Members, or groups, that are described in one go, at 10 us each."""
+GROUPS_A_STEP: Final = 200
+"""Groups that are asked in one go, at some 10 us each."""
 
 _TOPICS_HIDDEN: Final = (
     "The described group uses topics that the client is not authorized to describe."
@@ -47,21 +48,17 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     descriptions = [_Description(broker, context, group_id) for group_id in request.group_ids]
     asks_operations = request.include_authorized_operations
 
-    def answer() -> ConsumerGroupDescribeResponse:
+    def answer() -> Slices[ConsumerGroupDescribeResponse]:
         ordered = sorted(descriptions, key=lambda one: one.may)
-        return ConsumerGroupDescribeResponse([one.finished(asks_operations) for one in ordered])
+        groups, pace = [], Pace()
+        for one in ordered:
+            groups.append((yield from one.finished(pace, asks_operations)))
+        return ConsumerGroupDescribeResponse(groups)
 
-    return calls.run(context, _steps(calls, descriptions), answer)
+    def steps() -> Slices[None]:
+        yield from each(descriptions, lambda one: one.ask(calls), GROUPS_A_STEP)
 
-
-def _steps(calls: GroupCalls, descriptions: list[_Description]) -> Slices[None]:
-    done = 0
-    for description in descriptions:
-        description.ask(calls)
-        done += 1 + len(description.response.members)
-        if done >= MEMBERS_A_STEP:
-            done = 0
-            yield
+    return calls.run(context, steps(), answer)
 
 
 class _Description:
@@ -71,6 +68,8 @@ class _Description:
         self._broker: Final = broker
         self._context: Final = context
         self.response = DescribedGroup(group_id)
+        self._members: Sequence[tuple[members.Member, members.Target]] = ()
+        """Each with what it shall have; they stay as they were when they were looked at."""
         allows = broker.authorizer.allows
         self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
 
@@ -94,18 +93,25 @@ class _Description:
         response.group_epoch = group.group_epoch
         response.assignment_epoch = group.assignment_epoch
         response.assignor_name = group.assignor
-        names = shard.state.topics.topic_name
-        response.members = [_member(one, target, names) for one, target in group.members]
+        self._members = group.members
 
     def _failed(self, code: ErrorCode) -> None:
         self.response = DescribedGroup(self.response.group_id, code)
 
-    def finished(self, asks_operations: bool) -> DescribedGroup:
+    def finished(self, pace: Pace, asks_operations: bool) -> Slices[DescribedGroup]:
         """The answer, with what the client may do if it asks for that."""
         response = self.response
-        if not response.error_code and not self._may_see_topics():
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
+        if not response.error_code:
+            names = self._broker.metadata.image.names_by_id.get
+            told: list[Member] = []
+            for member, target in self._members:
+                told.append(_member(member, target, names))
+                if pace.is_over(20 + 10 * (len(member.assigned) + len(target))):
+                    yield
+            response.members = told
+            if not (yield from self._may_see_topics(pace)):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
         if asks_operations and not response.error_code:
             response.authorized_operations = allowed_bits(
                 self._broker,
@@ -116,16 +122,21 @@ class _Description:
             )
         return response
 
-    def _may_see_topics(self) -> bool:
+    def _may_see_topics(self, pace: Pace) -> Slices[bool]:
         topics: dict[str, None] = {}
         for member in self.response.members:
             topics |= dict.fromkeys(member.subscribed_topic_names)
             for part in (member.assignment, member.target_assignment):
                 topics |= dict.fromkeys(one.topic_name for one in part.topic_partitions)
+            if pace.is_over(5 + len(member.subscribed_topic_names)):
+                yield
         allows = self._broker.authorizer.allows
-        return all(
-            allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics
-        )
+        for topic in topics:
+            if not allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+                return False
+            if pace.is_over(10):
+                yield
+        return True
 
 
 def _member(member: members.Member, target: members.Target, name_of: Any) -> Member:

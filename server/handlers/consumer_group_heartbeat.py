@@ -16,15 +16,20 @@ from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STAT
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.context import RequestContext, Response
 from kavka.wire.apis.consumer_group_heartbeat import (
+    API,
     OWN_ID_SINCE,
     Assignment,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+
+TOPICS_AT_ONCE_MAX: Final = 500
+"""An assignment of more topics is told in slices."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -35,7 +40,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         answer = broker.groups.call(asked.group_id, partial(_ask, asked))
     except ApiError as failure:
         return _failed(failure)
-    return _told(answer) if isinstance(answer, Answer) else _later(answer)
+    return _told(answer) if isinstance(answer, Answer) else _later(broker, context, answer)
 
 
 def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -137,11 +142,15 @@ def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Ma
     return shard.consumer.heartbeat(asked, ticket, now_ms)
 
 
-async def _later(answer: Awaitable[Answer]) -> ConsumerGroupHeartbeatResponse:
+async def _later(broker: Broker, context: RequestContext, answer: Awaitable[Answer]) -> Response:
     try:
-        return _told(await answer)
+        told = await answer
     except ApiError as failure:
         return _failed(failure)
+    response = _told(told)
+    if told.assignment is not None and len(told.assignment) > TOPICS_AT_ONCE_MAX:
+        return await written(broker.tasks, API, context, response)
+    return response
 
 
 def _told(answer: Answer) -> ConsumerGroupHeartbeatResponse:

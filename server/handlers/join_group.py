@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import JoinRequest
@@ -15,10 +15,14 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.texts import MEMBER_ID_BYTES, fits
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.wire.apis.join_group import JoinGroupResponse
+from kavka.server.context import RequestContext, Response
+from kavka.wire.apis.join_group import API, JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+
+MEMBERS_AT_ONCE_MAX: Final = 500
+"""Of more members a leader is told in slices."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -31,7 +35,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
     if isinstance(answer, JoinGroupResponse):
         return answer.for_version(context.version)
-    return _later(answer, context.version)
+    return _later(broker, context, answer)
 
 
 def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
@@ -81,5 +85,10 @@ def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> 
     return shard.classic_of(asked.group_id, now_ms).join(asked, ticket, now_ms)
 
 
-async def _later(answer: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    return (await answer).for_version(version)
+async def _later(
+    broker: Broker, context: RequestContext, answer: Awaitable[JoinGroupResponse]
+) -> Response:
+    response = (await answer).for_version(context.version)
+    if len(response.members) > MEMBERS_AT_ONCE_MAX:
+        return await written(broker.tasks, API, context, response)
+    return response

@@ -5,7 +5,7 @@ Promises: who has left counts no more at once; the others are to join again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -13,10 +13,14 @@ from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.context import RequestContext, Response
 from kavka.server.group_calls import check_group
-from kavka.wire.apis.leave_group import BATCHED_SINCE, LeaveGroupResponse
+from kavka.wire.apis.leave_group import API, BATCHED_SINCE, LeaveGroupResponse
+
+MEMBERS_AT_ONCE_MAX: Final = 500
+"""Of more members an answer is written in slices."""
 
 _REASON_SINCE: Final = 5
 
@@ -28,26 +32,30 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     answer = broker.groups.call(group_id, partial(_ask, asked))
     if isinstance(answer, LeaveGroupResponse):
         return _shaped(answer, context.version)
-    return _later(answer, context.version)
+    return _later(broker, context, answer)
 
 
-def _leavers(version: int, request: Any) -> list[Leaver]:
+def _leavers(version: int, request: Any) -> Iterator[Leaver]:
+    """As they are asked for: they may be thousands."""
     if version < BATCHED_SINCE:
-        return [Leaver(request.member_id)]
-    return [
-        Leaver(
-            one.member_id, one.group_instance_id, one.reason if version >= _REASON_SINCE else None
-        )
-        for one in request.members
-    ]
+        yield Leaver(request.member_id)
+        return
+    for one in request.members:
+        reason = one.reason if version >= _REASON_SINCE else None
+        yield Leaver(one.member_id, one.group_instance_id, reason)
 
 
 def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.classic_of(asked.group_id, now_ms).leave(asked, ticket, now_ms)
 
 
-async def _later(answer: Awaitable[LeaveGroupResponse], version: int) -> LeaveGroupResponse:
-    return _shaped(await answer, version)
+async def _later(
+    broker: Broker, context: RequestContext, answer: Awaitable[LeaveGroupResponse]
+) -> Response:
+    response = _shaped(await answer, context.version)
+    if len(response.members) > MEMBERS_AT_ONCE_MAX:
+        return await written(broker.tasks, API, context, response)
+    return response
 
 
 def _shaped(answer: LeaveGroupResponse, version: int) -> LeaveGroupResponse:

@@ -82,3 +82,9 @@ def test_the_program_on_the_page_about_groups_does_what_it_says() -> None:
     [program] = examples("docs/groups.md")
     orders = [f"order {number}" for number in range(6)]
     assert run([sys.executable, "-c", program], {}) == f"{orders}\n"
+
+
+def test_the_program_on_the_page_about_transactions_does_what_it_says() -> None:
+    [program] = examples("docs/transactions.md")
+    bills = [f"bill of order {number}" for number in range(3)]
+    assert run([sys.executable, "-c", program], {}) == f"3 {bills}\n"

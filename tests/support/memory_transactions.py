@@ -86,11 +86,15 @@ class Transactor:
             ],
         }
 
+    def next(self, place: tuple[str, int] = PLACE) -> int:
+        """The sequence of the next record."""
+        return self.sequences.get(place, 0)
+
     def batch(
         self, place: tuple[str, int] = PLACE, values: Sequence[bytes] = (b"v",), **changes: Any
     ) -> bytes:
         """The next batch for a partition; `changes`: of id, epoch, sequence."""
-        producer = self.now._replace(sequence=self.sequences.get(place, 0))
+        producer = self.now._replace(sequence=self.next(place))
         data = logs.batch(values, producer=producer._replace(**changes), transactional=True)
         return bytes(data)
 
@@ -103,7 +107,7 @@ class Transactor:
         """Write the next batch."""
         (outcome,) = await self.write_all({place: self.batch(place, values, **changes)})
         if outcome.code == Code.NONE and not changes:
-            self.sequences[place] = self.sequences.get(place, 0) + len(values)
+            self.sequences[place] = self.next(place) + len(values)
         return outcome
 
     async def write_all(self, records: dict[tuple[str, int], bytes]) -> list[Outcome]:

@@ -22,6 +22,7 @@ COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR and
 CONCURRENT_TRANSACTIONS: clients ask again."""
 WITHIN_S: Final = 60.0
 TIMEOUT_MS: Final = 60_000
+GROUP_TYPE: Final = 0
 TRANSACTION_TYPE: Final = 1
 
 
@@ -54,7 +55,7 @@ class TransactionalProducer:
 
     def find(self) -> Script:
         """Look for the coordinator, which makes its topic."""
-        yield Request("FindCoordinator", 2, {"key": self.transactional_id, "key_type": 1})
+        yield Request("FindCoordinator", 2, {"key": self.transactional_id, "key_type": TRANSACTION_TYPE})
 
     def init(self) -> Script:
         """Begin anew: what another left unfinished is aborted."""
@@ -98,6 +99,21 @@ class TransactionalProducer:
         yield Request("Produce", 12 if self.protocol == 2 else 11, asked)
         self.sequences[partition] = sequence + len(values)
 
+    def commit_offset(self, group: str, offset: int) -> Script:
+        """Have a group's offset in the first partition committed with the transaction."""
+        who = {
+            "transactional_id": self.transactional_id,
+            "group_id": group,
+            "producer_id": self.now.id,
+            "producer_epoch": self.now.epoch,
+        }
+        if self.protocol == 1:
+            yield Request("AddOffsetsToTxn", 3, who)
+        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        topics = [{"name": self.topic, "partitions": [part]}]
+        yield Request("FindCoordinator", 2, {"key": group, "key_type": GROUP_TYPE})
+        yield Request("TxnOffsetCommit", 5 if self.protocol == 2 else 4, {**who, "topics": topics})
+
     def end(self, *, commit: bool) -> Script:
         """The end of the transaction; with protocol 2 there is a new epoch."""
         values = {
@@ -122,6 +138,8 @@ def code_of(name: str, answer: Answer) -> int:
     if name == "AddPartitionsToTxn":
         of_topic = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
         return max(int(one["partition_error_code"]) for one in of_topic)
+    if name == "TxnOffsetCommit":
+        return int(answer["topics"][0]["partitions"][0]["error_code"])
     return int(answer["error_code"])
 
 

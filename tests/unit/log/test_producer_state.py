@@ -395,6 +395,100 @@ def test_old_markers_are_refused() -> None:
     states.check_marker(marker_of(0, producer_id=10), Marker(True, 0, 0))
 
 
+def test_a_newer_epoch_does_not_go_on_with_an_older_one_s_transaction() -> None:
+    """That is as good as over: the coordinator has to say that there is another."""
+    states = begun()
+    newer = transactional(0, epoch=1)
+    assert refused(states, newer) == ErrorCode.INVALID_TXN_STATE
+    guard = asked(states, newer)
+    assert guard is not None and states.check(newer, guard) is None
+    with pytest.raises(ApiError) as error:
+        asked(begun(), transactional(2, epoch=-1))
+    assert error.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_an_old_epoch_is_told_so_with_or_without_a_guard() -> None:
+    states = begun()
+    states.end(marker_of(epoch=1), COMMIT, 7)
+    assert refused(states, transactional(2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(ApiError) as error:
+        states.check(transactional(2), NOT_NEEDED)
+    assert error.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+# --- each transaction with an epoch of its own (KIP-890), which only Apache Kafka 4 knows
+
+
+@pytest.mark.parametrize(
+    ("epoch", "is_open", "code"),
+    [
+        (2, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, False, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (3, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (3, False, None),
+        (4, True, None),
+        (4, False, None),
+        (9, True, None),
+    ],
+)
+def test_a_marker_has_a_newer_epoch_or_is_sent_again(
+    epoch: int, is_open: bool, code: ErrorCode | None
+) -> None:
+    states = ProducerStates()
+    states.update(transactional(0, epoch=3), 0)
+    if not is_open:
+        states.end(marker_of(epoch=3), COMMIT, 1)
+    try:
+        states.check_marker(marker_of(epoch), COMMIT, 2)
+        found = None
+    except ApiError as refusal:
+        found = refusal.code
+    assert found == code
+
+
+def test_there_is_no_epoch_above_the_highest() -> None:
+    states = ProducerStates()
+    states.update(transactional(0, epoch=0x7FFF), 0)
+    states.check_marker(marker_of(0x7FFF), COMMIT, 2)
+
+
+def test_whoever_is_not_known_begins_with_0() -> None:
+    states = ProducerStates()
+    later = transactional(4)
+    with pytest.raises(ApiError) as error:
+        states.check(later, asked(states, later, v2=True))
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    first = transactional(0)
+    assert states.check(first, asked(states, first, v2=True)) is None
+    older = ProducerStates()
+    assert older.check(later, asked(older, later)) is None
+
+
+def test_whose_transaction_has_ended_with_a_new_epoch_begins_with_0() -> None:
+    states = begun()
+    states.end(marker_of(epoch=1), COMMIT, 7)
+    for sequence, code in ((1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, None)):
+        batch = transactional(sequence, epoch=1)
+        guard = asked(states, batch, v2=True)
+        try:
+            states.check(batch, guard)
+            assert code is None
+        except ApiError as refusal:
+            assert refusal.code == code
+
+
+def test_the_marker_before_leaves_the_next_transaction_s_guard() -> None:
+    """Its epoch is the one that the next transaction has begun with already."""
+    for v2, stays in ((True, True), (False, False)):
+        states = begun()
+        following = transactional(0, epoch=1)
+        guard = asked(states, following, v2=v2)
+        states.end(marker_of(epoch=1), COMMIT, 7)
+        assert states.verifications.holds(9, guard) is stays
+        states.end(marker_of(epoch=2), COMMIT, 8)
+        assert not states.verifications.holds(9, guard)
+
+
 def test_a_snapshot_brings_transactions_back() -> None:
     states = ProducerStates()
     entries = [(9, 2, 17, 14, 4, 78, 6, 100), (10, 0, 0, 60, 0, 70, -1, 60), (11, *[-1] * 7)]

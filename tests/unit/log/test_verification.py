@@ -46,3 +46,25 @@ def test_they_do_not_stay_for_ever() -> None:
     assert [found.holds(*one) for one in guards.items()] == [False, False, True]
     found.clear()
     assert not found.holds(3, guards[3])
+
+
+def test_who_has_written_nothing_begins_with_0_where_each_transaction_has_its_epoch() -> None:
+    found = Verifications()
+    found.begin(1, 5, 0, 100, v2=True)
+    found.begin(2, 5, 0, 100)
+    assert [found.lowest_sequence(producer, has_written=False) for producer in (1, 2, 3)] == [
+        0,
+        5,
+        None,
+    ]
+
+
+def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() -> None:
+    found = Verifications()
+    guards = {
+        producer: found.begin(producer, 0, 4, 100, v2=v2)
+        for producer, v2 in ((1, True), (2, True), (3, False))
+    }
+    for producer, epoch in ((1, 4), (2, 5), (3, 4), (9, 4)):
+        found.marked(producer, epoch)
+    assert [found.holds(*one) for one in guards.items()] == [True, False, False]

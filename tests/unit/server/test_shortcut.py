@@ -12,9 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.server import shortcut
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.produce import API, BATCHES_SINCE
+from kavka.wire.errors import ErrorCode as Code
 from support import batches, wire_client
-from support.memory_broker import MemoryBroker
+from support.denied import Denied
+from support.memory_broker import MemoryBroker, scenario
+from support.memory_transactions import PLACE, Transactor, committed, outcomes
 from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -76,7 +80,7 @@ async def answers(version: int, seed: int) -> tuple[list[bytes], list[list[objec
     short = 0
     original = shortcut.Shortcut.answer
 
-    def counting(self: shortcut.Shortcut, frame: memoryview) -> bytearray | None:
+    def counting(self: shortcut.Shortcut, frame: memoryview) -> bytes | bytearray | None:
         nonlocal short
         answer = original(self, frame)
         short += answer is not None
@@ -186,3 +190,83 @@ def test_an_answer_does_not_overtake_one_that_waits() -> None:
         await broker.stop()
 
     asyncio.run(main())
+
+
+async def transactions(version: int, seed: int) -> tuple[list[object], list[object], int]:
+    """The same of producers in transactions."""
+    broker = MemoryBroker(seed=seed)
+    await broker.start()
+    await broker.create("t", 2)
+    chance = random.Random(seed)
+    ones = [await Transactor(broker, name, version).init() for name in ("one", "two")]
+    short = 0
+    original = shortcut.Shortcut.answer
+
+    def counting(self: shortcut.Shortcut, frame: memoryview) -> bytes | bytearray | None:
+        nonlocal short
+        answer = original(self, frame)
+        short += answer is not None
+        return answer
+
+    told: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shortcut.Shortcut, "answer", counting)
+        for _ in range(ROUNDS):
+            one = chance.choice(ones)
+            place = ("t", chance.randint(0, 1))
+            what = chance.choice(["write"] * 8 + ["again", "gap", "old", "plain", "add", "end"])
+            if what == "write":
+                told.append(await one.write(place))
+            elif what == "again":
+                told.append(await one.write(place, sequence=max(0, one.next(place) - 1)))
+            elif what == "gap":
+                told.append(await one.write(place, sequence=one.next(place) + 7))
+            elif what == "old":
+                told.append(await one.write(place, epoch=one.now.epoch - 1))
+            elif what == "plain":
+                told.append(await one.write_all({place: bytes(batches.build())}))
+            elif what == "add" and not one.is_newer:
+                told.append(await one.add(place))
+            elif what == "end":
+                told.append(await one.end(commit=chance.random() < 0.5))
+            await settle(3)
+    logs: list[object] = [await broker.read_all("t", index) for index in (0, 1)]
+    logs += [await committed(broker, ("t", index)) for index in (0, 1)]
+    await broker.stop()
+    return told, logs, short
+
+
+@pytest.mark.parametrize("version", [3, 9, 11, 12, 13])
+def test_both_ways_are_the_same_in_transactions(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick, quick_logs, short = asyncio.run(transactions(version, seed=version))
+    monkeypatch.setattr(shortcut, "LAYOUTS_MAX", 0)
+    slow, slow_logs, none = asyncio.run(transactions(version, seed=version))
+    assert none == 0 and short > ROUNDS // 12, "the short way is taken"
+    assert quick == slow
+    assert quick_logs == slow_logs
+    assert all(quick_logs)
+
+
+@scenario(topics={"t": 1})
+async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: MemoryBroker) -> None:
+    """It is refused, though its producer's transaction is going on."""
+    one = await Transactor(broker).init()
+    for _ in range(3):
+        values = {**one.producing({PLACE: bytes(batches.build())}), "transactional_id": None}
+        (told,) = outcomes(await one.client.ask("Produce", 12, **values))
+        assert told.code == Code.NONE
+    assert (await one.write()).code == Code.NONE
+    values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
+    (told,) = outcomes(await one.client.ask("Produce", 12, **values))
+    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@scenario(topics={"t": 1})
+async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    for _ in range(3):
+        assert (await one.write()).code == Code.NONE
+    broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
+    assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

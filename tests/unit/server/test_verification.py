@@ -184,7 +184,7 @@ async def test_what_came_is_written_though_its_memory_is_used_again(broker: Memo
     hold(broker)
     records = {PLACE: one.batch(values=[b"first"])}
     answer = one.client.send("Produce", 12, **one.producing(records))
-    one.client.send("Produce", 9, **producing({OTHER: batch([b"other"] * 3)}))
+    one.client.send("Produce", 9, **producing({OTHER: bytes(batch([b"other"] * 3))}))
     await settle()
     release(broker)
     await until(answer.done, "the answer")

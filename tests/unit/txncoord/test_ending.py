@@ -166,6 +166,13 @@ def test_the_new_epoch_is_fenced_until_the_markers_are_written() -> None:
     assert refusal(kit.end, Producer(FIRST_ID, 1)) == FENCED
 
 
+def test_the_last_epoch_tells_that_it_is_asked_again_only_once_it_is_complete() -> None:
+    """Of an older client's transaction, which ends with the epoch that it began with."""
+    kit, producer = in_state(State.PREPARE_COMMIT, version=0)
+    bogus = producer._replace(producer_epoch=EPOCH_GIVEN_MAX)
+    assert refusal(kit.end, bogus) == FENCED
+
+
 # When epochs are used up.
 
 

@@ -9,7 +9,7 @@ import pytest
 from kavka.log.journal import Record
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import Producer
-from kavka.txncoord.transaction import State
+from kavka.txncoord.transaction import Transaction
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 
@@ -24,7 +24,7 @@ def test_a_replay_comes_to_the_same() -> None:
     assert transactions(kit) == live, "once more changes nothing"
 
 
-def transactions(kit: TransactionKit) -> dict[str, object]:
+def transactions(kit: TransactionKit) -> dict[str, Transaction]:
     return dict(kit.shard.state.transactions)
 
 
@@ -56,19 +56,6 @@ def test_what_can_not_be_read_is_skipped(record: Record, caplog: pytest.LogCaptu
         kit.shard.apply_all([record], None)
     assert transactions(kit) == before
     assert len(caplog.records) == 1
-
-
-def test_nothing_is_known_of_a_record_that_was_refused() -> None:
-    """Of one decided just now more is known than it says: not if it is another that comes."""
-    kit = TransactionKit()
-    producer = kit.init()
-    kit.holds = True
-    kit.end(producer, committed=False)
-    (record,) = kit.port.batches[-1][0]
-    kit.begin()
-    kit.shard.apply(Record(*record), None)
-    assert kit.state().state is State.PREPARE_ABORT
-    assert kit.state().last_epoch == -1
 
 
 def test_nobody_waits_in_the_machine() -> None:

@@ -70,7 +70,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         )
         self.fresh_id = self.kit.fresh_id
         self.reservations = 0
-        self.rules = Rules(LAST_EPOCH, feature, self._fresh)
+        self.model = Rules(LAST_EPOCH, feature, self._fresh)
         self.plain = feature == 0
         self.known: dict[str, Known] = {}
         self.safe: dict[str, Known] = {}
@@ -99,7 +99,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         timeout_ms = 15_000 if goes_on else 25_000
         self._ask(
             one,
-            lambda: self.rules.init(self.known.get(one), own, timeout_ms, self.kit.now_ms),
+            lambda: self.model.init(self.known.get(one), own, timeout_ms, self.kit.now_ms),
             lambda: self.kit.init(one, own, timeout_ms=timeout_ms),
             refused,
         )
@@ -116,7 +116,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         own, known = self._own(one, age), self.known.get(one)
         self._ask(
             one,
-            lambda: self.rules.add(known, own, partitions, version, self.kit.now_ms),
+            lambda: self.model.add(known, own, partitions, version, self.kit.now_ms),
             lambda: self.kit.add(own, *partitions, transactional_id=one, version=version),
             refused,
         )
@@ -126,7 +126,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         own, known = self._own(one, age), self.known.get(one)
         self._ask(
             one,
-            lambda: self.rules.end(known, own, committed, version, self.kit.now_ms),
+            lambda: self.model.end(known, own, committed, version, self.kit.now_ms),
             lambda: self.kit.end(own, committed=committed, transactional_id=one, version=version),
             refused,
         )
@@ -162,7 +162,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.old.append(markers)
         self._ask(
             one,
-            lambda: (None, self.rules.completed(self.known[one], self.kit.now_ms)),
+            lambda: (None, self.model.completed(self.known[one], self.kit.now_ms)),
             lambda: self.kit.mark(markers),
             refused,
             fails=False,
@@ -230,7 +230,10 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     # -- time, and the partition
 
-    @rule(by_ms=strategies.sampled_from((1, 400, 4_000, 11_000, 30_000)), refused=seldom)
+    @rule(
+        by_ms=strategies.sampled_from((1, 400, 4_000, 11_000, 30_000, 30_000)),
+        refused=strategies.booleans(),
+    )
     def let_time_pass(self, by_ms: int, refused: bool) -> None:
         self._advance(by_ms, refused)
 
@@ -272,7 +275,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     def _time_out(self, one: str, now_ms: int, refused: bool) -> None:
         try:
-            new = self.rules.aborted(self.known[one], now_ms)
+            new = self.model.aborted(self.known[one], now_ms)
         except NoFreshIds:
             self.reservations += 1
             self._watch(one, now_ms)
@@ -287,7 +290,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         if refused:
             self.retries[one] = now_ms + RETRY_MS
         else:
-            self._set(one, self.rules.completed(self.known[one], now_ms))
+            self._set(one, self.model.completed(self.known[one], now_ms))
 
     def _sweep(self, now_ms: int, order: list[str], refused: bool) -> None:
         self.sweep_ms = now_ms + SWEEP_MS
@@ -300,9 +303,9 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def _let_answers_be_late(self) -> None:
         if not self.kit.holds:
             return
-        for one in [one for one in self.pending if one.deadline_ms <= self.kit.now_ms]:
-            assert said(one.ticket) == one.when_late
-            self.pending.remove(one)
+        while self.pending and self.pending[0].deadline_ms <= self.kit.now_ms:
+            late = self.pending.pop(0)
+            assert said(late.ticket) == late.when_late
 
     @precondition(lambda self: not self.kit.holds)
     @rule()
@@ -331,8 +334,8 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.old += self.kit.commands
         self.kit.holds = False
         self.kit.move(lost=lost)
-        for one in self.pending:
-            assert said(one.ticket) == GONE
+        for expected in self.pending:
+            assert said(expected.ticket) == GONE
         self.pending.clear()
         known = self.safe if lost else self.known
         self.known = {one: as_replayed(state) for one, state in known.items()}
@@ -361,7 +364,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def partitions_are_verified(self) -> None:
         for one in IDS:
             own, known = self._own(one, 0), self.known.get(one)
-            code = self.rules.may_write(known, own)
+            code = self.model.may_write(known, own)
             there = known.partitions if known else ()
             assert self.kit.verify(own, *PLACES, transactional_id=one) == [
                 code or (0 if place in there else ErrorCode.TRANSACTION_ABORTABLE)

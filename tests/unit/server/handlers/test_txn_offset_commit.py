@@ -185,7 +185,7 @@ async def test_of_no_group_or_of_one_elsewhere(broker: MemoryBroker) -> None:
     assert await commit(one, {A0: 5}, group_id="") == {A0: Code.INVALID_GROUP_ID}
     assert await commit(one, {A0: 5}) == {A0: Code.COORDINATOR_NOT_AVAILABLE}
     await make_topic(broker)
-    stale = {"generation_id": 3, "member_id": "m"}
+    stale: dict[str, Any] = {"generation_id": 3, "member_id": "m"}
     assert await commit(one, {A0: 5}, **stale) == {A0: Code.ILLEGAL_GENERATION}
     groups = broker.parts.groups
     replica = broker.replica(OFFSETS, groups.partition_of("g"))

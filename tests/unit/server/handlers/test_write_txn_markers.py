@@ -214,3 +214,12 @@ async def test_a_failure_that_nobody_expects_is_one_partition_s(
     monkeypatch.setattr(kind, "append_marker", fails)
     told = await write_markers(broker, producer, PLACE, OTHER, commit=True)
     assert told == [Code.UNKNOWN_SERVER_ERROR, Code.NONE]
+
+
+@scenario(topics=TOPICS)
+async def test_nobody_s_transaction(broker: MemoryBroker) -> None:
+    producer = await opened(broker)
+    for nobody in (producer._replace(id=-1), producer._replace(epoch=-1)):
+        told = await write_markers(broker, nobody, PLACE, commit=True)
+        assert told == [Code.INVALID_REQUEST]
+    assert broker.replica().log.end_offset == 1

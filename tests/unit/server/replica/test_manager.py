@@ -182,12 +182,15 @@ def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled() -> None
     run(story)
 
 
-def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
-    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots of producers are written two entries at a time."""
+    for module in (producer_state, producer_history):
+        monkeypatch.setattr(module, "ENTRIES_PER_STEP", 2)
 
+
+@pytest.mark.usefixtures("small_steps")
+def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed() -> None:
     async def story(hosting: Hosting) -> None:
         replica = await hosting.lead()
         for producer_id in range(9):
@@ -210,12 +213,9 @@ def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed
     run(story)
 
 
-def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("small_steps")
+def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them() -> None:
     """All segments go, all had been flushed, and nobody writes: nothing else asks for a flush."""
-    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
-    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
 
     async def story(hosting: Hosting) -> None:
         hosting.overrides.in_tree["t"] = {"flush.messages": "1", "retention.bytes": "0"}
@@ -234,12 +234,9 @@ def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them(
     run(story)
 
 
-def test_a_replica_that_is_removed_has_no_more_of_them_saved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("small_steps")
+def test_a_replica_that_is_removed_has_no_more_of_them_saved() -> None:
     """The name of its directory may by then be another log's."""
-    monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
-    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", 2)
 
     async def story(hosting: Hosting) -> None:
         replica = await hosting.lead()
