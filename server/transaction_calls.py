@@ -32,31 +32,35 @@ def ask(
     transactional_id: str,
     question: Question,
     then: Callable[[Any], Response],
+    refused: Callable[[ErrorCode], Response],
     *,
     fenced_since: int,
 ) -> Any:
-    """`then` of what the id's machine answers; ApiError, at once or later, as `told`."""
+    """What one of the functions makes of the answer of the id's machine, or of its refusal as
+    `told`; at once or later."""
+
+    def failed(refusal: ApiError) -> Response:
+        return refused(told(refusal.code, context, fenced_since))
+
     if not transactional_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
+        return refused(ErrorCode.INVALID_REQUEST)
     try:
         answer = _call(broker, context, transactional_id, question)
     except ApiError as refusal:
-        raise ApiError(told(refusal.code, context, fenced_since)) from refusal
-    if isinstance(answer, Awaitable):
-        return _later(answer, then, context, fenced_since)
-    return then(answer)
+        return failed(refusal)
+    return _later(answer, then, failed) if isinstance(answer, Awaitable) else then(answer)
 
 
 async def _later(
     answer: Awaitable[Any],
     then: Callable[[Any], Response],
-    context: RequestContext,
-    fenced_since: int,
+    failed: Callable[[ApiError], Response],
 ) -> Response:
     try:
-        return then(await answer)
+        found = await answer
     except ApiError as refusal:
-        raise ApiError(told(refusal.code, context, fenced_since)) from refusal
+        return failed(refusal)
+    return then(found)
 
 
 def told(code: ErrorCode, context: RequestContext, fenced_since: int) -> ErrorCode:

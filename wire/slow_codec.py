@@ -16,14 +16,14 @@ from kavka.wire.api import Api
 from kavka.wire.error_counts import Counts, counter_source
 
 ITEMS_A_SLICE: Final = 500
-"""Items of all arrays together, that is, partitions and topics."""
+"""Items of all arrays together, that is, partitions, topics, and names."""
 
 Slices: TypeAlias = Generator[None, None, Any]
 SlowEncoder: TypeAlias = Callable[[Any, Any], Slices]
 """(response, encode buffer): writes the body at the buffer's position, and yields between items."""
 
 _INDENT: Final = "    "
-_LOOP: Final = re.compile(r"^( *)for _?item\d+ in .*:$", re.MULTILINE)
+_LOOP: Final = re.compile(r"^( *)for _?(?:item|ai)\d+ in .*:$", re.MULTILINE)
 _pack_frame_head: Final = Struct(">ii").pack_into
 _encoders: Final[dict[tuple[int, int], SlowEncoder]] = {}
 

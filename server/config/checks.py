@@ -120,6 +120,8 @@ class Items(NamedTuple):
             raise BadValue(
                 f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
             )
+        if not self.words and all(value):
+            return
         for item in value:
             if not item:
                 raise BadValue(f"Configuration '{name}' values must not be empty.")
@@ -147,7 +149,7 @@ class ThrottledReplicas(NamedTuple):
     def validate(self, name: str, value: Value) -> None:
         if not isinstance(value, tuple) or value == ("*",):
             return
-        if not all(re.fullmatch(r"\d+:\d+", item) for item in value):
+        if not all(map(re.compile(r"\d+:\d+").fullmatch, value)):
             raise invalid(
                 name,
                 f"[{', '.join(value)}]",

@@ -8,10 +8,16 @@ them.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kavka.server.config.checks import AtLeast, Between, Check, Items
 from kavka.server.config.values import LARGEST, Type, Value, parse
+
+KEPT_FROM_CHARACTERS: Final = 1000
+KEPT_MAX: Final = 2
+"""Values that are kept of texts from that length on, some MB each at most: a change asks some
+twenty times for the one before it and the one after it."""
 
 _KINDS: Final = {
     Type.BOOLEAN: "true or false",
@@ -106,9 +112,17 @@ class Config(NamedTuple):
 
     def parse(self, text: str) -> Value:
         """The value of `text`. Raises BadValue if type or range forbid it."""
-        value = parse(self.name, self.type, text)
-        if isinstance(value, tuple) and isinstance(self.check, Items):
-            value = tuple(dict.fromkeys(value))  # what comes again is dropped (KIP-1161)
-        if self.check is not None:
-            self.check.validate(self.name, value)
-        return value
+        parsed = _parsed_and_kept if len(text) >= KEPT_FROM_CHARACTERS else _parsed
+        return parsed(self.name, self.type, self.check, text)
+
+
+def _parsed(name: str, type_: Type, check: Check | None, text: str) -> Value:
+    value = parse(name, type_, text)
+    if isinstance(value, tuple) and isinstance(check, Items):
+        value = tuple(dict.fromkeys(value))  # what comes again is dropped (KIP-1161)
+    if check is not None:
+        check.validate(name, value)
+    return value
+
+
+_parsed_and_kept: Final = lru_cache(maxsize=KEPT_MAX)(_parsed)

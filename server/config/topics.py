@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kavka.server.config.settings import BrokerSettings
 
 
+SHOWN_CHARACTERS_MAX: Final = 500
+"""Of a value, in a line of the log."""
+
 _NO_TIERS: Final = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with "
     "remote log storage."
@@ -115,5 +118,6 @@ def topic_warnings(configs: Mapping[str, str]) -> list[str]:
         row = TOPIC[key]
         value = row.parse(text)
         if row.status is Status.WARNED and value != row.default:
-            idle.setdefault(row.note, []).append(f"{key}={one_line(to_text(value) or '')}")
+            shown = one_line((to_text(value) or "")[:SHOWN_CHARACTERS_MAX])
+            idle.setdefault(row.note, []).append(f"{key}={shown}")
     return [f"no effect: {', '.join(keys)} ({note})" for note, keys in idle.items()]

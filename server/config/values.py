@@ -62,8 +62,15 @@ def parse(name: str, type_: Type, text: str) -> Value:
             raise invalid(name, text, "Not a number of type DOUBLE")
         return float(text.rstrip("fFdD"))
     if type_ is Type.LIST:
-        return tuple(item.strip(_SPACE) for item in text.split(",")) if text else ()
+        return _items(text) if text else ()
     return text
+
+
+def _items(text: str) -> tuple[str, ...]:
+    items = text.split(",")
+    if any(space in text for space in _SPACE):  # seldom, and there may be 100,000 items
+        items = [item.strip(_SPACE) for item in items]
+    return tuple(items)
 
 
 def _whole_number(name: str, type_: Type, text: str) -> int:

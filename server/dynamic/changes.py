@@ -6,6 +6,7 @@ single ones, become an `Alteration`. Errors and their order are Apache Kafka 4.3
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -98,13 +99,19 @@ def _with_items(name: str, op: Op, value: str, old: str | None, row: Config | No
         raise ApiError(ErrorCode.INVALID_CONFIG, reason)
     text = to_text(row.default) if old is None else old
     items = [item for item in (text or "").split(",") if item]
-    for item in _split(value):
-        if op is Op.SUBTRACT:
-            if item in items:
-                items.remove(item)
-        elif item not in items:
-            items.append(item)
-    return ",".join(items)
+    named = _split(value)
+    if op is Op.APPEND:
+        known = frozenset(items)
+        items += [item for item in dict.fromkeys(named) if item not in known]
+        return ",".join(items)
+    left = Counter(named)
+    kept: list[str] = []
+    for item in items:
+        if left[item]:
+            left[item] -= 1
+        else:
+            kept.append(item)
+    return ",".join(kept)
 
 
 def _split(value: str) -> list[str]:

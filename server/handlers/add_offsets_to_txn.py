@@ -36,6 +36,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         asked.transactional_id,
         adding(asked),
         _answer,
+        AddOffsetsToTxnResponse,
         fenced_since=FENCED_SINCE,
     )
 

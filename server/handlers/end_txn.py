@@ -35,6 +35,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         asked.transactional_id,
         partial(_ask, asked),
         _answer,
+        EndTxnResponse,
         fenced_since=FENCED_SINCE,
     )
 

@@ -68,6 +68,7 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
         asked.transactional_id,
         partial(_ask, asked),
         _answer,
+        InitProducerIdResponse,
         fenced_since=FENCED_SINCE,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.server import java_hash as hashes
@@ -19,12 +19,14 @@ def hash_of(text: str) -> int:
     return 0 if signed == -(2**31) else abs(signed)
 
 
+@settings(deadline=None)  # CI is slow at times
 @given(st.text())
 def test_the_hash_is_javas(text: str) -> None:
     assert java_hash(text) == hash_of(text)
 
 
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 511, 512, 513, 2_000])
+@settings(deadline=None)
 @given(text=st.text(min_size=1, max_size=7))
 def test_the_hash_of_a_long_text(text: str, size: int) -> None:
     long = (text * size)[:size]

@@ -263,6 +263,26 @@ async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: Mem
     assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(11, Code.TRANSACTION_ABORTABLE), (12, Code.INVALID_PRODUCER_EPOCH)]
+)
+@scenario(topics={"t": 1})
+async def test_a_copy_that_comes_after_the_end_is_refused(
+    broker: MemoryBroker, version: int, code: Code
+) -> None:
+    """The coordinator is asked first, as by Apache Kafka: nobody waits for an answer any more."""
+    one = await Transactor(broker, version=version).init()
+    if version < 12:
+        await one.add()
+    for _ in range(3):
+        last = one.batch()
+        assert (await one.write()).code == Code.NONE
+    assert (await one.write_all({PLACE: last}))[0].offset == 2, "a copy"
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert (await one.write_all({PLACE: last}))[0].code == code
+
+
 @scenario(topics={"t": 1})
 async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()

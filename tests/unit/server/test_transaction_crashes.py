@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -174,11 +174,16 @@ def state_on_disk(broker: MortalBroker) -> int:
         return state
     for name in broker.fs.list_dir(directory):
         if name.endswith(".log"):
-            records = MemoryRecords(broker.fs.read_bytes(f"{directory}/{name}"))
-            while (batch := records.next_batch()) is not None:
-                for record in batch:
-                    state = record.value[STATES_AT]
+            for record in whole_records(broker.fs.read_bytes(f"{directory}/{name}")):
+                state = record.value[STATES_AT]
     return state
+
+
+def whole_records(data: bytes) -> Iterator[Any]:
+    """The records up to the first batch that is not whole."""
+    records = MemoryRecords(data)
+    while (batch := records.next_batch()) is not None and batch.validate_crc():
+        yield from batch
 
 
 async def check(broker: MortalBroker, story: Story) -> None:
@@ -221,33 +226,32 @@ async def check_new(broker: MortalBroker, story: Story) -> None:
         await check(broker, newcomer)
 
 
-async def strike(step: int, protocol: int, client: str) -> bool:
-    """One death at one step; False: there are not so many."""
-    broker, story = await born(protocol)
+async def strike(step: int, protocol: int, client: str, *, power: bool = False) -> bool:
+    """One death at one step, or the end of the power; False: there are not so many steps."""
+    broker, story = await born(protocol, *(["kavka.durability=fsync"] if power else []))
     broker.fs.dies_after = step
+    chance = random.Random(step)
 
     async def revive() -> None:
-        await broker.bury()
+        await broker.bury(chance, power=power)
+        nonlocal state
+        state = state_on_disk(broker)
         await broker.revive()
 
-    goes_on = client == "goes on"
-    if await story.play(broker, revive if goes_on else None) and not broker.is_dead:
-        struck = broker.fs.dies_after is None
-    else:
-        struck = True
-    if not goes_on and struck:
-        state = state_on_disk(broker)
+    state = NOTHING
+    finished = await story.play(broker, revive if client == "goes on" else None)
+    struck = broker.fs.dies_after is None or not finished
+    if broker.is_dead:
         await revive()
         await broker.advance(SOON_MS)
         assert state_on_disk(broker) == COMES_TO[state]
+    broker.fs.dies_after = None
+    if not finished:
         if client == "begins anew":
-            await story.begin(lambda script: broker.play(script))
+            await story.begin(broker.play)
         elif state == ONGOING:
             await broker.advance(TIMEOUT_MS + CLEANUP_MS)
         story.settle(state)
-    elif broker.is_dead:  # in what came after the last answer
-        await revive()
-    broker.fs.dies_after = None
     await check(broker, story)
     await check_new(broker, story)
     await broker.stop()
@@ -273,9 +277,19 @@ CLIENTS = ("goes on", "begins anew", "is gone")
 WAYS = [(protocol, client) for protocol in (1, 2) for client in CLIENTS]
 
 
-@pytest.mark.parametrize(("protocol", "client"), WAYS)
-def test_a_death_at_any_step_leaves_the_one_legal_state(protocol: int, client: str) -> None:
-    step = WAYS.index((protocol, client)) % EVERY  # so that none is left out by all
-    while run(strike(step, protocol, client)):
+def strike_all(protocol: int, client: str, *, power: bool = False) -> None:
+    """At each EVERYth step; all clients together leave none out."""
+    step = WAYS.index((protocol, client)) % EVERY
+    while run(strike(step, protocol, client, power=power)):
         step += EVERY
     assert step > STEPS_MIN
+
+
+@pytest.mark.parametrize(("protocol", "client"), WAYS)
+def test_a_death_at_any_step_leaves_the_one_legal_state(protocol: int, client: str) -> None:
+    strike_all(protocol, client)
+
+
+@pytest.mark.parametrize(("protocol", "client"), WAYS)
+def test_so_does_a_power_cut(protocol: int, client: str) -> None:
+    strike_all(protocol, client, power=True)

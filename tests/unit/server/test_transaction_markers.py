@@ -183,7 +183,10 @@ async def test_a_stop_leaves_them_to_the_next_start(broker: MemoryBroker) -> Non
     hold(broker, *OTHER)
     assert await one.end(commit=True) == Code.NONE
     await settle()
+    found = writer(broker)
+    assert found.waiting == 1
     await broker.restart()
+    assert found.waiting == 0
     await settle()
     assert is_completed(broker)
     assert await committed(broker) == await committed(broker, OTHER) == [b"v"]

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from kavka.wire import slow_codec
 from kavka.wire.api import Api
-from kavka.wire.apis import describe_groups, find_coordinator, list_groups, offset_fetch
+from kavka.wire.apis import (
+    consumer_group_describe,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    offset_fetch,
+)
 from kavka.wire.codec import encode_response
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
@@ -119,3 +125,14 @@ def test_an_answer_without_lists() -> None:
     answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
     frame, turns = run(slow_codec.encode_slowly(find_coordinator.API, 2, 1, answer))
     assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
+
+
+def test_lists_of_names_are_gone_through_in_slices() -> None:
+    names = [f"topic-{number}" for number in range(3 * slow_codec.ITEMS_A_SLICE)]
+    member = consumer_group_describe.Member("m", None, None, 1, "c", "h", names, None)
+    group = consumer_group_describe.DescribedGroup("g", members=[member])
+    response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
+    work = slow_codec.encode_slowly(consumer_group_describe.API, 1, 77, response)
+    frame, turns = run(work)
+    assert turns >= 3
+    assert frame == encode_response(consumer_group_describe.API, 1, 77, response)

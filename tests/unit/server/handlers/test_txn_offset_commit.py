@@ -11,6 +11,7 @@ from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
+from support import offset_requests
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
@@ -26,7 +27,7 @@ from support.wire_client import by_topic
 
 VERSIONS = range(API.highest + 1)
 ADDS_SINCE = 5
-A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+A0, A1, A9, B0 = ("a", 0), ("a", 1), ("a", 9), ("b", 0)
 TOPICS = {"a": 2, "b": 1}
 ONE_PARTITION = "transaction.state.log.num.partitions=1"
 OFFSETS = "__consumer_offsets"
@@ -220,11 +221,12 @@ async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBrok
     hold(broker)
     answer = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 5}))
     later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 6}))
+    outside = one.client.send("OffsetCommit", 9, **offset_requests.committing(broker, {B0: 3}))
     await settle()
     log = broker.replica(OFFSETS, broker.parts.groups.partition_of("g")).log
     assert not answer.done() and log.end_offset == 0
     release(broker)
-    await until(later.done, "the answers")
+    await until(outside.done, "the answers")
     assert codes(broker, answer.result()) == codes(broker, later.result()) == {A0: 0}
     assert await one.end(commit=True) == Code.COORDINATOR_NOT_AVAILABLE, "too few in sync"
     hold(broker)
@@ -240,7 +242,7 @@ async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBrok
     release(broker)
     await until(ended.done, "the end")
     await settle()
-    assert await fetch(broker, [A0]) == {A0: (6, 0)}, "in the order of the requests"
+    assert await fetch(broker, [A0, B0]) == {A0: (6, 0), B0: (3, 0)}, "in the order of the requests"
 
 
 @scenario(ONE_PARTITION, topics=TOPICS)
@@ -270,7 +272,7 @@ async def test_many_offsets_are_kept_in_steps(
         hold(broker)
     many = {("a", index): index for index in range(10)}
     answer = one.client.send("TxnOffsetCommit", 5, **committing(one, many))
-    later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 77}))
+    later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A9: 77}))
     await settle()
     if held:
         assert not answer.done()
@@ -283,5 +285,5 @@ async def test_many_offsets_are_kept_in_steps(
     place = OFFSETS, broker.parts.groups.partition_of("g")
     ending = one.now._replace(epoch=one.now.epoch + 1)
     assert await write_markers(broker, ending, place, commit=True) == [Code.NONE]
-    expected = {place: (offset, 0) for place, offset in {**many, A0: 77}.items()}
+    expected = {place: (offset, 0) for place, offset in {**many, A9: 77}.items()}
     assert await fetch(broker) == expected
