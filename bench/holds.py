@@ -77,11 +77,11 @@ class Holds:
             self.all_s += took_s
             self.callbacks += 1
 
-        asyncio.Handle._run = timed  # type: ignore[method-assign]
+        asyncio.Handle._run = timed  # type: ignore[assignment,method-assign]
         try:
             yield
         finally:
-            asyncio.Handle._run = run  # type: ignore[method-assign]
+            asyncio.Handle._run = run  # type: ignore[assignment,method-assign]
 
     def row(self, name: str) -> Row:
         return Row(name, self.longest_s * 1000, self.all_s * 1000, self.callbacks)
@@ -179,10 +179,11 @@ class Groups:
 
     async def make(self, topics: Sequence[tuple[str, int]]) -> None:
         """Topics by name and number of partitions, the same of all, and that of the groups."""
-        for name, partitions in topics:
-            code = frames.create_topic_error(await self.ask(frames.create_topic(name, partitions)))
-            if code:
-                raise RuntimeError(f"CreateTopics answered error {code}")
+        if topics:
+            names, partitions = [name for name, _ in topics], topics[0][1]
+            answer = await self.ask(frames.create_topics(names, partitions))
+            if any(frames.create_topics_errors(answer)):
+                raise RuntimeError("CreateTopics answered an error")
         await self.broker.parts.groups.make_topic()
         for request in WARM:  # what is imported and compiled when it is first asked for
             await self.ask(request)

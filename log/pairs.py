@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.log.compaction.records import BrokenRecords
+from kavka.log.compaction.records import BrokenRecords, rest_of_zigzag
 
 BROKEN: Final = (BrokenRecords, IndexError)
 """What `add_pairs` raises."""
@@ -28,7 +28,7 @@ def add_pairs(
         size = data[position]
         position += 1
         if size > 127:
-            size, position = _longer(data, position, size)
+            size, position = rest_of_zigzag(data, position, size)
         end = position + (size >> 1)
         position += 1  # attributes
         while data[position] > 127:  # timestamp
@@ -39,7 +39,7 @@ def add_pairs(
         length = data[position + 1]
         position += 2
         if length > 127:
-            length, position = _longer(data, position, length)
+            length, position = rest_of_zigzag(data, position, length)
         if length & 1:
             keyless += 1
         else:
@@ -49,7 +49,7 @@ def add_pairs(
             size = data[position]
             position += 1
             if size > 127:
-                size, position = _longer(data, position, size)
+                size, position = rest_of_zigzag(data, position, size)
             if size & 1:
                 add_value(None)
             else:
@@ -60,17 +60,3 @@ def add_pairs(
             raise BrokenRecords("a record is malformed")
         position = end
     return position, keyless
-
-
-def _longer(data: bytes, position: int, value: int) -> tuple[int, int]:
-    """The rest of a varint of up to 32 bits that begins with `value`, its sign still in its lowest
-    bit, and the position after it."""
-    value &= 127
-    shift = 7
-    while (byte := data[position]) > 127:
-        value |= (byte & 127) << shift
-        position += 1
-        shift += 7
-        if shift > 28:
-            raise BrokenRecords("a number of more than 32 bits")
-    return value | byte << shift, position + 1

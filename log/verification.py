@@ -8,6 +8,7 @@ confirmation opens a transaction that nobody will end.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final, NewType
 
 Guard = NewType("Guard", int)
@@ -15,6 +16,12 @@ Guard = NewType("Guard", int)
 
 NOT_NEEDED: Final = Guard(0)
 """Shown where nobody is to be asked: `transaction.partition.verification.enable` is false."""
+
+PENDING_MAX: Final = 10_000
+"""Producers of a partition that are waited for, at 200 bytes each; of more the first is forgotten,
+and has to ask again. Anybody may name any producer: most are not known to the coordinator."""
+
+_guards: Final = count(NOT_NEEDED + 1)  # no two alike, so that none fits a log made anew
 
 
 class _Pending:
@@ -37,11 +44,10 @@ class Verifications:
     producers were looked through last (`producer.id.expiration.check.interval.ms`).
     """
 
-    __slots__ = ("_last", "_pending")
+    __slots__ = ("_pending",)
 
     def __init__(self) -> None:
         self._pending: dict[int, _Pending] = {}
-        self._last = 0
 
     def begin(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool = False
@@ -54,8 +60,9 @@ class Verifications:
         """
         pending = self._pending.get(producer_id)
         if pending is None:
-            self._last += 1
-            pending = _Pending(Guard(self._last), sequence, epoch, now_ms, v2)
+            if len(self._pending) >= PENDING_MAX:
+                del self._pending[next(iter(self._pending))]
+            pending = _Pending(Guard(next(_guards)), sequence, epoch, now_ms, v2)
             self._pending[producer_id] = pending
         elif epoch > pending.epoch or (
             epoch == pending.epoch and sequence < pending.lowest_sequence

@@ -220,11 +220,9 @@ class Shortcut:
             appended = replica.append(records, header)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so
-        base, _, append_time_ms, is_duplicate = appended
-        if is_duplicate and name is not None:
-            return None  # the coordinator may have to be asked, whose transaction that was
         answer = layout.answer[:]
         answer[4:8] = frame[4:8]  # the correlation id
+        base, _, append_time_ms, _ = appended
         if layout.with_log_start:
             layout.fill(answer, layout.fill_at, base, append_time_ms, replica.log.start_offset)
         else:

@@ -110,7 +110,14 @@ def _split(data: bytes, count: int, found: Records) -> int:
 
 def _zigzag(data: bytes, position: int) -> tuple[int, int]:
     """A varint of up to 32 bits, its sign still in its lowest, and the position after it."""
-    value = shift = 0
+    byte = data[position]
+    return (byte, position + 1) if byte < 128 else rest_of_zigzag(data, position + 1, byte)
+
+
+def rest_of_zigzag(data: bytes, position: int, value: int) -> tuple[int, int]:
+    """The same of one that begins with the byte `value` before `position`, and has more."""
+    value &= 127
+    shift = 7
     while (byte := data[position]) > 127:
         value |= (byte & 127) << shift
         position += 1

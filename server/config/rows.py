@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -125,4 +126,6 @@ def _parsed(name: str, type_: Type, check: Check | None, text: str) -> Value:
     return value
 
 
-_parsed_and_kept: Final = lru_cache(maxsize=KEPT_MAX)(_parsed)
+_parsed_and_kept: Final[Callable[[str, Type, Check | None, str], Value]] = lru_cache(
+    maxsize=KEPT_MAX
+)(_parsed)

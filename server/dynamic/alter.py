@@ -248,7 +248,7 @@ def _broker_configs(
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     except (BadValue, ConfigError) as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    return one.applied(current, rows)
+    return wanted if in_force == current else one.applied(current, rows)
 
 
 def _refuse_subscription(one: Alteration) -> None:

@@ -98,7 +98,7 @@ def _with_items(name: str, op: Op, value: str, old: str | None, row: Config | No
         reason = f"Can't {op.name} to key {name} because its type is not LIST."
         raise ApiError(ErrorCode.INVALID_CONFIG, reason)
     text = to_text(row.default) if old is None else old
-    items = [item for item in (text or "").split(",") if item]
+    items = list(filter(None, (text or "").split(",")))
     named = _split(value)
     if op is Op.APPEND:
         known = frozenset(items)

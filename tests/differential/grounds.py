@@ -42,11 +42,15 @@ Runs = Iterable[tuple[Case, int]]
 def facts_of(port: int, prefix: str) -> Facts:
     """What there is to know of a broker before anything is made; it must have all it needs."""
     with Link(HOST, port) as link:
-        answer = _ask(link, METADATA, topics=[])
         eventually(
             lambda: _ask(link, PRODUCER_ID, transactional_id=None)["error_code"] == 0,
             within_s=WITHIN_S,
             what="the broker gives producer ids",
+        )
+        answer = eventually(
+            lambda: known if (known := _ask(link, METADATA, topics=[]))["brokers"] else None,
+            within_s=WITHIN_S,
+            what="the broker knows itself",
         )
     (broker,) = answer["brokers"]
     return Facts(port, broker["node_id"], answer["cluster_id"], {}, prefix)

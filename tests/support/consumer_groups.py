@@ -182,6 +182,17 @@ class ConsumerKit(ClassicKit):
             self.journal.carry_out(decision, self.now_ms)
         self.commit_unless_held()
 
+    def change_topic(self, name: str, most: int) -> None:
+        """A topic comes with two partitions, gets one more, or goes if it has more than
+        `most`."""
+        if name not in self.known.counts:
+            self.known.make(name, 2)
+        elif self.known.counts[name] > most:
+            self.known.delete(name)
+        else:
+            self.known.counts[name] += 1
+        self.change_topics(name)
+
     def named(self, owned: Mapping[UUID, Iterable[int]]) -> list[tuple[str, int]]:
         """Partitions with the names of their topics, in order."""
         return sorted(

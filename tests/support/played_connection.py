@@ -115,7 +115,7 @@ class Script:
         return self
 
     def answer(self, frame: memoryview) -> bytes | None:
-        if not self.remembers or frame[:1] != b"r":
+        if not self.remembers or bytes(frame[:1]) != b"r":
             return None
         return b"remembered " + bytes(frame[1:])
 

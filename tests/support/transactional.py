@@ -55,7 +55,9 @@ class TransactionalProducer:
 
     def find(self) -> Script:
         """Look for the coordinator, which makes its topic."""
-        yield Request("FindCoordinator", 2, {"key": self.transactional_id, "key_type": TRANSACTION_TYPE})
+        yield Request(
+            "FindCoordinator", 2, {"key": self.transactional_id, "key_type": TRANSACTION_TYPE}
+        )
 
     def init(self) -> Script:
         """Begin anew: what another left unfinished is aborted."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kavka.log import verification
 from kavka.log.verification import NOT_NEEDED, Verifications
 
 
@@ -68,3 +71,18 @@ def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() 
     for producer, epoch in ((1, 4), (2, 5), (3, 4), (9, 4)):
         found.marked(producer, epoch)
     assert [found.holds(*one) for one in guards.items()] == [True, False, False]
+
+
+def test_they_are_not_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "PENDING_MAX", 2)
+    found = Verifications()
+    guards = {producer: found.begin(producer, 0, 0, 100) for producer in (1, 2, 3)}
+    assert [found.holds(*one) for one in guards.items()] == [False, True, True]
+    assert found.begin(3, 0, 0, 100) == guards[3]
+
+
+def test_no_guard_is_good_for_a_log_made_anew() -> None:
+    guard = Verifications().begin(1, 0, 0, 100)
+    again = Verifications()
+    again.begin(1, 0, 0, 100)
+    assert not again.holds(1, guard)

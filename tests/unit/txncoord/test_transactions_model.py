@@ -246,31 +246,33 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self._advance(UNUSED_MS + SWEEP_MS, False)
 
     def _advance(self, by_ms: int, refused: bool) -> None:
-        appended = len(self.kit.appended)
+        appended, began_ms = len(self.kit.appended), self.kit.now_ms
         if refused:
             self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000
         self.kit.advance(by_ms)
         self.kit.port.failures.clear()
         order = [record.key[4:].decode() for record in self.kit.appended[appended:]]
-        self._let_deadlines_pass(order, refused)
+        self._let_deadlines_pass(began_ms, order, refused)
         self._let_answers_be_late()
         assert self.kit.fresh_id == self.fresh_id
         assert self.kit.reservations == self.reservations
         self._maybe_committed()
 
-    def _let_deadlines_pass(self, order: list[str], refused: bool) -> None:
-        """All up to now; of those at the same time, in the `order` of their records."""
+    def _let_deadlines_pass(self, began_ms: int, order: list[str], refused: bool) -> None:
+        """All up to now; of those at the same time, in the `order` of their records. One that was
+        past when a transaction got it, because an abort had been refused, is met at once."""
         while True:
-            coming = [(at, what) for what, at in {**self.timeouts, **self.retries}.items()]
+            deadlines = {**self.timeouts, **self.retries}
+            coming = [(max(at, began_ms), one) for one, at in deadlines.items()]
             coming.append((self.sweep_ms, ""))
-            at_ms = min(at for at, _ in coming)
+            at_ms = min(coming)[0]
             if at_ms > self.kit.now_ms:
                 return
             now = [one for at, one in coming if at == at_ms]
             one = min(now, key=lambda one: order.index(one) if one in order else -1)
             if one in order:
                 order.remove(one)
-            if one in self.timeouts and self.timeouts[one] == at_ms:
+            if one in self.timeouts:
                 self._time_out(one, at_ms, refused)
             elif one:
                 self._try_again(one, at_ms, refused)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +25,7 @@ from kavka.wire.compression import (
     decompress,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from support.paths import SOURCE
+from support.fresh import printed
 
 MIB = 1024 * 1024
 LIMIT_BYTES = MIB
@@ -165,15 +163,7 @@ try:
 except ApiError as refusal:
     print(peak_bytes() - before, refusal.code.name)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(SOURCE)},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    grown_bytes, code = done.stdout.split()
+    grown_bytes, code = printed(program).split()
     assert code == ErrorCode.CORRUPT_MESSAGE.name
     assert int(grown_bytes) < GROWTH_BYTES_MAX
 
@@ -261,14 +251,7 @@ def test_codecs_are_imported_when_they_are_needed() -> None:
         "import sys, kavka.wire.compression\n"
         "print([n for n in ('cramjam', 'lz4', 'zstandard') if n in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(SOURCE)},
-        timeout=60,
-    )
-    assert done.stdout.strip() == "[]", done.stderr
+    assert printed(program).strip() == "[]"
 
 
 def test_the_greatest_window_is_read() -> None:

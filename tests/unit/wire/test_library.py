@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.metadata import version
 
 import kafka
@@ -13,7 +11,7 @@ from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.schemas.fields.codecs.types import Bytes, UnsignedVarInt32
 
 from kavka.wire import library
-from support.paths import SOURCE
+from support.fresh import printed
 
 # Run in a process of their own, since import order is what they are about.
 CHECK = """
@@ -39,14 +37,7 @@ KAVKA = "import kavka.wire.library; kavka.wire.library.message_class('FetchRespo
 @pytest.mark.parametrize(("first", "second"), [(KAFKA, KAVKA), (KAVKA, KAFKA)])
 def test_either_may_be_imported_first(first: str, second: str) -> None:
     program = CHECK.format(first=first, second=second)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(SOURCE)},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program)
 
 
 def test_no_client_is_imported() -> None:
@@ -55,14 +46,7 @@ def test_no_client_is_imported() -> None:
         "found = [n for n in sys.modules if n == 'kafka' or n.startswith('kafka.')]\n"
         "assert not found, found"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(SOURCE)},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program)
 
 
 def test_registries_are_apart() -> None:

@@ -129,7 +129,10 @@ def test_an_answer_without_lists() -> None:
 
 def test_lists_of_names_are_gone_through_in_slices() -> None:
     names = [f"topic-{number}" for number in range(3 * slow_codec.ITEMS_A_SLICE)]
-    member = consumer_group_describe.Member("m", None, None, 1, "c", "h", names, None)
+    nothing = consumer_group_describe.Assignment()
+    member = consumer_group_describe.Member(
+        "m", None, None, 1, "c", "h", names, None, nothing, nothing, 1
+    )
     group = consumer_group_describe.DescribedGroup("g", members=[member])
     response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
     work = slow_codec.encode_slowly(consumer_group_describe.API, 1, 77, response)

@@ -141,14 +141,7 @@ class Hostile(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["t", "u", "w"]))
     def change_topic(self, name: str) -> None:
-        known = self.kit.known
-        if name not in known.counts:
-            known.make(name, 2)
-        elif known.counts[name] > 4:
-            known.delete(name)
-        else:
-            known.counts[name] += 1
-        self.kit.change_topics(name)
+        self.kit.change_topic(name, 4)
 
     @rule()
     def move(self) -> None:

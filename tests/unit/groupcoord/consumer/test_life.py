@@ -126,14 +126,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([*TOPICS, "w"]))
     def change_topic(self, name: str) -> None:
-        known = self.kit.known
-        if name not in known.counts:
-            known.make(name, 2)
-        elif known.counts[name] > 5:
-            known.delete(name)
-        else:
-            known.counts[name] += 1
-        self.kit.change_topics(name)
+        self.kit.change_topic(name, 5)
 
     @rule()
     def move(self) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from kavka.server.config import rows
 from kavka.server.config.checks import (
     AtLeast,
     Between,
@@ -17,7 +20,7 @@ from kavka.server.config.checks import (
 )
 from kavka.server.config.rows import Config, Mode, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
-from kavka.server.config.values import Type, to_text
+from kavka.server.config.values import BadValue, Type, Value, parse, to_text
 
 # Kafka checks these after parsing, and so tells no range; ours is the range that it enforces.
 CHECKED_LATER = {
@@ -183,6 +186,30 @@ def test_read_only_by_default() -> None:
     assert rows["log.dirs"].dynamic is Mode.READ_ONLY
     assert rows["log.retention.ms"].dynamic is Mode.CLUSTER_WIDE
     assert rows["ssl.keystore.location"].dynamic is Mode.PER_BROKER
+
+
+def test_long_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of items takes some tens of milliseconds, and a change asks for it often."""
+    read: list[str] = []
+
+    def noted(name: str, type_: Type, text: str) -> Value:
+        read.append(text)
+        return parse(name, type_, text)
+
+    monkeypatch.setattr(rows, "parse", noted)
+    row = TOPIC["leader.replication.throttled.replicas"]
+    texts = [",".join(f"{partition}:{broker}" for partition in range(999)) for broker in range(3)]
+    expected = [tuple(text.split(",")) for text in texts]
+    for _ in range(10):
+        assert row.parse(texts[0]) == expected[0]
+        assert row.parse(texts[1]) == expected[1]
+    assert read == texts[:2]
+    assert row.parse(texts[2]) == expected[2]
+    assert row.parse(texts[0]) == expected[0]
+    assert len(read) == 4, "no more are kept"
+    for _ in range(2):
+        with pytest.raises(BadValue, match="must be the literal"):
+            row.parse(texts[0] + ",x")
 
 
 def test_items_count_once_where_kafka_says_so() -> None:

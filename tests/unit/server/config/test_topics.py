@@ -55,6 +55,13 @@ def test_what_is_safe_to_leave_out_is_told() -> None:
     ]
 
 
+def test_long_values_do_not_fill_the_log() -> None:
+    replicas = ",".join(f"{partition}:1" for partition in range(100_000))
+    [warning] = topic_warnings({"leader.replication.throttled.replicas": replicas})
+    assert warning.startswith("no effect: leader.replication.throttled.replicas=0:1,1:1,2:1,")
+    assert len(warning) < 700
+
+
 def test_log_settings_without_configs_are_the_broker_s() -> None:
     broker = BrokerSettings.load(overrides=["log.segment.bytes=2000000", "message.max.bytes=5"])
     settings = log_settings(broker, {})

@@ -29,6 +29,8 @@ def test_values_as_kafka_reads_them(recorded: Callable[[str], list[list[str | No
         (Type.INT, " 12 ", 12),
         (Type.DOUBLE, "0.25", 0.25),
         (Type.LIST, "a, b", ("a", "b")),
+        (Type.LIST, "a,b,,c d", ("a", "b", "", "c d")),
+        (Type.LIST, " a,\tb \n,c\v,\fd\r", ("a", "b", "c", "d")),
         (Type.LIST, "", ()),
         (Type.STRING, " a ", "a"),
         (Type.PASSWORD, " a ", "a"),

@@ -47,6 +47,23 @@ def test_items_of_a_list(op: Op, value: str, result: str) -> None:
     assert altered(Change("cleanup.policy", op, value))["cleanup.policy"] == result
 
 
+@pytest.mark.parametrize(
+    ("op", "value", "result"),
+    [
+        (Op.APPEND, "c,b,d,c", "a,b,a,b,a,c,d"),
+        (Op.APPEND, "a", "a,b,a,b,a"),
+        (Op.SUBTRACT, "a", "b,a,b,a"),
+        (Op.SUBTRACT, "b,a,a", "b,a"),
+        (Op.SUBTRACT, "b,b,b,c", "a,a,a"),
+    ],
+)
+def test_what_comes_again_in_a_list(op: Op, value: str, result: str) -> None:
+    """As with Java's `contains`, `add` and `remove`: what was there twice stays so, and is taken
+    away once for each time that it is named."""
+    one = Alteration(Kind.TOPIC, "t", [Change("cleanup.policy", op, value)])
+    assert one.applied({"cleanup.policy": "a,,b,a,b,a,"}, TOPIC) == {"cleanup.policy": result}
+
+
 def test_a_list_that_is_not_set_begins_with_its_default() -> None:
     one = Alteration(Kind.TOPIC, "t", [Change("cleanup.policy", Op.APPEND, "compact")])
     assert one.applied({}, TOPIC) == {"cleanup.policy": "delete,compact"}

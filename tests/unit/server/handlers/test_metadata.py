@@ -242,9 +242,12 @@ async def test_addresses_are_those_of_the_listener_that_was_asked(broker: Memory
     assert (known.host, known.port) == ("outside.test", 9092)
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
 @scenario()
-async def test_who_asks_for_the_topic_of_groups_has_it_made(broker: MemoryBroker) -> None:
-    asked = {"topics": [{"name": "__consumer_offsets"}, {"name": "t"}]}
+async def test_who_asks_for_a_coordinators_topic_has_it_made(
+    broker: MemoryBroker, name: str
+) -> None:
+    asked = {"topics": [{"name": name}, {"name": "t"}]}
     answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=False)
     assert {topic.error_code for topic in answer.topics} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
     answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=True)
@@ -252,5 +255,5 @@ async def test_who_asks_for_the_topic_of_groups_has_it_made(broker: MemoryBroker
         (Code.NONE, True, 50),
         (Code.NONE, False, 1),
     ]
-    topic = broker.replica("__consumer_offsets").log.settings
+    topic = broker.replica(name).log.settings
     assert topic.cleanup_policy == ("compact",)
