@@ -77,11 +77,11 @@ class Holds:
             self.all_s += took_s
             self.callbacks += 1
 
-        asyncio.Handle._run = timed  # type: ignore[assignment,method-assign]
+        asyncio.Handle._run = timed  # type: ignore[method-assign,assignment]
         try:
             yield
         finally:
-            asyncio.Handle._run = run  # type: ignore[assignment,method-assign]
+            asyncio.Handle._run = run  # type: ignore[method-assign]
 
     def row(self, name: str) -> Row:
         return Row(name, self.longest_s * 1000, self.all_s * 1000, self.callbacks)
@@ -414,7 +414,7 @@ def _last_id(answer: memoryview) -> str:
 
 
 async def _classic(groups: Groups) -> None:
-    """A rebalance of a classic group: the last JoinGroup, then the SyncGroups, the leader's last."""
+    """A classic group rebalances: the last JoinGroup, then each SyncGroup, the leader's last."""
     lines = groups.lines(CLASSIC_MEMBERS)
     first = group_frames.joined(await lines[0].ask(group_frames.join_group("g")))
     asked = [line.ask(group_frames.join_group("g")) for line in lines[1:]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from kavka.server.journal_loader import (
 )
 from kavka.server.replica.admission import check_in_sync
 from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.turns import TICK_SLICE_S, Turns
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
@@ -37,17 +37,10 @@ logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
 
-TICK_SLICE_S: Final = 0.002
-"""How long deadlines are dealt with before the loop gets a turn."""
-
 CLOCK_SET_MS: Final = 1000
 """By how much the time of the day and the monotonic clock must disagree for it to have been set.
 Deadlines then move with it, as members' sessions must neither end nor last on for that; what is
 written, and when offsets expire, goes by the time of the day."""
-
-HELD_MAX: Final = 100_000
-"""Requests that wait while one takes long; further ones are refused with
-COORDINATOR_NOT_AVAILABLE."""
 
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Records up to this size are compressed, if that is asked for: it is done on the loop. More are
@@ -168,8 +161,8 @@ class JournalRunner(Generic[M]):
         "_port",
         "_settings",
         "_timer",
+        "_turns",
         "_watch",
-        "_work",
         "failed",
         "is_active",
         "loaded",
@@ -207,8 +200,8 @@ class JournalRunner(Generic[M]):
         self._ahead_ms = 0
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
-        self._work: deque[tuple[Slices[None], Ticket]] = deque()
-        """What takes long, the first, and what is to be done behind it."""
+        name = "long work of {}-{}".format(*replica.key)
+        self._turns: Final = Turns(parts.tasks, parts.clock, name)
 
     @property
     def leader_epoch(self) -> int:
@@ -301,7 +294,7 @@ class JournalRunner(Generic[M]):
         began_s = clock.monotonic_s()
         while True:
             ticket = Ticket()
-            self._do(self._one_of(journal, decisions, ticket), ticket)
+            self._turns.do(self._one_of(journal, decisions, ticket), ticket)
             goes_on = self._result(ticket)
             if asyncio.isfuture(goes_on):
                 goes_on = await goes_on
@@ -353,7 +346,7 @@ class JournalRunner(Generic[M]):
         from either."""
         self._admit()
         ticket = Ticket()
-        self._do(self._asked(ask, ticket), ticket)
+        self._turns.do(self._asked(ask, ticket), ticket)
         return self._result(ticket)
 
     def _asked(self, ask: Callable[[M, Ticket, int], Made], ticket: Ticket) -> Slices[None]:
@@ -365,19 +358,19 @@ class JournalRunner(Generic[M]):
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed. It may set deadlines."""
         journal = self._admit()
-        if not self._work and journal.is_settled:
+        if not self._turns.work and journal.is_settled:
             found = look(self.machine, self.now_ms())
             self._after(journal)
             return found
         ticket = Ticket()
-        self._do(self._asked(partial(_looked, look), ticket), ticket)
+        self._turns.do(self._asked(partial(_looked, look), ticket), ticket)
         result: T | Awaitable[T] = self._result(ticket)
         return result
 
     def read_at_once(self, look: Callable[[M, int], T]) -> T | None:
         """The same; None, without a look, if it would have to wait or can't be asked."""
         journal = self._journal
-        if journal is None or not self.is_active or self._work:
+        if journal is None or not self.is_active or self._turns.work:
             return None
         if self.replica.partition.high_watermark < journal.applied_end:
             return None  # as `journal.is_settled`, which would take two more calls
@@ -388,46 +381,8 @@ class JournalRunner(Generic[M]):
             self._arm(at_ms)
         return found
 
-    # -- one thing after the other --------------------------------------------------------
-
-    def _do(self, work: Slices[None], ticket: Ticket) -> None:
-        """Do it at once, and without a task if it makes no pause; behind what takes long, if
-        there is such work. A failure is raised, or, if that is later, is the ticket's."""
-        if not self._work:
-            try:
-                next(work)
-            except StopIteration:
-                return
-            name = "long work of {}-{}".format(*self.replica.key)
-            self._parts.tasks.spawn(self._work_off(), name=name)
-        self._work.append((work, ticket))
-
-    async def _work_off(self) -> None:
-        clock = self._parts.clock
-        while self._work:
-            await self._parts.tasks.sleep(0)
-            ends_s = clock.monotonic_s() + TICK_SLICE_S
-            self._go_on()
-            while self._work and clock.monotonic_s() < ends_s:
-                self._go_on()
-
-    def _go_on(self) -> None:
-        work, ticket = self._work[0]
-        try:
-            next(work)
-        except StopIteration:
-            self._work.popleft()
-        except ApiError as refusal:
-            self._work.popleft()
-            ticket.settle(refusal)
-        except Exception:
-            self._work.popleft()
-            logger.exception("%s-%d: a request failed", *self.replica.key)
-            ticket.settle(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
-
     def _admit(self) -> Journal:
-        if len(self._work) >= HELD_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
+        self._turns.admit()
         return self._active()
 
     def _active(self) -> Journal:
@@ -494,7 +449,7 @@ class JournalRunner(Generic[M]):
         journal = self._journal
         if journal is None:
             return
-        self._do(self._due(journal), Ticket())
+        self._turns.do(self._due(journal), Ticket())
 
     def _due(self, journal: Journal) -> Slices[None]:
         """Deal with what is due."""

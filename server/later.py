@@ -33,6 +33,7 @@ GROUPS: Final = (
     "kavka.groupcoord.consumer.protocol",
     "kavka.groupcoord.shard",
     "kavka.server.journal_loader",
+    "kavka.server.turns",
     "kavka.server.journal_runner",
 )
 """The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
@@ -51,6 +52,7 @@ TRANSACTIONS: Final = (
     "kavka.server.verification",
     "kavka.server.transaction_markers",
     "kavka.server.journal_loader",
+    "kavka.server.turns",
     "kavka.server.journal_runner",
 )
 """The parts of the transaction coordinator, likewise."""

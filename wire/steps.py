@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-QUICK_ITEMS_A_STEP: Final = 2_000
+QUICK_ITEMS_A_STEP: Final = 1_000
 """What is done between two pauses where one item takes some tenths of a microsecond."""
 
 ITEMS_A_STEP: Final = 250

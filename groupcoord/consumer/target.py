@@ -27,15 +27,16 @@ def compute(
     ]
     if new.member_id not in group.members:
         members.append(new)
-    known = _Known(group, topics)
+    known, pace = _Known(group, topics), Pace()
     candidates = []
     for one in members:
         read = yield from known.read_by(one)
         target = _target(group, one, is_new=one is new)
         candidates.append(Candidate(one.member_id, one.instance_id, read, target))
+        if pace.is_over(5 + len(read) // 20):
+            yield
     assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
     found: dict[str, Target] = {}
-    pace = Pace()
     for one in members:
         own = assigned.get(one.member_id, NO_ASSIGNMENT)
         found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}

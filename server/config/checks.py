@@ -15,6 +15,8 @@ from kavka.server.config.values import BadValue, Value, invalid, to_text
 class Check(Protocol):
     """A rule for the values of one setting."""
 
+    def __hash__(self) -> int: ...
+
     def validate(self, name: str, value: Value) -> None:
         """Raises BadValue if setting `name` may not have `value`."""
         ...

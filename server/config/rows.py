@@ -7,7 +7,6 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -113,8 +112,9 @@ class Config(NamedTuple):
 
     def parse(self, text: str) -> Value:
         """The value of `text`. Raises BadValue if type or range forbid it."""
-        parsed = _parsed_and_kept if len(text) >= KEPT_FROM_CHARACTERS else _parsed
-        return parsed(self.name, self.type, self.check, text)
+        if len(text) < KEPT_FROM_CHARACTERS:
+            return _parsed(self.name, self.type, self.check, text)
+        return _parsed_and_kept(self.name, self.type, self.check, text)
 
 
 def _parsed(name: str, type_: Type, check: Check | None, text: str) -> Value:
@@ -126,6 +126,4 @@ def _parsed(name: str, type_: Type, check: Check | None, text: str) -> Value:
     return value
 
 
-_parsed_and_kept: Final[Callable[[str, Type, Check | None, str], Value]] = lru_cache(
-    maxsize=KEPT_MAX
-)(_parsed)
+_parsed_and_kept: Final = lru_cache(maxsize=KEPT_MAX)(_parsed)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from admin import held
+from admin import begun, held
 from admin.operations import IN_ORDER, OPERATIONS
 from admin.place import Place
 
@@ -71,6 +71,8 @@ class Client:
             for operation in IN_ORDER:
                 if operation == OPERATIONS["Groups"][0]:
                     held.write_groups(place)
+                elif operation == OPERATIONS["Transactions"][0]:
+                    begun.write_transactions(place)
                 if operation in self.cells:
                     outcomes[operation] = self._outcome(self.cells[operation], client, place)
         return outcomes

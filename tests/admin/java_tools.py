@@ -11,6 +11,7 @@ from typing import Any, Final
 from admin.cells import Client, Failed
 from admin.place import Place
 from admin.settings import BROKER_SETTING, LOGGER, READ_ONLY_SETTING, chosen, served
+from support import kafka_transactions
 from support.batches import BASE_TIMESTAMP_MS
 from support.java_tools import Tools
 
@@ -25,7 +26,6 @@ OFFSETS: Final = f"{PACKAGE}.GetOffsetShell"
 ELECTION: Final = f"{PACKAGE}.LeaderElectionCommand"
 REASSIGN: Final = f"{PACKAGE}.reassign.ReassignPartitionsCommand"
 CLUSTER: Final = f"{PACKAGE}.ClusterTool"
-TRANSACTIONS: Final = f"{PACKAGE}.TransactionsCommand"
 DELETE_RECORDS: Final = f"{PACKAGE}.DeleteRecordsCommand"
 FEATURES: Final = f"{PACKAGE}.FeatureCommand"
 QUORUM: Final = f"{PACKAGE}.MetadataQuorumCommand"
@@ -375,7 +375,7 @@ def _(tools: Tools, place: Place) -> Told:
 @does("describe producers")
 def _(tools: Tools, place: Place) -> Told:
     asked = ("describe-producers", f"--topic={place.topic('data')}", "--partition=0")
-    return run(tools, place, TRANSACTIONS, *asked)
+    return run(tools, place, kafka_transactions.TOOL, *asked)
 
 
 @does("delete records")
@@ -416,11 +416,6 @@ def _(tools: Tools, place: Place) -> Told:
 @does("describe the metadata quorum")
 def _(tools: Tools, place: Place) -> Told:
     return bool(run(tools, place, QUORUM, "describe", "--status"))
-
-
-@does("list transactions")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, TRANSACTIONS, "list")
 
 
 @does("describe access rules")

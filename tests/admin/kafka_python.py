@@ -456,11 +456,6 @@ def _(admin: Admin, place: Place) -> Told:
     return bool(admin.describe_metadata_quorum())
 
 
-@does("list transactions")
-def _(admin: Admin, place: Place) -> Told:
-    return admin.list_transactions()
-
-
 @does("describe access rules")
 def _(admin: Admin, place: Place) -> Told:
     pattern = ResourcePatternFilter(ResourceType.TOPIC, None, PatternType.ANY)

@@ -14,8 +14,10 @@ from admin import (
     confluent_groups,
     java_groups,
     java_tools,
+    java_transactions,
     kafka_python,
     kafka_python_groups,
+    kafka_python_transactions,
 )
 from admin.cells import Client, Outcome
 from admin.compare import Difference, differences
@@ -26,7 +28,13 @@ from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
 
-GROUP_CELLS: Final = (confluent_groups, java_groups, kafka_python_groups)
+MORE_CELLS: Final = (
+    confluent_groups,
+    java_groups,
+    java_transactions,
+    kafka_python_groups,
+    kafka_python_transactions,
+)
 """They add to the clients' cells."""
 
 CLIENTS: Final[Sequence[Client]] = (kafka_python.CLIENT, confluent.CLIENT, java_tools.CLIENT)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from differential.case import Case, Facts, Ground, Script, Topic
 from differential.grounds import facts_of, prepare
 from differential.run import played
 from differential.transactions import Producer, reading
-from support import java, stock_codec
+from support import java, kafka_transactions, stock_codec
 from support.broker import Kavka
 from support.java_tools import Tools
 from support.oracle import ApacheKafka
@@ -32,7 +31,6 @@ SETTINGS: Mapping[str, str] = {
 T = Topic("t", partitions=2)
 STATE_TOPIC = "__transaction_state"
 FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
-TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 WAITED_MS = 4000
 """How long the console consumer waits for more."""
 
@@ -45,7 +43,6 @@ NEXT = re.compile(r'(?<=})(?={"key":)')
 PRODUCER = re.compile(r'(?<=[pP]roducerId":)\d+')
 STATUS = re.compile(r'"transactionStatus":(\d+)')
 PARTITIONS = re.compile(r'(?<="transactionPartitions":)\[.*?\](?=,"transactionLast)')
-NOW = re.compile(r"\b1[789]\d{11}\b")
 
 
 def first_protocol(on: Ground) -> Script:
@@ -118,7 +115,10 @@ class Side:
 
     def alike(self, text: str) -> list[str]:
         """Lines without what is this broker's alone."""
-        return [self._with_names(line) for line in NOW.sub("<now>", text).splitlines()]
+        return [
+            self._with_names(line)
+            for line in kafka_transactions.NOW.sub("<now>", text).splitlines()
+        ]
 
     def _with_names(self, line: str) -> str:
         def named(found: re.Match[str]) -> str:
@@ -129,20 +129,11 @@ class Side:
 
     def transactions(self, tools: Tools, *arguments: str) -> list[dict[str, str]]:
         """The rows that kafka-transactions prints, by their columns."""
-        done = tools.run(TRANSACTIONS, f"--bootstrap-server={self.broker.bootstrap}", *arguments)
+        done = tools.run(
+            kafka_transactions.TOOL, f"--bootstrap-server={self.broker.bootstrap}", *arguments
+        )
         assert done.exit_code == 0, done.text + done.stderr
-        if not done.text:
-            return []
-        columns, *lines = (line.split() for line in done.text.splitlines())
-        rows = [dict(zip_longest(columns, line, fillvalue="")) for line in lines]
-        ids = sorted({int(row["ProducerId"]) for row in rows})
-        for row in rows:
-            row["ProducerId"] = f"<producer {ids.index(int(row['ProducerId'])) + 1}>"
-            row["TopicPartitions"] = ",".join(sorted(row.get("TopicPartitions", "").split(",")))
-            for column, value in row.items():
-                if NOW.fullmatch(value) or "Duration" in column:
-                    row[column] = "<now>"
-        return sorted(rows, key=str)
+        return kafka_transactions.rows(done.text)
 
 
 def in_order(found: re.Match[str]) -> str:

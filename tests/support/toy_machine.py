@@ -54,6 +54,27 @@ class Toy:
             decision.refused = refused
         return decision
 
+    def put_slowly(
+        self,
+        ticket: Ticket,
+        key: bytes,
+        value: bytes,
+        pauses: int,
+        failure: Exception | None = None,
+    ) -> Slices[Decision]:
+        """The same, but to find it out takes a while; with a `failure` it can't be."""
+        for _ in range(pauses):
+            yield
+        if failure is not None:
+            raise failure
+        return self.put(ticket, key, value)
+
+    def put_many(self, ticket: Ticket, count: int, value: bytes) -> Decision:
+        """Set so many numbers, of the keys "0", "1" and so on."""
+        return Decision(
+            [Record(b"%d" % one, value) for one in range(count)], [Reply(ticket, count)]
+        )
+
     def get(self, ticket: Ticket, key: bytes) -> Decision:
         """Tell a number."""
         return Decision(replies=[Reply(ticket, self.numbers.get(key))])

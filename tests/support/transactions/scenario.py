@@ -58,7 +58,7 @@ class Scenario:
         self.slots: list[Instance] = []
         self.superseded: list[Instance] = []
         self.ended: list[str] = []
-        """Why instances ended by themselves, which others replaced."""
+        """Instances that ended by themselves, and why."""
         self.kills = 0
         self._numbers = iter(range(1000))
         self._stack = ExitStack()
@@ -115,8 +115,14 @@ class Scenario:
         self.slots[slot] = self._start(self.slots[slot].transactional_id)
 
     def supersede(self) -> None:
-        """Another instance begins with the transactional id of one that lives."""
+        """Another instance begins with the transactional id of one that lives, and has begun."""
         slot = self.chance.randrange(SLOTS)
+
+        def has_begun() -> bool:
+            self._replace_ended()
+            return bool(self.slots[slot].has_told("ready"))
+
+        eventually(has_begun, within_s=WITHIN_S, what="an instance begins", detail=self.tail)
         self.superseded.append(self.slots[slot])
         self.slots[slot] = self._start(self.slots[slot].transactional_id)
 
@@ -171,12 +177,18 @@ class Scenario:
         """As whoever runs such programs would: one that gave up is started again."""
         for slot, one in enumerate(self.slots):
             if not one.runs:
-                one.close()
-                end = one.end()
-                self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
+                self._gave_up(one)
                 self.slots[slot] = self._start(one.transactional_id)
 
+    def _gave_up(self, one: Instance) -> None:
+        one.close()
+        end = one.end()
+        self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
+
     def _finish(self, one: Instance) -> None:
+        if one in self.superseded and not one.runs and one.has_told("failed"):
+            self._gave_up(one)
+            return
         code = one.finish()
         end = one.end()
         well = ("left", "fenced") if one in self.superseded else ("left",)
@@ -211,5 +223,5 @@ def play(
             f" {plan.superseded}; attempts {dict(ends)}; {scenario.invisible} records not visible"
         )
         for why in scenario.ended:
-            print(f"{client.name}: replaced {why}")
+            print(f"{client.name}: {why}")
         assert not complaints, "\n".join([*complaints[:20], scenario.tail()])

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kavka.log import journal as journal_module
 from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import without_pauses
 from support.toy_machine import Toy, ToyPort
 
 TIMEOUT_MS = 100
@@ -371,3 +372,50 @@ def test_what_a_toy_decides_is_a_decision() -> None:
     kit.journal.carry_out(Decision(), 0)
     kit.journal.carry_out(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
     assert kit.toy.numbers == {b"a": b"2"}
+
+
+# -- what takes long ---------------------------------------------------------------------------
+
+
+def test_many_records_are_applied_with_pauses_and_told_at_the_end() -> None:
+    kit = Kit()
+    ticket = Ticket()
+    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    seen = []
+    for _ in work:
+        seen.append(len(kit.toy.numbers))
+        assert not ticket.settled
+        kit.port.high_watermark = kit.port.end
+        kit.journal.committed()
+    assert len(kit.port.batches) == 1, "all of them or none"
+    assert seen == sorted(seen)
+    assert any(0 < count < 1000 for count in seen)
+    assert len(kit.toy.numbers) == 1000
+    assert ticket.settled
+
+
+def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> None:
+    kit = Kit()
+    producer = Producer(7, 0)
+    kit.journal.carry_out(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
+    work = kit.journal.carry_out_slowly(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
+    while kit.toy.numbers.get(b"0") is None:
+        next(work)
+    kit.port.end += 1
+    kit.journal.marked(7, 0, True, kit.port.end)
+    assert kit.toy.numbers[b"0"] == b"1"
+    for _ in work:
+        assert kit.toy.numbers[b"0"] == b"1"
+    assert kit.toy.numbers[b"0"] == b"of 7"
+    assert kit.journal.applied_end == kit.port.end
+
+
+def test_who_resigns_while_records_are_applied_tells_so() -> None:
+    kit = Kit()
+    ticket = Ticket()
+    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    next(work)
+    kit.journal.resign(ErrorCode.NOT_COORDINATOR)
+    without_pauses(work)
+    assert ticket.failure is not None
+    assert ticket.failure.code is ErrorCode.NOT_COORDINATOR

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.memory_broker import MemoryBroker, scenario
-from unit.server.test_journal_runner import FSYNC, NOT_AVAILABLE, ONE, Kit, code
+from support.toy_runner import Kit, code
+from unit.server.test_journal_runner import FSYNC, NOT_AVAILABLE, ONE
 
 
 @pytest.mark.parametrize("by_ms", [3_600_000, -3_600_000])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,78 +12,24 @@ from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.log.memfs import Fault
 from kavka.log.verification import NOT_NEEDED
 from kavka.server import journal_runner
-from kavka.server.journal_runner import JournalRunner, Parts, Settings
 from kavka.server.replica.partition import Leadership
+from kavka.server.turns import TICK_SLICE_S
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from support import batches
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.toy_machine import BROKEN, Toy
+from support.toy_runner import NOT_COORDINATOR, Kit, code, refused
 
 FSYNC = "kavka.durability=fsync"
 ONE = {"t": 1}
 SEGMENT = f"{DATA}/t-0/00000000000000000000.log"
-NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-class Kit:
-    """A runner of a toy over partition 0 of "t"."""
-
-    def __init__(
-        self, broker: MemoryBroker, toy: Toy | None = None, *, codec: Codec = Codec.NONE
-    ) -> None:
-        self.broker = broker
-        self.toy = toy or Toy()
-        self.commands: list[Hashable] = []
-        self.loaded: list[JournalRunner[Toy]] = []
-        self.runner = JournalRunner(
-            broker.replica(),
-            self.toy,
-            Settings(commit_timeout_ms=5000, codec=codec, load_bytes=1 << 20),
-            Parts(
-                broker.clock,
-                broker.tasks,
-                broker.jobs,
-                broker.parts.purgatory,
-                asyncio.Semaphore(1),
-                lambda: None,
-            ),
-            on_loaded=self.loaded.append,
-            perform=self.commands.append,
-        )
-        self.runner.begin()
-        broker.parts.replicas.on_role["t"] = self._role_changed
-
-    def _role_changed(self, _: object) -> None:
-        if not self.runner.leads:
-            self.runner.close(NOT_COORDINATOR)
-
-    def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> Any:
-        return self.runner.call(lambda toy, ticket, _: toy.put(ticket, key, value, **more))
-
-    def park(self, key: bytes, until_ms: int) -> Any:
-        return self.runner.call(lambda toy, ticket, now: toy.park(ticket, key, now + until_ms))
-
-    def read(self, key: bytes = b"a") -> Any:
-        return self.runner.read(lambda toy, _: toy.numbers.get(key))
-
-
-async def code(answer: Awaitable[object]) -> ErrorCode:
-    with pytest.raises(ApiError) as failure:
-        await answer
-    return failure.value.code
-
-
 async def stored(broker: MemoryBroker) -> list[Record]:
     return [Record(one.key, one.value) for one in batches.read((await broker.fetch()).records)]
-
-
-def refused(ask: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(ApiError) as failure:
-        ask()
-    return failure.value.code
 
 
 @scenario(topics=ONE)
@@ -294,7 +238,7 @@ async def test_many_deadlines_at_once_go_in_slices(broker: MemoryBroker) -> None
     looking = broker.tasks.spawn(look(), name="look")
     await broker.advance(150)
     await looking
-    most = 1000 * journal_runner.TICK_SLICE_S + 1
+    most = 1000 * TICK_SLICE_S + 1
     assert max(b - a for a, b in zip(turns, turns[1:], strict=False)) <= most
 
 

@@ -324,7 +324,13 @@ async def test_a_producer_that_nobody_knows(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
     mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
-    assert {one.code for one in await one.write_all(mixed)} == {Code.INVALID_PRODUCER_ID_MAPPING}
+    told = await one.write_all(mixed)
+    assert {(out.code, out.message) for out in told} == {
+        (
+            Code.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    }
     assert end_of(broker) == end_of(broker, OTHER) == 0
 
 

@@ -193,6 +193,8 @@ def test_with_the_last_epoch_a_transaction_ends_with_a_new_producer_id() -> None
     kit.mark()
     assert kit.end(producer) == after, "asked again"
     assert refusal(kit.end, producer, committed=False) == WRONG
+    older = producer._replace(producer_epoch=3)
+    assert refusal(kit.end, older) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert kit.transact(after) == (FIRST_ID + 1, 1)
     assert refusal(kit.end, producer) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.txncoord.requests import NeedsProducerId, Producer
+from kavka.txncoord.requests import AddPartitions, NeedsProducerId, Producer
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, State
 from kavka.wire.errors import ErrorCode
 from support.transaction_machine import FIRST_ID, START_MS, TIMEOUT_MS, TransactionKit, refusal
@@ -190,7 +190,8 @@ def test_who_goes_on_after_the_last_epoch_may_ask_again(worn_kit: TransactionKit
     after = worn_kit.init("x", WORN)
     assert after == (FIRST_ID + 1, 0)
     assert worn_kit.init("x", WORN) == after
-    assert refusal(worn_kit.init, "x", WORN._replace(producer_epoch=3)) == FENCED
+    for epoch in (0, 3):
+        assert refusal(worn_kit.init, "x", WORN._replace(producer_epoch=epoch)) == FENCED
 
 
 def test_an_instance_that_comes_at_the_last_epoch_fences_who_was_there(
@@ -230,6 +231,16 @@ def test_partitions_that_are_in_it_are_not_written_again() -> None:
     written = len(kit.appended)
     kit.add(producer, ("t", 1))
     assert len(kit.appended) == written
+
+
+def test_a_transaction_may_begin_without_partitions() -> None:
+    """As in Apache Kafka; it has no markers either."""
+    kit = TransactionKit()
+    producer = kit.init()
+    kit.ask(lambda *asked: kit.shard.add_partitions(AddPartitions("x", *producer, ()), *asked))
+    assert kit.state().state is State.ONGOING
+    kit.end(producer)
+    assert kit.commands == [("x", FIRST_ID, 1, True, (), 2)]
 
 
 def test_of_those_that_wait_to_be_committed_it_is_told_when_they_are() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +13,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from support.transactions.programs.reporting import BATCH, POLL_MS, Abort, Fenced, settings
 from support.transactions.programs.transforming import Found, Instance, main
 
-CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 5.0
+HANGS_S = 2 * CALL_TIMEOUT_S
+"""librdkafka 2.16's send_offsets_to_transaction, met by the end of its broker in the middle, may
+wait for an answer to what it never sends, and for ever, whoever the broker is: its timeout does not
+count there."""
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -29,19 +35,27 @@ def judged() -> Iterator[None]:
         raise
 
 
-def patiently(call: Callable[..., Any], *arguments: object) -> None:
-    """Call until it is done, as long as the client says that another try may help."""
-    while True:
-        try:
-            call(*arguments)
-        except KafkaException as raised:
-            if not raised.args[0].retriable():
-                raise
-        else:
-            return
-
-
 class ConfluentInstance(Instance):
+    def _patiently(self, call: Callable[..., Any], *arguments: object) -> None:
+        """Call until it is done, as long as the client says that another try may help."""
+        while True:
+            watchdog = threading.Timer(HANGS_S, self._give_up, [call.__name__])
+            watchdog.start()
+            try:
+                call(*arguments)
+            except KafkaException as raised:
+                if not raised.args[0].retriable():
+                    raise
+            else:
+                return
+            finally:
+                watchdog.cancel()
+
+    def _give_up(self, call: str) -> None:
+        """As whoever watches over such programs would."""
+        self.tell("failed", why=f"hangs in {call}")
+        os._exit(1)
+
     def open(self) -> None:
         given = self.given
         quiet = {"bootstrap.servers": given.bootstrap, "client.id": given.name, "log_level": 0}
@@ -64,7 +78,7 @@ class ConfluentInstance(Instance):
                 **settings("producer.", given.settings),
             }
         )
-        patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
+        self._patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
         self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone)
 
     def _gone(self, _: Consumer, places: list[Any]) -> None:
@@ -109,12 +123,12 @@ class ConfluentInstance(Instance):
         metadata = self._consumer.consumer_group_metadata()
         send_offsets = self._producer.send_offsets_to_transaction
         with judged():
-            patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
-            patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
+            self._patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
+            self._patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
 
     def abort(self) -> None:
         with judged():
-            patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
+            self._patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
         self._failures.clear()
 
     def rewind(self, offsets: Mapping[int, int]) -> None:

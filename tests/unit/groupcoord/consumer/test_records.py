@@ -5,10 +5,12 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.fields import Malformed
-from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState
+from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState, in_order
 from kavka.groupcoord.consumer.records import Key, Resolved
 from kavka.log.journal import Record
 
@@ -207,3 +209,46 @@ def test_a_group_goes_with_all_that_it_has() -> None:
     ]
     assert all(record.value is None for record in gone)
     assert records.without_member(GROUP, "m1")[0] == Record(gone[0].key, None)
+
+
+TEXTS = st.text(max_size=4)
+PARTS = st.dictionaries(
+    st.uuids(),
+    st.dictionaries(st.integers(0, 9), st.integers(0, 9), min_size=1).map(
+        lambda epochs: dict(sorted(epochs.items()))
+    ),
+)
+
+
+@given(
+    st.builds(
+        Member,
+        TEXTS,
+        st.integers(-2, 9),
+        st.integers(-1, 9),
+        st.sampled_from(MemberState),
+        instance_id=st.none() | TEXTS,
+        rack_id=st.none() | TEXTS,
+        topic_names=st.lists(TEXTS).map(in_order),
+        topic_regex=st.none() | TEXTS,
+        server_assignor=st.none() | TEXTS,
+        assigned=PARTS,
+        revoking=PARTS,
+        classic=st.none() | st.just(ClassicProtocols(5, (("range", b"data"),))),
+    )
+)
+def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> None:
+    one = records.member(GROUP, member)
+    assert one.value is not None
+    assert one.said == records.read_member(member.member_id, one.value)
+    current = records.current_member(GROUP, member)
+    assert current.value is not None
+    assert current.said == records.read_current_member(current.value)
+    target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
+    shall = records.target_member(GROUP, member.member_id, target)
+    assert shall.value is not None
+    assert shall.said == records.read_target_member(shall.value)
+    resolved = Resolved(member.topic_names, 3, 4)
+    regex = records.regex(GROUP, "t.*", resolved)
+    assert regex.value is not None
+    assert regex.said == records.read_regex(regex.value)

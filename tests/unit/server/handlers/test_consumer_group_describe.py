@@ -8,6 +8,7 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import consumer_group_describe
+from kavka.wire import steps
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
@@ -120,7 +121,8 @@ async def test_who_may_see_what(broker: MemoryBroker) -> None:
 async def test_many_are_described_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer_group_describe, "MEMBERS_A_STEP", 2)
+    monkeypatch.setattr(consumer_group_describe, "GROUPS_A_STEP", 2)
+    monkeypatch.setattr(steps, "QUICK_ITEMS_A_STEP", 30)
     await make_topic(broker)
     names = [f"g{number}" for number in range(5)]
     for name in names:

@@ -9,7 +9,9 @@ import pytest
 
 from kavka.log import producer_history, producer_state
 from kavka.log.memfs import Fault
+from kavka.log.verification import NOT_NEEDED
 from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
+from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
@@ -124,6 +126,67 @@ def test_a_refusal_of_the_log_is_passed_on() -> None:
         assert not replica.offline and replica.high_watermark == 3
 
     run(story)
+
+
+# -- the end of a transaction ---------------------------------------------------------------
+
+
+def begun(replica: Replica) -> int:
+    """Three records in a transaction of producer 7; their base offset."""
+    batch = memoryview(build(producer=(7, 0, 0), transactional=True))
+    return replica.append(batch, read_header(batch), NOT_NEEDED).base_offset
+
+
+def end(replica: Replica, *, commit: bool, epoch: int = 0, version: int = 0) -> int:
+    """Its marker's offset."""
+    return replica.append_marker(7, epoch, Marker(commit, 0, 0), version).last_offset
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_is_an_append_as_any(commit: bool) -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead(epoch=5)
+        begun(replica)
+        assert (replica.high_watermark, replica.last_stable_offset) == (3, 0)
+        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+        before = replica.traffic.bytes_in
+        assert end(replica, commit=commit) == 3
+        assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
+        assert replica.traffic.messages_in == 4
+        assert replica.traffic.bytes_in - before == replica.log.size_bytes - before
+        assert replica.log.epoch_of(3) == 5
+        await settle()
+        assert waiting.result() is True
+
+    run(story)
+
+
+def test_a_marker_that_is_refused() -> None:
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        begun(replica)
+        refused = Code.INVALID_PRODUCER_EPOCH
+        assert refusal(lambda: end(replica, commit=True, epoch=-1)) == refused
+        assert refusal(lambda: end(replica, commit=True, version=2)) == refused
+        assert replica.log.end_offset == 3 and not replica.offline
+        assert end(replica, commit=True, epoch=1, version=2) == 3
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.txnindex"])
+def test_a_marker_that_can_t_be_written_or_noted(name: str) -> None:
+    """Its log is not to be used any more: readers would take what is aborted for committed."""
+
+    async def story(hosting: Hosting) -> None:
+        replica = await hosting.lead()
+        begun(replica)
+        hosting.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
+        assert refusal(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
+        assert replica.offline
+        assert replica.last_stable_offset == 0
+
+    run(story, (DATA, "/more"))
 
 
 # -- flushing -------------------------------------------------------------------------------

@@ -1,0 +1,78 @@
+"""One thing after the other, where some of them take long: what is asked of one machine.
+
+What takes long pauses, and others have the loop meanwhile; but the machine is nobody else's until
+it is done, as in Apache Kafka, where a partition of a coordinator does one thing at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+from kavka.log.journal import Ticket
+from kavka.seams import Clock, Tasks
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
+
+logger = logging.getLogger(__name__)
+
+TICK_SLICE_S: Final = 0.002
+"""How long is worked before the loop gets a turn."""
+
+HELD_MAX: Final = 100_000
+"""Requests that wait while one takes long; further ones are refused with
+COORDINATOR_NOT_AVAILABLE."""
+
+
+class Turns:
+    """Those of one machine."""
+
+    __slots__ = ("_clock", "_name", "_tasks", "work")
+
+    def __init__(self, tasks: Tasks, clock: Clock, name: str) -> None:
+        """`name` is for the log."""
+        self._tasks = tasks
+        self._clock = clock
+        self._name = name
+        self.work: Final[deque[tuple[Slices[None], Ticket]]] = deque()
+        """What takes long, the first, and what is to be done behind it; mostly there is nothing."""
+
+    def admit(self) -> None:
+        """ApiError COORDINATOR_NOT_AVAILABLE if too many requests wait already."""
+        if len(self.work) >= HELD_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
+
+    def do(self, work: Slices[None], ticket: Ticket) -> None:
+        """Do it at once, and without a task if it makes no pause; behind what takes long, if
+        there is such work. A failure is raised, or, if that is later, is the ticket's."""
+        if not self.work:
+            try:
+                next(work)
+            except StopIteration:
+                return
+            self._tasks.spawn(self._work_off(), name=self._name)
+        self.work.append((work, ticket))
+
+    async def _work_off(self) -> None:
+        clock = self._clock
+        while self.work:
+            await self._tasks.sleep(0)
+            ends_s = clock.monotonic_s() + TICK_SLICE_S
+            self._go_on()
+            while self.work and clock.monotonic_s() < ends_s:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        work, ticket = self.work[0]
+        try:
+            next(work)
+        except StopIteration:
+            self.work.popleft()
+        except ApiError as refusal:
+            self.work.popleft()
+            ticket.settle(refusal)
+        except Exception:
+            self.work.popleft()
+            logger.exception("%s failed", self._name)
+            ticket.settle(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -1,0 +1,42 @@
+"""Work in pieces: where it pauses, and what it gives."""
+
+from __future__ import annotations
+
+from kavka.wire.steps import (
+    ITEMS_A_STEP,
+    QUICK_ITEMS_A_STEP,
+    Pace,
+    Slices,
+    each,
+    without_pauses,
+)
+
+
+def test_a_few_are_done_at_once() -> None:
+    done: list[int] = []
+    assert list(each(range(ITEMS_A_STEP - 1), done.append)) == []
+    assert done == list(range(ITEMS_A_STEP - 1))
+
+
+def test_many_are_done_with_pauses() -> None:
+    done: list[int] = []
+    counts = [len(done) for _ in each(range(10), done.append, 4)]
+    assert counts == [4, 8]
+    assert done == list(range(10))
+
+
+def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
+    pace = Pace()
+    half = QUICK_ITEMS_A_STEP // 2
+    assert [pace.is_over(half) for _ in range(4)] == [False, True, False, True]
+    assert pace.is_over(5 * QUICK_ITEMS_A_STEP)
+    assert not pace.is_over(1)
+
+
+def test_all_in_one_go() -> None:
+    def work() -> Slices[int]:
+        yield
+        yield from each(range(3), str, 1)
+        return 7
+
+    assert without_pauses(work()) == 7
