@@ -11,6 +11,8 @@ WORKERS ?= 2
 COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 200
 GROUP_ROUNDS ?= 5
+TRANSACTION_RECORDS ?= 200000
+TRANSACTION_KILLS ?= 10
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -26,7 +28,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash groups faults fuzz compact bench clean java clients
+.PHONY: help run test lint unit format crash groups transactions faults fuzz compact bench clean java clients
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -76,6 +78,11 @@ fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ
 
 groups: $(FOR_TEST) java clients ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
 	@$(STEP) "groups" env GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
+
+transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=) once each, 10 broker kills (TRANSACTION_KILLS=)
+	@$(STEP) "transactions" env TRANSACTION_RECORDS=$(TRANSACTION_RECORDS) \
+		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
+		tests/broker/test_zombie.py
 
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
 	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \

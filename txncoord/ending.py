@@ -35,6 +35,9 @@ from kavka.txncoord.transaction import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
+LOADED_A_STEP: Final = 1_000
+"""Ids that are looked at in one go when the log has been replayed, at up to 2 us each."""
+
 COMPLETION_RETRY_MS: Final = 500
 """After which it is tried again to write that a transaction is completed. Nobody tells when the
 partition can be appended to again."""
@@ -187,13 +190,17 @@ class Ending:
         return Decision(after=[markers], refused=partial(self._not_prepared, markers, []))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """Set deadlines; and what was prepared is to be completed."""
-        for transactional_id, one in list(self._state.transactions.items()):
+        """Set deadlines; and what was prepared is to be completed. There is a decision every now
+        and then, if an empty one, so that it can be done in slices."""
+        for count, transactional_id in enumerate(list(self._state.transactions), 1):
+            one = self._state.transactions[transactional_id]
             if one.state in PREPARED:
                 self._marking[transactional_id] = markers_of(transactional_id, one)
                 yield self._mark(transactional_id)
             elif one.state is State.ONGOING:
                 self.watch(transactional_id, one, now_ms)
+            if count % LOADED_A_STEP == 0:
+                yield Decision()
 
     def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Decision:
         """All of these have been written, or their partitions are gone. The answer is None. What

@@ -36,6 +36,7 @@ _ERROR: Final = re.compile(r"\b(?:\w+\.)*(\w+(?:Exception|Error))\b")
 _TOPIC_ID: Final = re.compile(r"TopicId: (\S+)")
 _TRACE: Final = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
 _VERSIONS: Final = re.compile(r"\t(\w+)\(\d+\): .*\[usable: (\d+)\]")
+_FEATURE: Final = re.compile(r"Feature: (\S+)\s+(.*)\s+Epoch: \d+")
 _SETTING: Final = re.compile(r"  ([a-z0-9.]+)=(.*)")
 
 
@@ -410,7 +411,9 @@ def _(tools: Tools, place: Place) -> Told:
 
 @does("describe features")
 def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, FEATURES, "describe")
+    """Without the epoch, which counts what was done to a cluster."""
+    lines = run(tools, place, FEATURES, "describe")
+    return {found[1]: found[2].split() for found in map(_FEATURE.match, lines) if found}
 
 
 @does("describe the metadata quorum")

@@ -50,7 +50,7 @@ _MIN_ISR: Final = (
     "KRaft with eligible leader replicas (KIP-966) writes `min.insync.replicas` as a setting of "
     "all brokers; Kavka has no KRaft and leaves the default"
 )
-_NO_FEATURES: Final = "the features are those of KRaft and of what is not served yet"
+_NO_FEATURES: Final = "other features are those of KRaft and of what is not served yet"
 _NO_QUORUM: Final = "there is no KRaft quorum"
 _NO_RULES: Final = "access control, SCRAM users and quotas are not served yet"
 _NO_MOVES: Final = "AlterReplicaLogDirs is not served yet"

@@ -1,7 +1,7 @@
 """What may be appended in a transaction, and what not: Kavka's log does as Apache Kafka.
 
-Kavka has no coordinator yet, so its log is asked directly; Apache Kafka is asked by the requests
-of a client and, for markers, by those of a coordinator.
+Kavka's log is asked directly (requests to the whole of it: `tests/differential/sequences`); Apache
+Kafka is asked by the requests of a client and, for markers, by those of a coordinator.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ class Ours:
     def data(self, producer: Producer, count: int, *, transactional: bool) -> Outcome:
         batch = values(producer, count, transactional=transactional)
         guard = None
-        if self._entered and transactional:
-            _, epoch, sequence = producer
-            guard = self.log.producers.verification(producer.id, sequence, epoch, 0, v2=False)
         try:
+            if self._entered and transactional:
+                _, epoch, sequence = producer
+                guard = self.log.producers.verification(producer.id, sequence, epoch, 0, v2=False)
             done = logs.append(self.log, batch, guard=guard)
         except ApiError as refused:
             return Outcome(refused.code)

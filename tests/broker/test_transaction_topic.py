@@ -314,6 +314,7 @@ def test_producers_whose_epochs_are_used_up_are_answered_the_same(
     sides: tuple[Side, Side],
 ) -> None:
     kavka, kafka = sides
+    assert kafka.answers[0] == (0, "P6", 0), "an id that is new"
     assert kavka.answers == kafka.answers
 
 

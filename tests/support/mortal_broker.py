@@ -18,7 +18,7 @@ from support.wire_client import plain
 
 RETRY_MS = 20
 """How long a client waits before it asks again."""
-RETRIES_MAX = 500
+RETRIES_MAX = 150
 TURNS_MS_MAX = 2_000
 """How much time an answer may take."""
 

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from kavka.log.journal import Record
+from kavka.log.journal import Decision, Record
+from kavka.txncoord import ending
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import Transaction
@@ -26,6 +27,17 @@ def test_a_replay_comes_to_the_same() -> None:
 
 def transactions(kit: TransactionKit) -> dict[str, Transaction]:
     return dict(kit.shard.state.transactions)
+
+
+def test_many_ids_are_taken_over_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "LOADED_A_STEP", 10)
+    kit = TransactionKit()
+    for number in range(35):
+        kit.init(f"x{number}")
+    again = kit.new_shard()
+    kit.replay(again)
+    decisions = list(again.loaded(kit.now_ms))
+    assert decisions == [Decision()] * 3
 
 
 def test_a_tombstone_makes_an_id_go() -> None:
