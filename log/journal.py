@@ -228,13 +228,14 @@ class Journal:
         records, producer = decision.records, decision.producer
         self.applied_end = yield from self._port.append(records, producer, now_ms)
         parts = _parts(records)
-        if len(parts) == 1:
+        if len(parts) == 1 and len(records[0].value or b"") < BYTES_A_STEP:
             self.machine.apply_all(records, producer)
             return
         self._is_applying = True
         for some in parts:
             yield
             self.machine.apply_all(some, producer)
+        yield
         self._is_applying = False
         markers, self._markers = self._markers, []
         for marker in markers:

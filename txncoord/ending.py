@@ -42,7 +42,6 @@ COMPLETION_RETRY_MS: Final = 500
 """After which it is tried again to write that a transaction is completed. Nobody tells when the
 partition can be appended to again."""
 
-_COMMITS: Final = (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 _NOT_TOLD: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
 
 
@@ -75,6 +74,7 @@ class Ending:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.producer_epoch != one.producer_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
+        check_settled(one)
         if one.state is State.ONGOING:
             new = prepared(
                 one,
@@ -92,16 +92,15 @@ class Ending:
     ) -> Decision:
         """As clients of the transaction version 2 do: the epoch tells a retry from what comes
         next, and an abort is legal also where nothing has been begun (KIP-890)."""
+        check_settled(one)
         was_last = _was_last_epoch(one, request)
         if request.producer_id != one.producer_id and not was_last:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         is_before = one.producer_epoch == request.producer_epoch + 1
-        if (is_before and one.state in PREPARED) or (
-            (is_before or was_last) and one.state in COMPLETED
-        ):
+        if (is_before or was_last) and one.state in COMPLETED:
             _check_result(one, request)
             return Decision(replies=[Reply(ticket, _producer(one))])
-        if request.producer_epoch != one.producer_epoch or one.state in PREPARED:
+        if request.producer_epoch != one.producer_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
@@ -246,9 +245,14 @@ def _producer(one: Transaction) -> Producer:
     return Producer(one.producer_id, one.producer_epoch)
 
 
-def _check_result(one: Transaction, request: EndTxn) -> None:
-    """Of an end that is asked for again. ApiError if it is another one, or still to come."""
-    if one.state is State.EMPTY or (one.state in _COMMITS) != request.committed:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+def check_settled(one: Transaction) -> None:
+    """ApiError while markers are written. In the newer protocol that comes before any other check:
+    the producer may have been told an id or an epoch that counts only afterwards (KIP-890)."""
     if one.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _check_result(one: Transaction, request: EndTxn) -> None:
+    """Of an end that is asked for again. ApiError if it is another one."""
+    if one.state is State.EMPTY or (one.state is State.COMPLETE_COMMIT) != request.committed:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.log.journal import Decision, Reply, Ticket
-from kavka.txncoord.ending import Ending
+from kavka.txncoord.ending import Ending, check_settled
 from kavka.txncoord.requests import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -16,7 +16,6 @@ from kavka.txncoord.requests import (
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
     EPOCH_GIVEN_MAX,
-    PREPARED,
     State,
     Transaction,
     created,
@@ -43,10 +42,9 @@ class Producing:
         one = self._state.transactions.get(transactional_id)
         if one is None:
             one = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
+        check_settled(one)
         if not _may_go_on(one, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if one.state in PREPARED:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if one.state is State.ONGOING:
             later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             return self._ending.abort(transactional_id, [Reply(ticket, later)], now_ms)
@@ -87,7 +85,9 @@ class Producing:
 
     def add_partitions(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
         """The answer is None. ApiError."""
-        one = self._current(request)
+        one = self._known(request)
+        check_settled(one)
+        _check_producer(one, request)
         if one.state is State.ONGOING and one.partitions.issuperset(request.partitions):
             return Decision(replies=[Reply(ticket, None)])
         new = with_partitions(one, request.partitions, request.version, now_ms)
@@ -96,7 +96,9 @@ class Producing:
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
         """Whether the partitions are in the transaction, one by one."""
         try:
-            one = self._current(request)
+            one = self._known(request)
+            _check_producer(one, request)
+            check_settled(one)
         except ApiError as failure:
             return [failure.code] * len(request.partitions)
         return [
@@ -104,18 +106,22 @@ class Producing:
             for partition in request.partitions
         ]
 
-    def _current(self, request: AddPartitions) -> Transaction:
-        """The state of an id whose producer this is. ApiError."""
+    def _known(self, request: AddPartitions) -> Transaction:
+        """The state of an id. ApiError."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         one = self._state.transactions.get(request.transactional_id)
-        if one is None or one.producer_id != request.producer_id:
+        if one is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if one.producer_epoch != request.producer_epoch:
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if one.state in PREPARED:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return one
+
+
+def _check_producer(one: Transaction, request: AddPartitions) -> None:
+    """ApiError if this is not the producer of an id."""
+    if one.producer_id != request.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if one.producer_epoch != request.producer_epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
 
 
 def _may_go_on(one: Transaction, request: InitProducerId) -> bool:

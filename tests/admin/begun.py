@@ -76,7 +76,8 @@ def _write(place: Place, label: str, who: dict[str, int]) -> None:
     )
     (result,) = added["results_by_topic_v3_and_below"][0]["results_by_partition"]
     assert result["partition_error_code"] == 0, added
-    batch = build([Written()], producer=(*who.values(), 0), transactional=True)
+    producer = who["producer_id"], who["producer_epoch"], 0
+    batch = build([Written()], producer=producer, transactional=True)
     data = [{"index": PARTITION, "records": bytes(batch)}]
     answer = place.ask(
         "Produce",

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from support import segments
+from support.broker import finish
 from support.clients.kafka_python import create_topic
+from support.doomed_broker import DoomedKavka
 from support.oracle import ApacheKafka
 from support.process import HOST, BrokerProcess
 from support.raw import RawConnection
 from support.transactional import TransactionalProducer, play
+from support.wait import eventually
 
 TOPIC = "killed"
 PARTITIONS = 2
 RECORDS = 3
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 CONTROL = 0x20
+WITHIN_S = 60.0
 STUCK_S = 60.0
 SKIPPED = "likely deleted already and hence can be skipped"
 
@@ -36,8 +41,10 @@ class Ends(NamedTuple):
     all: list[int]
 
 
-def commit_and_kill(broker: BrokerProcess, protocol: int) -> None:
-    """A transaction on all partitions; the broker is killed as soon as its commit is answered."""
+def write_and_commit(
+    broker: BrokerProcess, protocol: int, before_commit: Callable[[], None]
+) -> None:
+    """A transaction on all partitions, to the answer to its commit."""
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
     producer = TransactionalProducer("killed", protocol, TOPIC)
     with RawConnection(HOST, broker.port) as connection:
@@ -46,8 +53,8 @@ def commit_and_kill(broker: BrokerProcess, protocol: int) -> None:
         play(connection, producer.add(range(PARTITIONS)))
         for partition in range(PARTITIONS):
             play(connection, producer.write(partition, [b"value"] * RECORDS))
+        before_commit()
         play(connection, producer.end(commit=True))
-        broker.kill()
 
 
 def ends(broker: BrokerProcess) -> Ends:
@@ -83,12 +90,39 @@ def markers(data_dir: Path) -> int:
 
 
 def attributes_of(segment: Path) -> list[int]:
+    """Of all whole batches: of the last there may be a part."""
     content, position, found = segment.read_bytes(), 0, []
-    while position < len(content):
+    while position + segments.HEADER.size <= len(content):
         fields = segments.HEADER.unpack_from(content, position)
-        found.append(fields[5])
         position += segments.LENGTH_PREFIX_BYTES + fields[1]
+        if position <= len(content):
+            found.append(fields[5])
     return found
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+@pytest.mark.parametrize("marked", range(PARTITIONS))
+def test_a_commit_without_all_its_markers_is_finished(
+    tmp_path: Path, protocol: int, marked: int
+) -> None:
+    """The death is in the middle of a marker, with `marked` markers written."""
+    broker = DoomedKavka(tmp_path / "broker")
+    try:
+        broker.start()
+        write_and_commit(broker, protocol, lambda: broker.doom(marked, f"/{TOPIC}-"))
+        eventually(broker.has_died, within_s=WITHIN_S, what="the broker dies", detail=broker.tail)
+        assert markers(broker.data_dir) == marked
+        broker.start()
+        end = RECORDS + 1
+        eventually(
+            lambda: ends(broker) == Ends([end] * PARTITIONS, [end] * PARTITIONS),
+            within_s=WITHIN_S,
+            what="readers of committed records get to the end",
+            detail=lambda: f"{ends(broker)}\n{broker.tail()}",
+        )
+        assert markers(broker.data_dir) == PARTITIONS
+    finally:
+        finish(broker)
 
 
 @pytest.mark.skipif("COMMIT_THEN_KILL_ORACLE" not in os.environ, reason="is only recorded")
@@ -97,7 +131,8 @@ def test_what_apache_kafka_does_is_recorded(tmp_path: Path, protocol: int) -> No
     kafka = ApacheKafka(tmp_path / "kafka")
     try:
         kafka.start()
-        commit_and_kill(kafka, protocol)
+        write_and_commit(kafka, protocol, lambda: None)
+        kafka.kill()
         print(f"\nmarkers written before SIGKILL: {markers(kafka.data_dir)} of {PARTITIONS}")
         kafka.start()
         deadline = time.monotonic() + STUCK_S

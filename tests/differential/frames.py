@@ -33,6 +33,11 @@ def add_frames(cases: Cases, ordinary: Ordinary, topics: Sequence[Topic] = (Topi
             cases.add(name, _spoilt(ordinary, spoil), since=first, topics=topics)
 
 
+def given(values: Values) -> Ordinary:
+    """A case of one request that is the same everywhere."""
+    return lambda on: values
+
+
 def add_odd_names(
     cases: Cases, named: NamedRequest, *, since: int = 0, until: int | None = None
 ) -> None:

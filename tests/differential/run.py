@@ -143,11 +143,14 @@ class _Player:
 
     def _last_of(self, step: Step, link: Link) -> Any:
         """The answer to a step, asked as often as it says."""
-        for _ in range(TRIES_MAX):
+        answer = link.play(step)
+        tries = 1
+        while step.again is not None and not isinstance(answer, Outcome) and step.again(answer):
+            if tries == TRIES_MAX:
+                return f"asked {TRIES_MAX} times: {answer}"
             answer = link.play(step)
-            if step.again is None or isinstance(answer, Outcome) or not step.again(answer):
-                return answer
-        return f"asked {TRIES_MAX} times: {answer}"
+            tries += 1
+        return answer
 
     def _link(self, name: str) -> Link:
         if name not in self.links:

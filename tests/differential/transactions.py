@@ -270,7 +270,7 @@ def reading(on: Ground, *places: Place, isolation: int = READ_COMMITTED) -> Step
         }
         for topic in by_topic(places or [(on.topic, 0)])
     ]
-    values = {
+    values: dict[str, Any] = {
         "replica_id": -1,
         "max_wait_ms": 0,
         "min_bytes": 0,
@@ -318,7 +318,7 @@ def _batches(records: bytes) -> Sequence[Answer]:
         size = batches.field(batch, "batch_length") + 12
         if size > len(batch):
             break
-        fields = {
+        fields: Answer = {
             name: batches.field(batch, name)
             for name in ("base_offset", "attributes", "producer_id", "producer_epoch")
         }
@@ -335,7 +335,7 @@ def _batches(records: bytes) -> Sequence[Answer]:
 def offsets(on: Ground, *, stable: bool = False) -> Step:
     """The committed offsets of the script's group for its first topic."""
     topics = [{"name": on.topic, "topic_id": on.topic_id, "partition_indexes": [0, 1]}]
-    values = {
+    values: dict[str, Any] = {
         "group_id": on.group,
         "topics": topics,
         "groups": [{"group_id": on.group, "member_epoch": -1, "topics": topics}],

@@ -25,8 +25,8 @@ END_OF_OLD_CLIENTS: Final = {
     ("Ongoing", True): PREPARE,
     ("Ongoing", False): PREPARE,
     ("PrepareCommit", True): WAIT,
-    ("PrepareCommit", False): WRONG_STATE,
-    ("PrepareAbort", True): WRONG_STATE,
+    ("PrepareCommit", False): WAIT,
+    ("PrepareAbort", True): WAIT,
     ("PrepareAbort", False): WAIT,
     ("CompleteCommit", True): DONE,
     ("CompleteCommit", False): WRONG_STATE,
@@ -40,10 +40,6 @@ END: Final = {
     ("Empty", "current", False): PREPARE,
     ("Ongoing", "current", True): PREPARE,
     ("Ongoing", "current", False): PREPARE,
-    ("PrepareCommit", "again", True): WAIT,
-    ("PrepareCommit", "again", False): WRONG_STATE,
-    ("PrepareAbort", "again", True): WRONG_STATE,
-    ("PrepareAbort", "again", False): WAIT,
     ("CompleteCommit", "again", True): DONE,
     ("CompleteCommit", "again", False): WRONG_STATE,
     ("CompleteCommit", "again, with another id", True): DONE,
@@ -58,7 +54,7 @@ END: Final = {
     ("CompleteAbort", "current", False): PREPARE,
 }
 """EndTxn from version 5 on (KIP-890), by state, by whose epoch it is, and by what is asked for.
-What is not here is fenced."""
+What is not here is fenced; while a transaction is ending, all has to wait."""
 
 
 class NoFreshIds(Exception):
@@ -119,11 +115,11 @@ class Rules:
         if known is None:
             first = Known("Empty", self._fresh_id(), 0, now_ms, timeout_ms)
             return first.producer, replace(first, id_before=first.id)
+        if known.is_ending:
+            return WAIT, None
         if own is not None and own[0] != known.id:
             if own[0] != known.id_before or own[1] < self._last_epoch:
                 return FENCED, None
-        if known.is_ending:
-            return WAIT, None
         if known.state == "Ongoing":
             return WAIT, self.aborted(known, now_ms)
         if own is not None and own[1] not in (known.epoch, known.own_before):
@@ -149,7 +145,8 @@ class Rules:
         now_ms: int,
     ) -> tuple[object, Known | None]:
         """AddPartitionsToTxn."""
-        code = self.may_write(known, own)
+        ending = known is not None and known.is_ending
+        code = WAIT if ending else self.may_write(known, own)
         if code is not None or known is None:
             return code, None
         if known.state != "Ongoing":
@@ -177,6 +174,8 @@ class Rules:
             return WRONG_ID, None
         if version < 2:
             return self._end_of_old_client(known, own, committed, now_ms)
+        if known.is_ending:
+            return WAIT, None
         whose = self._whose(known, own)
         if whose == "nobody's":
             return WRONG_ID, None

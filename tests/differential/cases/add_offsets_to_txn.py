@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases
-from differential.frames import add_frames
+from differential.frames import add_frames, given
 
 CASES = Cases("AddOffsetsToTxn")
 
@@ -16,4 +16,4 @@ ASKED = {
 
 add_frames(CASES, lambda on: ASKED, topics=[])
 for name in ("transactional_id", "group_id"):
-    CASES.add(f"null: {name}", lambda on, name=name: {**ASKED, name: None}, topics=[])
+    CASES.add(f"null: {name}", given({**ASKED, name: None}), topics=[])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases, Ground, Script
-from differential.frames import add_frames
+from differential.frames import add_frames, given
 from differential.transactions import Producer
 
 CASES = Cases("DescribeTransactions")
@@ -16,7 +16,7 @@ for label, ids in {
     "the same twice": ["a", "a"],
     "null": None,
 }.items():
-    CASES.add(label, lambda on, ids=ids: {"transactional_ids": ids}, topics=[])
+    CASES.add(label, given({"transactional_ids": ids}), topics=[])
 
 
 @CASES.case(topics=[])

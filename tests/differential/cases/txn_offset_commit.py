@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases, Values
-from differential.frames import add_frames, add_odd_names
+from differential.frames import add_frames, add_odd_names, given
 
 CASES = Cases("TxnOffsetCommit")
 
@@ -22,4 +22,4 @@ def asking(name: str = "nobody") -> Values:
 add_frames(CASES, lambda on: asking(), topics=[])
 add_odd_names(CASES, asking)
 for field in ("transactional_id", "group_id", "topics"):
-    CASES.add(f"null: {field}", lambda on, field=field: {**asking(), field: None}, topics=[])
+    CASES.add(f"null: {field}", given({**asking(), field: None}), topics=[])

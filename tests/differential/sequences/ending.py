@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from differential.case import Cases, Ground, Script, Topic
 from differential.transactions import Producer, producers, reading
 
@@ -121,7 +123,10 @@ def a_topic_was_deleted(on: Ground) -> Script:
     yield from one.write(place=(on.topic, 0))
     yield from one.write(place=(on.name("other"), 0))
     yield on.other("DeleteTopics", 5, topic_names=[on.topic], timeout_ms=30_000)
-    gone = {"topics": [{"name": on.topic, "topic_id": None}], "allow_auto_topic_creation": False}
+    gone: dict[str, Any] = {
+        "topics": [{"name": on.topic, "topic_id": None}],
+        "allow_auto_topic_creation": False,
+    }
     yield on.other(
         "Metadata",
         9,

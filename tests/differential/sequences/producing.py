@@ -5,6 +5,8 @@ Up to version 11 a partition must have been added to the transaction; since 12 w
 
 from __future__ import annotations
 
+from typing import Any
+
 from differential.case import Cases, Ground, Script, Topic
 from differential.transactions import SECOND_PROTOCOL, Producer, producers, reading
 from support.batches import build
@@ -190,7 +192,12 @@ def plain_records_beside_them(on: Ground) -> Script:
     one = Producer(on)
     yield from one.init()
     yield from one.write(b"in")
-    beside = {"producer_id": -1, "producer_epoch": -1, "sequence": -1, "transactional": False}
+    beside: dict[str, Any] = {
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "sequence": -1,
+        "transactional": False,
+    }
     yield one.producing(b"beside", **beside, transactional_id=None)
     yield reading(on)
     yield from one.end(committed=False)

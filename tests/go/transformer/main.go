@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	pollTime = 100 * time.Millisecond
-	batchMax = 100
+	pollTime     = 100 * time.Millisecond
+	batchMax     = 100
+	dwellTime    = 20 * time.Millisecond
+	abortedEvery = 8
 )
 
 type told map[string]any
@@ -170,8 +172,13 @@ func (i *instance) transact(records []*kgo.Record) error {
 		return err
 	}
 	var failed error
-	if len(failures) > 0 {
+	switch {
+	case len(failures) > 0:
 		failed = <-failures
+	case i.attempt%abortedEvery == 0:
+		failed = errors.New("on purpose")
+	case i.attempt%2 == 1:
+		time.Sleep(dwellTime)
 	}
 	committed, err := i.session.End(background, kgo.TransactionEndTry(failed == nil))
 	switch {

@@ -32,6 +32,8 @@ import org.apache.kafka.common.errors.TimeoutException;
  */
 public final class Transformer {
     private static final int BATCH = 100;
+    private static final int DWELL_MS = 20;
+    private static final int ABORTED_EVERY = 8;
     private static final Duration POLL = Duration.ofMillis(100);
     private static final String PACKAGE = "org.apache.kafka.common.serialization.ByteArray";
     private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);
@@ -146,6 +148,12 @@ public final class Transformer {
             write(found);
             if (holds) {
                 hold(found);
+            } else if (attempt % ABORTED_EVERY == 0) {
+                producer.flush();
+                throw new KafkaException("on purpose");
+            } else if (attempt % 2 == 1) {
+                producer.flush();
+                dwell();
             }
             producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
             commit();
@@ -158,6 +166,14 @@ public final class Transformer {
             return;
         }
         tell("committed", attemptIs());
+    }
+
+    private void dwell() {
+        try {
+            Thread.sleep(DWELL_MS);
+        } catch (InterruptedException nobodyDoes) {
+            throw new IllegalStateException(nobodyDoes);
+        }
     }
 
     private void commit() {

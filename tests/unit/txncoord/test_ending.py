@@ -65,8 +65,8 @@ OLD = {
     (State.EMPTY, True): WRONG,
     (State.EMPTY, False): WRONG,
     (State.PREPARE_COMMIT, True): WAIT,
-    (State.PREPARE_COMMIT, False): WRONG,
-    (State.PREPARE_ABORT, True): WRONG,
+    (State.PREPARE_COMMIT, False): WAIT,
+    (State.PREPARE_ABORT, True): WAIT,
     (State.PREPARE_ABORT, False): WAIT,
     (State.COMPLETE_COMMIT, False): WRONG,
     (State.COMPLETE_ABORT, True): WRONG,
@@ -107,8 +107,8 @@ def test_each_transaction_ends_with_a_new_epoch(committed: bool) -> None:
 
 AGAIN = {
     (State.PREPARE_COMMIT, True): WAIT,
-    (State.PREPARE_COMMIT, False): WRONG,
-    (State.PREPARE_ABORT, True): WRONG,
+    (State.PREPARE_COMMIT, False): WAIT,
+    (State.PREPARE_ABORT, True): WAIT,
     (State.PREPARE_ABORT, False): WAIT,
     (State.COMPLETE_COMMIT, True): None,
     (State.COMPLETE_COMMIT, False): WRONG,
@@ -153,7 +153,7 @@ def test_the_epoch_before_is_fenced_where_nothing_has_ended(state: State, commit
     assert refusal(kit.end, before, committed=committed) == FENCED
 
 
-@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.COMPLETE_COMMIT, State.ONGOING])
+@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.ONGOING])
 @pytest.mark.parametrize("by", [-2, 1])
 def test_other_epochs_are_fenced(state: State, by: int) -> None:
     kit, _ = in_state(state, version=2)
@@ -161,16 +161,37 @@ def test_other_epochs_are_fenced(state: State, by: int) -> None:
     assert refusal(kit.end, other) == FENCED
 
 
-def test_the_new_epoch_is_fenced_until_the_markers_are_written() -> None:
-    kit, _ = in_state(State.PREPARE_COMMIT, version=2)
-    assert refusal(kit.end, Producer(FIRST_ID, 1)) == FENCED
+@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_new_epoch_waits_until_the_markers_are_written(state: State, committed: bool) -> None:
+    """The producer was told it at once: it goes on, and must not stop for being early."""
+    kit, _ = in_state(state, version=2)
+    after = Producer(FIRST_ID, 1)
+    assert refusal(kit.end, after, committed=committed) == WAIT
+    assert refusal(kit.add, after) == refusal(kit.init, "x", after) == WAIT
 
 
-def test_the_last_epoch_tells_that_it_is_asked_again_only_once_it_is_complete() -> None:
-    """Of an older client's transaction, which ends with the epoch that it began with."""
-    kit, producer = in_state(State.PREPARE_COMMIT, version=0)
-    bogus = producer._replace(producer_epoch=EPOCH_GIVEN_MAX)
-    assert refusal(kit.end, bogus) == FENCED
+def test_so_does_a_new_producer_id() -> None:
+    """KIP-890: the client has it, and the coordinator only once the transaction is complete."""
+    kit, producer = worn()
+    kit.add(producer)
+    after = kit.end(producer)
+    assert after.producer_id != producer.producer_id
+    for one in (producer, after):
+        assert refusal(kit.add, one) == WAIT
+        assert refusal(kit.end, one) == refusal(kit.end, one, committed=False) == WAIT
+        assert refusal(kit.init, "x", one) == WAIT
+    assert kit.verify(after, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    kit.mark()
+    assert kit.transact(after) == (after.producer_id, 1)
+
+
+@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+def test_an_old_client_s_epoch_is_looked_at_first(state: State) -> None:
+    kit, producer = in_state(state, version=0)
+    assert refusal(kit.end, producer._replace(producer_epoch=9), version=0) == FENCED
+    wrong = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert refusal(kit.end, producer._replace(producer_id=77), version=0) == wrong
 
 
 # When epochs are used up.
@@ -347,10 +368,10 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     kit.advance(CHECK_MS)
     assert kit.commands == [("x", FIRST_ID, 1, False, T0, 2)]
     assert kit.state().updated_ms == START_MS + TIMEOUT_MS + CHECK_MS
-    assert refusal(kit.end, producer) == WRONG
-    assert refusal(kit.add, producer) == FENCED
+    assert refusal(kit.end, producer) == refusal(kit.add, producer) == WAIT
     kit.mark()
     assert refusal(kit.end, producer) == WRONG
+    assert refusal(kit.add, producer) == FENCED
     kit.advance(10 * TIMEOUT_MS)
     assert not kit.commands
 

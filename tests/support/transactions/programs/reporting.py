@@ -5,7 +5,9 @@ the topics that it reads and writes, its group, its transactional id and its own
 settings, each `consumer.NAME=VALUE`, `producer.NAME=VALUE` or `hold=true`. A record of the input
 is `PARTITION/NUMBER/PAYLOAD`; it becomes `PARTITION/NUMBER/INSTANCE/ATTEMPT/PAYLOAD` with its
 payload in capitals, in the same partition of the output. Each transaction is an attempt, with a
-number of its own, on at most BATCH records, whose offsets are committed in it.
+number of its own, on at most BATCH records, whose offsets are committed in it. With an odd number
+it is flushed and stays open for DWELL_MS, so that whoever is killed is often in the middle of one;
+each ABORTED_EVERY-th is flushed and aborted on purpose.
 
 At the end of its standard input the program ends the transaction it is at, then itself. On
 standard output it tells, a line of JSON each, as it happens: `t` is the wall clock in ms, `m` the
@@ -32,6 +34,8 @@ from typing import Any
 from support.groups.programs.reporting import value_of
 
 BATCH = 100
+DWELL_MS = 20
+ABORTED_EVERY = 8
 POLL_MS = 100
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from support.groups.programs import reporting as groups
-from support.transactions.programs.reporting import Abort, Fenced, transformed
+from support.transactions.programs.reporting import (
+    ABORTED_EVERY,
+    DWELL_MS,
+    Abort,
+    Fenced,
+    transformed,
+)
 
 Found = Mapping[int, Sequence[tuple[int, bytes]]]
 """Records of the input, offset and value, by their partition."""
@@ -75,6 +82,12 @@ class Instance(ABC):
             self._write(found)
             if self._holds:
                 self._hold(found)
+            elif self.attempt % ABORTED_EVERY == 0:
+                self.flush()
+                raise Abort("on purpose")
+            elif self.attempt % 2:
+                self.flush()
+                time.sleep(DWELL_MS / 1000)
             self.commit({at: records[-1][0] + 1 for at, records in found.items()})
         except Abort as why:
             self.abort()

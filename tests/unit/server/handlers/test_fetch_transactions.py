@@ -1,7 +1,7 @@
 """Reading where transactions were written: Fetch, ListOffsets and DescribeProducers.
 
-Clients can't write transactions yet, so they are put into the log behind the handlers' back. The
-same readings of logs that Apache Kafka wrote: tests/broker/test_transactional_logs.py.
+They are put into the log behind the handlers' back, so that they are as it is wanted. The same
+readings of logs that Apache Kafka wrote: tests/broker/test_transactional_logs.py.
 """
 
 from __future__ import annotations
