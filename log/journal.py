@@ -197,6 +197,11 @@ class Journal:
         """Whether all that was applied is committed: what is read now may be told at once."""
         return self._port.high_watermark >= self.applied_end
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether there are answers that wait for the high watermark."""
+        return bool(self._waiting)
+
     def carry_out(self, made: Made, now_ms: int) -> None:
         """Append, apply, and answer when it is committed."""
         without_pauses(self.carry_out_slowly(made, now_ms))

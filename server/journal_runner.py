@@ -46,6 +46,10 @@ COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Records up to this size are compressed, if that is asked for: it is done on the loop. More are
 only where they would be too many bytes otherwise."""
 
+COMMANDS_A_TURN: Final = 100
+"""Commands carried out before the loop gets a turn, at some 10 us each; there are more only where
+a log is replayed that ends in the middle of very much."""
+
 _NO_PRODUCER: Final = Producer(-1, -1)
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -249,6 +253,7 @@ class JournalRunner(Generic[M]):
             journal = self._journal_from(loaded.end)
             decisions = iter(self.machine.loaded(parts.clock.now_ms()))
             await self._carry_out_all(journal, decisions)
+            parts.replayed()
         except Superseded:
             return
         except Exception as failure:
@@ -301,6 +306,8 @@ class JournalRunner(Generic[M]):
             if not goes_on or self._closed:
                 return
             if clock.monotonic_s() - began_s > TICK_SLICE_S:
+                if not self.is_active:
+                    self._parts.replayed()
                 await self._parts.tasks.sleep(0)
                 began_s = clock.monotonic_s()
 
@@ -411,18 +418,28 @@ class JournalRunner(Generic[M]):
 
     def _partition_changed(self) -> None:
         journal = self._journal
-        if journal is not None:
+        if journal is not None and journal.is_waited_for:
             journal.committed()
             self._after(journal)
 
     def _after(self, journal: Journal) -> None:
         """Carry out commands, and see to it that the next deadline is met."""
-        commands = journal.commands
-        while commands:
-            self._perform(commands.popleft())
+        if journal.commands:
+            self._carry_out_commands(journal)
         at_ms = journal.wake_at()
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
             self._arm(at_ms)
+
+    def _carry_out_commands(self, journal: Journal) -> None:
+        commands = journal.commands
+        for _ in range(min(len(commands), COMMANDS_A_TURN)):
+            self._perform(commands.popleft())
+        if commands:
+            self._parts.tasks.call_soon(self._go_on_with_commands, journal)
+
+    def _go_on_with_commands(self, journal: Journal) -> None:
+        if not self._closed:
+            self._after(journal)
 
     def now_ms(self) -> int:
         """The time of the day, which the machine is to be asked with: if somebody has set it, all

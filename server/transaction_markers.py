@@ -232,18 +232,39 @@ class TransactionMarkers:
             self._complete(ending)
 
     def _complete(self, ending: _Ending) -> None:
+        """Have the coordinator take down that all markers are written."""
         markers = ending.markers
-        del self._endings[markers.transactional_id]
+        if ending.dropped:
+            return
         try:
             answer = self._transactions.call(
                 markers.transactional_id,
                 lambda shard, ticket, now_ms: shard.markers_written(markers, ticket, now_ms),
             )
-        except ApiError as refusal:
-            _leave(refusal)
+        except Exception as failure:
+            self._told(ending, failure)
         else:
             if asyncio.isfuture(answer):
-                answer.add_done_callback(_hear)
+                answer.add_done_callback(lambda _: self._told(ending, answer.exception()))
+            else:
+                self._told(ending, None)
+
+    def _told(self, ending: _Ending, failure: BaseException | None) -> None:
+        """The coordinator has taken it down, or will (see `kavka.txncoord.ending`); or can't be
+        asked now, and has to be told again."""
+        if ending.dropped:
+            return
+        name = ending.markers.transactional_id
+        if failure is None:
+            del self._endings[name]
+            return
+        logger.warning(
+            "that %r has ended is not taken down now: %s",
+            name,
+            failure,
+            exc_info=None if isinstance(failure, ApiError) else failure,
+        )
+        self._tasks.call_later(RETRY_S, self._complete, ending)
 
     # -- waiting --------------------------------------------------------------------------
 
@@ -323,18 +344,3 @@ def refusal_of(failure: Exception, place: Place) -> ApiError:
         return failure
     logger.error("a marker can't be written to %s-%d", *place, exc_info=failure)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _hear(answer: asyncio.Future[Any]) -> None:
-    """What the coordinator said, later."""
-    failure = None if answer.cancelled() else answer.exception()
-    if isinstance(failure, ApiError):
-        _leave(failure)
-    elif failure is not None:
-        raise failure
-
-
-def _leave(refusal: ApiError) -> None:
-    """Whoever coordinates the transaction now has its markers written again; one who still does
-    and could not take it down does that later."""
-    logger.info("that a transaction has ended is not taken down now: %s", refusal)

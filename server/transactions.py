@@ -16,6 +16,7 @@ from kavka.server.config.transaction_rows import REPLICATION_FACTOR
 from kavka.server.controller.new_topics import NewTopic
 from kavka.server.controller.runner import Controller
 from kavka.server.coordinator import Coordinator
+from kavka.server.histogram import Histogram
 from kavka.server.later import TRANSACTIONS
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
@@ -69,6 +70,12 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self.on_resigned: Callable[[int], object] = _nothing
         """Told of a partition that is not coordinated here any more: its markers are another's."""
 
+        self.unverified = 0
+        """Answers to `verify` by which a partition can't be written to, since the start."""
+
+        self.verification_ms = Histogram()
+        """How long it took to answer."""
+
     def verify(
         self,
         transactional_id: str,
@@ -80,6 +87,21 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     ) -> Codes | Awaitable[Codes]:
         """Whether partitions (topic and index) belong to the transaction of a producer; with
         `add` they do from now on, as a broker may ask for those that write to them (KIP-890)."""
+        asked_s = self._replicas.clock.monotonic_s()
+        codes = self._verify(transactional_id, producer_id, producer_epoch, partitions, add=add)
+        if isinstance(codes, Awaitable):
+            return self._verified_later(codes, asked_s)
+        return self._verified(codes, asked_s)
+
+    def _verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        add: bool,
+    ) -> Codes | Awaitable[Codes]:
         from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
 
         if not transactional_id:
@@ -97,6 +119,16 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         if asyncio.isfuture(answer):
             return _later(answer, len(partitions))
         return _codes(answer, len(partitions))
+
+    async def _verified_later(self, codes: Awaitable[Codes], asked_s: float) -> Codes:
+        return self._verified(await codes, asked_s)
+
+    def _verified(self, codes: Codes, asked_s: float) -> Codes:
+        """The same, counted."""
+        now_s = self._replicas.clock.monotonic_s()
+        self.verification_ms.add((now_s - asked_s) * 1000, now_s)
+        self.unverified += sum(map(bool, codes))
+        return codes
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now

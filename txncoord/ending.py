@@ -53,6 +53,9 @@ class Ending:
         self._marking: Final[dict[str, Markers]] = {}
         """The markers that have been asked for, and are not told to be written."""
 
+        self.uncompleted: Final[set[str]] = set()
+        """Whose markers are written, and it could not be written yet that all is completed."""
+
     # -- asked for by a producer ------------------------------------------------------------
 
     def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Decision:
@@ -213,9 +216,11 @@ class Ending:
     def _complete(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Decision:
         one = self._state.transactions[transactional_id]
         record = self._state.record(transactional_id, completed(one, now_ms))
+        self.uncompleted.discard(transactional_id)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             if self._state.transactions.get(transactional_id) is one:
+                self.uncompleted.add(transactional_id)
                 self._state.timers.set(("complete", transactional_id), now_ms + COMPLETION_RETRY_MS)
             return Decision(replies=replies)
 

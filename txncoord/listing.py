@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
 from kavka.txncoord.state import TransactionsState
@@ -88,12 +86,11 @@ def described(state: TransactionsState, transactional_id: str) -> DescribedTrans
     one = state.transactions.get(transactional_id)
     if one is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-    by_topic = groupby(sorted(one.partitions), itemgetter(0))
     return DescribedTransaction(
         one.state.title,
         one.timeout_ms,
         one.started_ms,
         one.producer_id,
         one.producer_epoch,
-        [(topic, [index for _, index in found]) for topic, found in by_topic],
+        one.by_topic(),
     )

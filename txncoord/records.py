@@ -8,9 +8,8 @@ TransactionLogValue.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
-from struct import Struct
+from itertools import repeat
+from struct import Struct, pack
 from struct import error as StructError
 from typing import Final
 
@@ -31,6 +30,7 @@ _PREVIOUS_ID_TAG: Final = 0
 _NEXT_ID_TAG: Final = 1
 _VERSION_TAG: Final = 2
 _VARINT_SHIFT_MAX: Final = 28
+_ONE_BYTE: Final = tuple(bytes([number]) for number in range(128))
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -70,17 +70,13 @@ def encode(one: Transaction, version: int) -> bytes:
     return head + _compact_partitions(one) + times + _tags(one)
 
 
-def _by_topic(one: Transaction) -> list[tuple[bytes, list[int]]]:
-    by_topic = groupby(sorted(one.partitions), itemgetter(0))
-    return [(topic.encode(), [index for _, index in found]) for topic, found in by_topic]
-
-
 def _partitions(one: Transaction) -> bytes:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
-    topics = _by_topic(one)
+    topics = one.by_topic()
     out = [_INT.pack(len(topics))]
-    for topic, indexes in topics:
+    for name, indexes in topics:
+        topic = name.encode()
         out += (_SHORT.pack(len(topic)), topic, _INT.pack(len(indexes)), _ints(indexes))
     return b"".join(out)
 
@@ -88,15 +84,18 @@ def _partitions(one: Transaction) -> bytes:
 def _compact_partitions(one: Transaction) -> bytes:
     if one.state is State.EMPTY:
         return b"\x00"
-    topics = _by_topic(one)
+    if not one.partitions:
+        return b"\x01"
+    topics = one.by_topic()
     out = [_varint(len(topics) + 1)]
-    for topic, indexes in topics:
+    for name, indexes in topics:
+        topic = name.encode()
         out += (_varint(len(topic) + 1), topic, _varint(len(indexes) + 1), _ints(indexes), b"\0")
     return b"".join(out)
 
 
 def _ints(numbers: list[int]) -> bytes:
-    return Struct(f">{len(numbers)}i").pack(*numbers)
+    return pack(f">{len(numbers)}i", *numbers)
 
 
 def _tags(one: Transaction) -> bytes:
@@ -111,12 +110,19 @@ def _tags(one: Transaction) -> bytes:
 
 
 def _varint(number: int) -> bytes:
+    if number < 128:
+        return _ONE_BYTE[number]
     written = bytearray()
     while number > 127:
         written.append(number & 127 | 128)
         number >>= 7
     written.append(number)
     return bytes(written)
+
+
+def is_known(value: bytes) -> bool:
+    """Whether a value has a version that can be read."""
+    return value[:2] in (b"\0\0", b"\0\1")
 
 
 def decode(value: bytes) -> Transaction | None:
@@ -168,8 +174,9 @@ class _Reader:
     def _partitions(self) -> Iterator[tuple[str, int]]:
         for _ in range(self._length(_INT)):
             topic = self._take(self._length(_SHORT)).decode()
-            for _ in range(self._length(_INT)):
-                yield topic, _INT.unpack(self._take(_INT.size))[0]
+            count = self._length(_INT)
+            indexes = Struct(f">{count}i").unpack(self._take(_INT.size * count))
+            yield from zip(repeat(topic), indexes, strict=False)
             self._skip_tags()
 
     def _take(self, length: int) -> bytes:

@@ -19,6 +19,9 @@ from kavka.txncoord.state import TransactionsState
 
 logger = logging.getLogger(__name__)
 
+BYTES_A_STEP: Final = 16 * 1024
+"""Of replayed values that are read before a pause, at up to 0.1 us each."""
+
 
 class TransactionShard:
     """A `kavka.log.journal.Machine`."""
@@ -30,11 +33,20 @@ class TransactionShard:
         self._producing: Final = Producing(state, self._ending)
         self._expiry: Final = Expiry(state)
         self._leads = False
+        self._unread: Final[dict[str, bytes]] = {}
+        """What is replayed, until it is led: a transaction with many partitions is written whole
+        with each of them, and only the last time counts."""
         self.init_producer_id: Final = self._producing.init_producer_id
         self.add_partitions: Final = self._producing.add_partitions
         self.verify: Final = self._producing.verify
         self.end: Final = self._ending.end
         self.markers_written: Final = self._ending.markers_written
+
+    @property
+    def uncompleted(self) -> int:
+        """Transactions whose markers are written, and it could not be written yet that all is
+        completed."""
+        return len(self._ending.uncompleted)
 
     def apply(self, record: Record, producer: Producer | None) -> None:
         """Change the state as a record says; it never fails, whatever there is in the log."""
@@ -43,17 +55,21 @@ class TransactionShard:
             logger.warning("A record whose key is %r is skipped", record.key[:100])
         elif record.value is None:
             self.state.transactions.pop(transactional_id, None)
-        else:
+            self._unread.pop(transactional_id, None)
+        elif self._leads:
             self._apply(transactional_id, record)
+        elif records.is_known(record.value):
+            self._unread[transactional_id] = record.value
+        else:
+            _skip(transactional_id)
 
     def _apply(self, transactional_id: str, record: Record) -> None:
         one = self.state.said_by(record)
         if one is None:
-            logger.warning("A record of %r that can't be read is skipped", transactional_id)
+            _skip(transactional_id)
             return
         self.state.transactions[transactional_id] = one
-        if self._leads:
-            self._ending.watch(transactional_id, one)
+        self._ending.watch(transactional_id, one)
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
         """`apply` of each."""
@@ -71,9 +87,25 @@ class TransactionShard:
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """To be called once, when all records have been taken in and this broker leads the
         partition; the decisions are to be carried out one by one, as they come."""
+        yield from self._read()
         self._leads = True
         yield from self._ending.loaded(now_ms)
         self._expiry.wait(now_ms)
+
+    def _read(self) -> Iterator[Decision]:
+        """What has been replayed, in steps."""
+        size_bytes = 0
+        for transactional_id, value in self._unread.items():
+            one = records.decode(value)
+            if one is None:
+                _skip(transactional_id)
+            else:
+                self.state.transactions[transactional_id] = one
+            size_bytes += len(value)
+            if size_bytes >= BYTES_A_STEP:
+                size_bytes = 0
+                yield Decision()
+        self._unread.clear()
 
     def expire(self, key: Hashable, now_ms: int) -> Decision:
         """What the passing of a deadline leads to."""
@@ -82,3 +114,7 @@ class TransactionShard:
     def resign(self) -> Sequence[Ticket]:
         """All requests have their answers, or wait for records to be committed."""
         return ()
+
+
+def _skip(transactional_id: str) -> None:
+    logger.warning("A record of %r that can't be read is skipped", transactional_id)

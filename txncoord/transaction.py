@@ -7,6 +7,7 @@ is fenced by the very record that says its transaction is aborted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -100,6 +101,13 @@ class Transaction(NamedTuple):
         if self.state is not State.ONGOING or self.timeout_ms == TIMELESS_MS:
             return None
         return self.started_ms + self.timeout_ms
+
+    def by_topic(self) -> list[tuple[str, list[int]]]:
+        """Its partitions, in order."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for topic, index in self.partitions:
+            found[topic].append(index)
+        return [(topic, sorted(found[topic])) for topic in sorted(found)]
 
     def moved(self, state: State, **changes: object) -> Transaction:
         """The next state."""
@@ -217,6 +225,6 @@ def markers_of(transactional_id: str, one: Transaction) -> Markers:
         one.producer_id,
         one.producer_epoch,
         one.state is State.PREPARE_COMMIT,
-        tuple(sorted(one.partitions)),
+        tuple((topic, index) for topic, indexes in one.by_topic() for index in indexes),
         one.version,
     )

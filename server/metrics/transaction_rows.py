@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from kavka.server.metrics.row import Kind, Metric
+from kavka.server.metrics.row import Kind, Metric, Sample, Spread
 from kavka.server.metrics.server_rows import one
 from kavka.server.metrics.view import View
 
@@ -26,6 +26,11 @@ def _coordinator(name: str, doc: str, read: Callable[[View], float]) -> Metric:
 
 def _load_ms(view: View) -> list[int]:
     return view.broker.transactions.load_ms(view.now_s) or [0]
+
+
+def _verification_ms(view: View) -> Iterator[Sample]:
+    histogram = view.broker.transactions.verification_ms
+    yield (), Spread(histogram, histogram.count)
 
 
 def _waiting_markers(view: View) -> int:
@@ -49,6 +54,31 @@ TRANSACTION_ROWS: Final = (
         "Markers of transactions that end, which wait for their partition: for its leader, for "
         "replicas in sync, for room on the disk.",
         one(_waiting_markers),
+    ),
+    Metric(
+        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
+        "name=LogAppendRetryQueueSize",
+        Kind.GAUGE,
+        (),
+        "Transactions whose markers are written, while it could not be written yet that they are "
+        "completed: that is tried again.",
+        one(lambda view: view.uncompleted),
+    ),
+    Metric(
+        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
+        Kind.COUNTER,
+        (),
+        "Partitions that a producer wrote to, or whose group's offsets it committed, without its "
+        "transaction's coordinator saying that they belong to the transaction.",
+        one(lambda view: view.broker.transactions.unverified),
+    ),
+    Metric(
+        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
+        Kind.SUMMARY,
+        (),
+        "How long it took to ask a transaction's coordinator whether what is written to belongs "
+        "to it.",
+        _verification_ms,
     ),
     _coordinator(
         "partition-load-time-max",

@@ -83,6 +83,8 @@ class View:
     """How many they have committed."""
     transactions: Counter[str] = field(default_factory=Counter)
     """How many transactional ids are in a state, as ListTransactions names it."""
+    uncompleted: int = 0
+    """Transactions whose markers are written, but not that they are completed."""
 
     @property
     def broker(self) -> Broker:
@@ -135,6 +137,7 @@ def _count_transactions(view: View) -> Slices[None]:
     for runner in view.broker.transactions.runners:
         if not runner.is_active:
             continue
+        view.uncompleted += runner.machine.uncompleted
         for looked, one in enumerate(list(runner.machine.state.transactions.values()), 1):
             view.transactions[one.state.title] += 1
             if looked % TRANSACTIONS_PER_SLICE == 0:

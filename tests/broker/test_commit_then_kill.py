@@ -1,7 +1,7 @@
 """SIGKILL when a commit is acknowledged and its markers are not written yet: it is finished.
 
-A lone broker of Apache Kafka 4.3.1 does not: see docs/transactions.md. With COMMIT_THEN_KILL_ORACLE=1
-its run is recorded, and nothing asserted of it.
+A lone broker of Apache Kafka 4.3.1 need not: see docs/transactions.md. Where COMMIT_ORACLE is set
+(`make commits`) its run is recorded, and nothing asserted of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ TOPIC = "killed"
 PARTITIONS = 2
 RECORDS = 3
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+SEGMENT = "0" * 20 + ".log"
 CONTROL = 0x20
 WITHIN_S = 60.0
 STUCK_S = 60.0
@@ -46,7 +47,9 @@ def write_and_commit(
 ) -> None:
     """A transaction on all partitions, to the answer to its commit."""
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    producer = TransactionalProducer("killed", protocol, TOPIC)
+    producer = TransactionalProducer(
+        "killed", protocol, TOPIC, written_ms=time.time_ns() // 1_000_000
+    )
     with RawConnection(HOST, broker.port) as connection:
         play(connection, producer.find())
         play(connection, producer.init())
@@ -65,6 +68,11 @@ def ends(broker: BrokerProcess) -> Ends:
             for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
         ]
     return Ends(*told)
+
+
+def all_is_decided(found: Ends) -> bool:
+    """Whether there are markers, and no open transactions."""
+    return found.committed == found.all and min(found.all) > RECORDS
 
 
 def end(connection: RawConnection, partition: int, isolation: int) -> int:
@@ -105,27 +113,27 @@ def attributes_of(segment: Path) -> list[int]:
 def test_a_commit_without_all_its_markers_is_finished(
     tmp_path: Path, protocol: int, marked: int
 ) -> None:
-    """The death is in the middle of a marker, with `marked` markers written."""
+    """The death is in the middle of a marker, with `marked` markers written before."""
     broker = DoomedKavka(tmp_path / "broker")
     try:
         broker.start()
-        write_and_commit(broker, protocol, lambda: broker.doom(marked, f"/{TOPIC}-"))
+        write_and_commit(broker, protocol, lambda: broker.doom(0, f"/{TOPIC}-{marked}/{SEGMENT}"))
         eventually(broker.has_died, within_s=WITHIN_S, what="the broker dies", detail=broker.tail)
         assert markers(broker.data_dir) == marked
         broker.start()
-        end = RECORDS + 1
         eventually(
-            lambda: ends(broker) == Ends([end] * PARTITIONS, [end] * PARTITIONS),
+            lambda: all_is_decided(ends(broker)),
             within_s=WITHIN_S,
             what="readers of committed records get to the end",
             detail=lambda: f"{ends(broker)}\n{broker.tail()}",
         )
-        assert markers(broker.data_dir) == PARTITIONS
+        # one that was written already may be there twice, as it may with Apache Kafka
+        assert markers(broker.data_dir) in (PARTITIONS, PARTITIONS + marked)
     finally:
         finish(broker)
 
 
-@pytest.mark.skipif("COMMIT_THEN_KILL_ORACLE" not in os.environ, reason="is only recorded")
+@pytest.mark.skipif("COMMIT_ORACLE" not in os.environ, reason="is only recorded")
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_what_apache_kafka_does_is_recorded(tmp_path: Path, protocol: int) -> None:
     kafka = ApacheKafka(tmp_path / "kafka")
@@ -137,7 +145,7 @@ def test_what_apache_kafka_does_is_recorded(tmp_path: Path, protocol: int) -> No
         kafka.start()
         deadline = time.monotonic() + STUCK_S
         found = ends(kafka)
-        while time.monotonic() < deadline and (found.committed != found.all or -1 in found.all):
+        while time.monotonic() < deadline and not all_is_decided(found):
             time.sleep(1)
             found = ends(kafka)
         print(f"{found} at the end of {STUCK_S:.0f} s at most")

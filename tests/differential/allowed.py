@@ -101,7 +101,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("OffsetForLeaderEpoch", (0, 4), "topics.0.topic"),
             ("AddPartitionsToTxn", (0, 3), "results_by_topic_v3_and_below.0.name"),
             ("AddPartitionsToTxn", (4, 5), "results_by_transaction.0.topic_results.0.name"),
-            ("WriteTxnMarkers", (1, 2), "markers.0.topics.0.name"),
+            ("WriteTxnMarkers", (0, 2), "markers.0.topics.0.name"),
             ("TxnOffsetCommit", (0, 5), "topics.0.name"),
         )
     ),
@@ -280,17 +280,27 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         _NO_ANSWER,
     ),
     *(
-        Allowed("WriteTxnMarkers", case, (1, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER)
+        Allowed("WriteTxnMarkers", case, (0, 2), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER)
         for case in ("the same partition twice", "one of several is nowhere")
     ),
     Allowed(
         "WriteTxnMarkers",
         "ids and epochs that nobody has",
-        (1, 2),
+        (0, 2),
         "markers.0.topics.0.partitions.0.error_code",
         42,
         -1,
         "Apache Kafka stumbles over it; Kavka says that nobody is such a producer",
+    ),
+    Allowed(
+        "WriteTxnMarkers",
+        "epochs",
+        (0, 0),
+        "responses.0.partition_responses.0.log_start_offset",
+        -1,
+        0,
+        "a Produce that 4.3.1 judges: it refuses the batch before its log, which tells its start, "
+        "is asked; 3.9.2 asks the log",
     ),
     Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),
     Allowed(

@@ -23,6 +23,7 @@ FIRST_IN_NEW: Final[Mapping[str, int]] = {
     "DescribeLogDirs": 1,
     "OffsetCommit": 2,
     "OffsetFetch": 1,
+    "WriteTxnMarkers": 1,
 }
 """The first version that 4.3.1 serves, where it isn't 0. The test asks it whether that is so."""
 

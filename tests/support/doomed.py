@@ -99,5 +99,5 @@ class DoomedFs(OsFs):
 
 
 if __name__ == "__main__":
-    machine.OsFs = DoomedFs  # type: ignore[misc]
+    vars(machine)["OsFs"] = DoomedFs
     sys.exit(cli.main(sys.argv[2:]))

@@ -99,4 +99,4 @@ class MortalBroker(MemoryBroker):
             if check(request.name, answer):
                 return answer
             await self.advance(RETRY_MS)
-        raise AssertionError(f"{request.name} is refused for ever: {answer}")
+        raise AssertionError(f"{request} is refused for ever")

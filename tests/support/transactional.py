@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from support import logs
 from support.logs import Producer
-from support.raw import RawConnection
 from support.wait import eventually
 
 NONE: Final = 0
@@ -38,6 +37,12 @@ Answer: TypeAlias = dict[str, Any]
 Script: TypeAlias = Generator[Request, Answer, None]
 
 
+class Asks(Protocol):
+    """`support.raw.RawConnection`, or what is used like it."""
+
+    def request(self, api: str, version: int, **values: Any) -> Answer: ...
+
+
 class Refused(AssertionError):
     """An answer is an error that clients do not ask again after."""
 
@@ -50,6 +55,8 @@ class TransactionalProducer:
     protocol: int
     topic: str
     timeout_ms: int = TIMEOUT_MS
+    written_ms: int = logs.TIMESTAMP
+    """The time of its records. A marker of much later begins another segment."""
     now: Producer = Producer(-1, -1, 0)
     sequences: dict[int, int] = field(default_factory=dict)
 
@@ -86,7 +93,9 @@ class TransactionalProducer:
         """One batch."""
         sequence = self.sequences.get(partition, 0)
         producer = self.now._replace(sequence=sequence)
-        records = bytes(logs.batch(list(values), producer=producer, transactional=True))
+        batch = logs.batch(
+            list(values), timestamps=self.written_ms, producer=producer, transactional=True
+        )
         asked = {
             "transactional_id": self.transactional_id,
             "acks": -1,
@@ -94,7 +103,7 @@ class TransactionalProducer:
             "topic_data": [
                 {
                     "name": self.topic,
-                    "partition_data": [{"index": partition, "records": records}],
+                    "partition_data": [{"index": partition, "records": bytes(batch)}],
                 }
             ],
         }
@@ -153,7 +162,7 @@ def check(name: str, answer: Answer) -> bool:
     return code == NONE
 
 
-def play(connection: RawConnection, script: Script) -> None:
+def play(connection: Asks, script: Script) -> None:
     """Ask over a socket."""
 
     def ask() -> Answer | None:

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27): end transactions in these partitions; between brokers (KIP-98).
 
-Versions 1 and 2, flexible; 2 tells which protocol the transaction followed (KIP-890).
+Versions 0 to 2, flexible from 1 on; 2 tells which protocol the transaction followed (KIP-890).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def error_response(
 API: Final = Api(
     27,
     "WriteTxnMarkers",
-    versions=(1, 2),
+    versions=(0, 2),
     first_flexible=1,
     error_response=error_response,
 )

@@ -20,6 +20,7 @@ from support import batches
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.toy_machine import BROKEN, Toy
 from support.toy_runner import NOT_COORDINATOR, Kit, code, refused
+from support.virtual import settle
 
 FSYNC = "kavka.durability=fsync"
 ONE = {"t": 1}
@@ -271,6 +272,26 @@ async def test_what_there_is_to_do_after_loading_is_done(broker: MemoryBroker) -
     await broker.advance(0)
     assert kit.read(b"2") == b"first"
     assert kit.commands == [0, 1, 2]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@scenario(topics=ONE)
+async def test_many_commands_are_carried_out_in_several_turns(
+    broker: MemoryBroker, goes_on: bool
+) -> None:
+    """As after a crash in the middle of ten thousand transactions."""
+    toy = Toy()
+    a_turn = journal_runner.COMMANDS_A_TURN
+    toy.first = [Decision(after=list(range(3 * a_turn)))]
+    kit = Kit(broker, toy)
+    assert kit.commands == list(range(a_turn))
+    if not goes_on:
+        kit.runner.close(NOT_COORDINATOR)
+    for turns in (2, 3):
+        await settle(1)
+        assert len(kit.commands) == (turns * a_turn if goes_on else a_turn)
+    await settle()
+    assert kit.commands == list(range(3 * a_turn if goes_on else a_turn))
 
 
 @scenario(topics=ONE)

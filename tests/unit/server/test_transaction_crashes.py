@@ -235,16 +235,16 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
     broker, story = await born(protocol, *(["kavka.durability=fsync"] if power else []))
     broker.fs.dies_after = step
     chance = random.Random(step)
+    state = NOTHING
 
     async def revive() -> None:
-        await broker.bury(chance, power=power)
         nonlocal state
+        await broker.bury(chance, power=power)
         state = state_on_disk(broker)
         await broker.revive()
 
-    state = NOTHING
     finished = await story.play(broker, revive if client == "goes on" else None)
-    struck = broker.fs.dies_after is None or not finished
+    struck = broker.fs.dies_after is None or broker.is_dead
     if broker.is_dead:
         await revive()
         await broker.advance(SOON_MS)

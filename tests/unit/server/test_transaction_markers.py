@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server import transaction_markers
+from kavka.server import transaction_markers, turns
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import Overloaded
 from kavka.server.replica.partition import Leadership
@@ -353,6 +353,55 @@ async def test_a_failure_that_nobody_expects_is_one_marker_s(
     monkeypatch.undo()
     await broker.advance(RETRY_S * 1000)
     assert is_completed(broker)
+
+
+@scenario(topics=TOPICS)
+async def test_a_coordinator_that_has_no_time_is_told_again(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the transaction would not be complete before the next start."""
+    one = await written(broker, PLACE)
+    hold(broker, *PLACE)
+    assert await one.end(commit=True) == Code.NONE
+    monkeypatch.setattr(turns, "HELD_MAX", 0)
+    release(broker, *PLACE)
+    await broker.advance(3 * RETRY_S * 1000)
+    assert not is_completed(broker)
+    monkeypatch.undo()
+    await broker.advance(RETRY_S * 1000)
+    assert is_completed(broker)
+    assert broker.replica(*PLACE).log.end_offset == 2, "the marker is written once"
+
+
+@pytest.mark.parametrize("fate", ["later", "elsewhere"])
+@scenario(topics=TOPICS)
+async def test_one_that_fails_to_take_it_down_is_told_again_while_it_is_one(
+    broker: MemoryBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fate: str,
+) -> None:
+    one, other = await written(broker, PLACE), await Transactor(broker, "other").init()
+    assert (await other.write(OTHER)).code == Code.NONE
+    shard = broker.parts.transactions._runner_of("tx").machine
+    told: list[Markers] = []
+
+    def fails(markers: Markers, *asked: object) -> object:
+        told.append(markers)
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(shard, "markers_written", fails)
+    assert await one.end(commit=True) == Code.NONE
+    assert await other.end(commit=True) == Code.NONE
+    await broker.advance(RETRY_S * 1000)
+    assert len(told) == 2 and told[0] is told[1], "and told again"
+    assert "planted" in caplog.text
+    assert is_completed(broker, "other"), "it is in nobody's way"
+    monkeypatch.undo()
+    if fate == "elsewhere":
+        writer(broker).resigned(broker.parts.transactions.partition_of("tx"))
+    await broker.advance(RETRY_S * 1000)
+    assert is_completed(broker) == (fate == "later")
 
 
 @scenario("num.partitions=1", topics={"wide": 300})

@@ -339,11 +339,14 @@ def test_markers_of_the_coordinator_before_count_for_nothing() -> None:
 def test_what_is_complete_is_written_later_if_it_is_refused() -> None:
     kit, producer = in_state(State.PREPARE_COMMIT, version=2)
     kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    assert kit.shard.uncompleted == 0
     assert kit.mark() is None
     kit.advance(2 * COMPLETION_RETRY_MS - 1)
     assert kit.state().state is State.PREPARE_COMMIT
+    assert kit.shard.uncompleted == 1
     kit.advance(1)
     assert kit.state().state is State.COMPLETE_COMMIT
+    assert kit.shard.uncompleted == 0
     assert not kit.port.failures and not kit.commands
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kavka.log.journal import Decision, Record
-from kavka.txncoord import ending
+from kavka.txncoord import ending, records, shard
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import Transaction
@@ -40,11 +40,49 @@ def test_many_ids_are_taken_over_in_slices(monkeypatch: pytest.MonkeyPatch) -> N
     assert decisions == [Decision()] * 3
 
 
+def test_of_what_is_replayed_only_the_last_of_an_id_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transaction with many partitions is written whole with each that is added: to read all of
+    that would take long, in the middle of a chunk of the log."""
+    kit = TransactionKit()
+    producer = kit.init()
+    for index in range(50):
+        kit.add(producer, ("t", index))
+    read: list[bytes] = []
+    decode = records.decode
+
+    def counted(value: bytes) -> Transaction | None:
+        read.append(value)
+        return decode(value)
+
+    monkeypatch.setattr(records, "decode", counted)
+    again = kit.new_shard()
+    kit.replay(again)
+    assert not read
+    list(again.loaded(kit.now_ms))
+    assert read == [kit.appended[-1].value]
+    assert again.state.transactions["x"].partitions == {("t", index) for index in range(50)}
+
+
+def test_what_is_much_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = TransactionKit()
+    for number in range(6):
+        kit.add(kit.init(f"x{number}"), transactional_id=f"x{number}")
+    monkeypatch.setattr(shard, "BYTES_A_STEP", 2 * len(kit.appended[-1].value or b""))
+    again = kit.new_shard()
+    kit.replay(again)
+    assert list(again.loaded(kit.now_ms)) == [Decision()] * 3
+
+
 def test_a_tombstone_makes_an_id_go() -> None:
     kit = TransactionKit()
     kit.init()
     kit.shard.apply(tombstone("x"), None)
     kit.shard.apply(tombstone("x"), None)
+    assert not kit.shard.state.transactions
+    kit.port.batches.append(((tombstone("x"),), None))
+    kit.move()
     assert not kit.shard.state.transactions
 
 

@@ -394,6 +394,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def a_replay_comes_to_the_same(self) -> None:
         again = self.kit.new_shard()
         self.kit.replay(again)
+        list(again.loaded(self.kit.now_ms))
         assert as_known(again) == {
             one: replace(as_replayed(known), plain=False) for one, known in self.known.items()
         }

@@ -38,7 +38,7 @@ SERVED = {
     "AddPartitionsToTxn": (0, 5),
     "AddOffsetsToTxn": (0, 4),
     "EndTxn": (0, 5),
-    "WriteTxnMarkers": (1, 2),
+    "WriteTxnMarkers": (0, 2),
     "TxnOffsetCommit": (0, 5),
     "OffsetForLeaderEpoch": (0, 4),
     "DescribeConfigs": (0, 4),

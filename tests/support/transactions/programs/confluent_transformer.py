@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +12,10 @@ from support.transactions.programs.reporting import BATCH, POLL_MS, Abort, Fence
 from support.transactions.programs.transforming import Found, Instance, main
 
 CALL_TIMEOUT_S = 5.0
-HANGS_S = 2 * CALL_TIMEOUT_S
-"""librdkafka 2.16's send_offsets_to_transaction, met by the end of its broker in the middle, may
-wait for an answer to what it never sends, and for ever, whoever the broker is: its timeout does not
-count there."""
+RECOVERY = "none"
+"""librdkafka 2.16 begins anew with its bootstrap servers when its only broker ends, but goes on to
+wait for what it knew as the group's coordinator: send_offsets_to_transaction then often hangs for
+ever, whoever the broker is."""
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -35,35 +33,32 @@ def judged() -> Iterator[None]:
         raise
 
 
+def patiently(call: Callable[..., Any], *arguments: object) -> None:
+    """Call until it is done, as long as the client says that another try may help."""
+    while True:
+        try:
+            call(*arguments)
+        except KafkaException as raised:
+            if not raised.args[0].retriable():
+                raise
+        else:
+            return
+
+
 class ConfluentInstance(Instance):
-    def _patiently(self, call: Callable[..., Any], *arguments: object) -> None:
-        """Call until it is done, as long as the client says that another try may help."""
-        while True:
-            watchdog = threading.Timer(HANGS_S, self._give_up, [call.__name__])
-            watchdog.start()
-            try:
-                call(*arguments)
-            except KafkaException as raised:
-                if not raised.args[0].retriable():
-                    raise
-            else:
-                return
-            finally:
-                watchdog.cancel()
-
-    def _give_up(self, call: str) -> None:
-        """As whoever watches over such programs would."""
-        self.tell("failed", why=f"hangs in {call}")
-        os._exit(1)
-
     def open(self) -> None:
         given = self.given
-        quiet = {"bootstrap.servers": given.bootstrap, "client.id": given.name, "log_level": 0}
+        common = {
+            "bootstrap.servers": given.bootstrap,
+            "client.id": given.name,
+            "metadata.recovery.strategy": RECOVERY,
+            "log_level": 0,
+        }
         self._found: dict[int, list[tuple[int, bytes]]] = {}
         self._failures: list[KafkaError] = []
         self._consumer = Consumer(
             {
-                **quiet,
+                **common,
                 "group.id": given.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -73,12 +68,12 @@ class ConfluentInstance(Instance):
         )
         self._producer = Producer(
             {
-                **quiet,
+                **common,
                 "transactional.id": given.transactional_id,
                 **settings("producer.", given.settings),
             }
         )
-        self._patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
+        patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
         self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone)
 
     def _gone(self, _: Consumer, places: list[Any]) -> None:
@@ -123,12 +118,12 @@ class ConfluentInstance(Instance):
         metadata = self._consumer.consumer_group_metadata()
         send_offsets = self._producer.send_offsets_to_transaction
         with judged():
-            self._patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
-            self._patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
+            patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
+            patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
 
     def abort(self) -> None:
         with judged():
-            self._patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
+            patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
         self._failures.clear()
 
     def rewind(self, offsets: Mapping[int, int]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from support.groups.programs import reporting as groups
@@ -17,6 +19,10 @@ from support.transactions.programs.reporting import (
     Fenced,
     transformed,
 )
+
+HANGS_S = 15.0
+"""What an end of a transaction may take. kafka-python 3.0.12 now and then waits for ever when it is
+fenced in the middle of one, though none of its requests is unanswered."""
 
 Found = Mapping[int, Sequence[tuple[int, bytes]]]
 """Records of the input, offset and value, by their partition."""
@@ -88,13 +94,30 @@ class Instance(ABC):
             elif self.attempt % 2:
                 self.flush()
                 time.sleep(DWELL_MS / 1000)
-            self.commit({at: records[-1][0] + 1 for at, records in found.items()})
+            with self._watched("commit"):
+                self.commit({at: records[-1][0] + 1 for at, records in found.items()})
         except Abort as why:
-            self.abort()
+            with self._watched("abort"):
+                self.abort()
             self.tell("aborted", a=self.attempt, why=str(why))
             self.rewind({at: records[0][0] for at, records in found.items()})
         else:
             self.tell("committed", a=self.attempt)
+
+    @contextmanager
+    def _watched(self, call: str) -> Iterator[None]:
+        """End the program if it hangs, as whoever watches over such programs would."""
+        watchdog = threading.Timer(HANGS_S, self._give_up, [call])
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+
+    def _give_up(self, call: str) -> None:
+        self.tell("failed", why=f"hangs in {call}")
+        os._exit(1)
 
     def _write(self, found: Found) -> None:
         ranges: list[tuple[str, int, int]] = []

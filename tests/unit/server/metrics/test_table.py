@@ -86,7 +86,10 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
         *("group-completed-rebalance-count", "consumer-group-rebalance-count"),
     },
     "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": {
-        "UnknownDestinationQueueSize",
+        *("UnknownDestinationQueueSize", "LogAppendRetryQueueSize"),
+    },
+    "kafka.server:type=AddPartitionsToTxnManager": {
+        *("VerificationFailureRate", "VerificationTimeMs"),
     },
     "kafka.server:type=transaction-coordinator-metrics": {
         *("partition-load-time-max", "partition-load-time-avg"),

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from kavka.server.metrics import view as view_module
+from kavka.txncoord.ending import COMPLETION_RETRY_MS
+from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import MemoryBroker, scenario
+from support.memory_transactions import Transactor
 from support.metrics import ON, look
-from support.transaction_requests import add, begun, end, find
+from support.transaction_requests import ID, add, begun, end, find
 
 COORDINATOR = "kafka_server_transaction_coordinator_metrics_"
 IDS = "kavka_transactional_ids"
-WAITING = (
-    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize"
-)
+MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
+WAITING = f"{MARKERS}unknowndestinationqueuesize"
+UNCOMPLETED = f"{MARKERS}logappendretryqueuesize"
+ADDITIONS = "kafka_server_addpartitionstotxnmanager_"
+UNVERIFIED = f"{ADDITIONS}verificationfailurerate_total"
+VERIFYING_MS = f"{ADDITIONS}verificationtimems"
 
 
 def states(**counts: int) -> dict[tuple[str, ...], float]:
@@ -44,6 +50,58 @@ async def test_ids_by_state_and_markers_that_wait(broker: MemoryBroker) -> None:
     found = await look(broker)
     assert found.all(IDS) == states(Empty=1, Ongoing=1, CompleteAbort=1, CompleteCommit=1)
     assert found[WAITING] == 0
+
+
+@scenario(ON, topics={"t": 1})
+async def test_transactions_that_cannot_be_completed(broker: MemoryBroker) -> None:
+    await find(broker)
+    producer = await begun(broker)
+    await add(broker, producer, {"t": [0]})
+    broker.share((1, 2), "t", 0)
+    await end(broker, producer)
+    transactions = broker.parts.transactions
+    place = transactions.topic, transactions.partition_of(ID)
+    broker.share((1,), *place)  # fewer in sync than transaction.state.log.min.isr
+    broker.share((1,), "t", 0)
+    await broker.advance(0)
+    found = await look(broker)
+    assert (found[WAITING], found[UNCOMPLETED]) == (0, 1)
+    broker.share((1, 2), *place)
+    await broker.advance(COMPLETION_RETRY_MS)
+    assert (await look(broker))[UNCOMPLETED] == 0
+
+
+@scenario(ON, topics={"t": 2})
+async def test_what_is_asked_about_partitions(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    await one.add()
+    assert (await one.write()).code == Code.NONE
+    found = await look(broker)
+    assert (found[UNVERIFIED], found[f"{VERIFYING_MS}_count"]) == (0, 1)
+    other = ("t", 1)
+    assert (await one.write(other)).code == Code.TRANSACTION_ABORTABLE
+    found = await look(broker)
+    assert (found[UNVERIFIED], found[f"{VERIFYING_MS}_count"]) == (1, 2)
+    assert (await one.write()).code == Code.NONE, "nobody has to be asked"
+    assert (await look(broker))[f"{VERIFYING_MS}_count"] == 2
+
+
+@scenario(ON, topics={"t": 1})
+async def test_how_long_it_takes_to_be_told(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    transactions = broker.parts.transactions
+    place = transactions.topic, transactions.partition_of(one.name)
+    broker.share((1, 2), *place)
+    answer = one.begin()
+    await broker.advance(40)
+    assert not answer.done()
+    assert (await look(broker))[f"{VERIFYING_MS}_count"] == 0
+    broker.share((1,), *place)
+    await broker.advance(0)
+    assert answer.done()
+    found = await look(broker)
+    assert (found[f"{VERIFYING_MS}_count"], found[f"{VERIFYING_MS}_sum"]) == (1, 40)
+    assert found[UNVERIFIED] == 0
 
 
 @scenario(ON)
