@@ -11,6 +11,7 @@ WORKERS ?= 2
 COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 200
 GROUP_ROUNDS ?= 5
+TIMES ?= 200
 TRANSACTION_RECORDS ?= 200000
 TRANSACTION_KILLS ?= 10
 FAULT_EXAMPLES ?= 4000
@@ -28,7 +29,7 @@ FOR_TEST := $(VENV)/.installed-test
 
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: help run test lint unit format crash groups transactions faults fuzz compact bench clean java clients
+.PHONY: help run test lint unit format crash groups transactions commits misbehaviour faults fuzz compact bench clean java clients
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -83,6 +84,16 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 	@$(STEP) "transactions" env TRANSACTION_RECORDS=$(TRANSACTION_RECORDS) \
 		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
 		tests/broker/test_zombie.py
+
+commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
+	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
+		$(PYTEST) --dist=load tests/unit/server/test_transaction_crashes.py
+	@$(STEP) "deaths by SIGKILL" env COMMIT_ORACLE=1 $(BIN)/pytest -s \
+		tests/broker/test_commit_then_kill.py tests/broker/test_transaction_kills.py
+
+misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce requests, 200 times each (TIMES=)
+	@$(STEP) "a misbehaving network" env MISBEHAVIOUR_TIMES=$(TIMES) \
+		$(BIN)/pytest -s tests/broker/test_misbehaviour.py
 
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
 	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \

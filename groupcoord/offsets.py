@@ -32,6 +32,7 @@ from kavka.groupcoord.state import GroupsState
 from kavka.groupcoord.texts import fits
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -284,12 +285,16 @@ class Offsets:
             return begin
         return self.store.put_known(keys, values, begin, self._state.groups)
 
-    def apply_marker(self, producer_id: int, committed: bool) -> None:
+    def apply_marker(self, producer_id: int, committed: bool) -> Slices[None]:
         """A transaction has ended."""
-        for group_id, topic, partition, value in self.pending.end(producer_id, committed):
-            # Apache Kafka writes a tombstone for a group that has nothing but pending offsets
-            self._ensure_group(group_id)
-            self.store.put(self.store.of(group_id, topic), partition, value)
+        while True:
+            for group_id, topic, partition, value in self.pending.end(producer_id, committed):
+                # Apache Kafka writes a tombstone for a group that has nothing but pending offsets
+                self._ensure_group(group_id)
+                self.store.put(self.store.of(group_id, topic), partition, value)
+            if not self.pending.is_open(producer_id):
+                return
+            yield
 
 
 def _check_new(group_id: str) -> None:

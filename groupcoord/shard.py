@@ -19,6 +19,7 @@ from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Producer, Record, Ticket
 from kavka.log.timers import Timers
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -113,9 +114,9 @@ class GroupShard:
             self._unknown[version] = None
             logger.warning("Records whose key has the version %d are skipped", version)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
         """A transaction has ended."""
-        self.offsets.apply_marker(producer_id, committed)
+        return self.offsets.apply_marker(producer_id, committed)
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """To be called once, when all records have been taken in and this broker leads the

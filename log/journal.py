@@ -138,8 +138,9 @@ class Machine(Protocol):
         """All of the log has been replayed: set deadlines, and what else there is to do."""
         ...
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """A transaction has ended."""
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+        """A transaction has ended, and its records count, or don't; with pauses if they are
+        many."""
         ...
 
     def expire(self, key: Hashable, now_ms: int) -> Made:
@@ -188,8 +189,8 @@ class Journal:
         self._port: Final = port
         self._waiting: Final[deque[_Waiting]] = deque()
         self._is_applying = False
-        self._markers: list[tuple[int, int, bool, int]] = []
-        """Those that came while records were applied: not more than there are producers."""
+        self._markers: Final[deque[tuple[int, int, bool, int]]] = deque()
+        """Those that are to be applied: not more than there are producers."""
         self._resigned: ErrorCode | None = None
 
     @property
@@ -242,17 +243,24 @@ class Journal:
             self.machine.apply_all(some, producer)
         yield
         self._is_applying = False
-        markers, self._markers = self._markers, []
-        for marker in markers:
-            self.marked(*marker)
+        yield from self._apply_markers()
 
-    def marked(self, producer_id: int, producer_epoch: int, committed: bool, end: int) -> None:
-        """The marker of a transaction has been appended to the partition, which ends at `end`."""
-        if self._is_applying:  # what stands in front of it in the log comes first
-            self._markers.append((producer_id, producer_epoch, committed, end))
+    def marked(
+        self, producer_id: int, producer_epoch: int, committed: bool, end: int
+    ) -> Slices[None]:
+        """The marker of a transaction has been appended to the partition, which ends at `end`. What
+        that changes is to be done before anything else is asked of the machine."""
+        self._markers.append((producer_id, producer_epoch, committed, end))
+        return self._apply_markers()
+
+    def _apply_markers(self) -> Slices[None]:
+        if self._is_applying:  # what stands in front of them in the log comes first
             return
-        self.applied_end = end
-        self.machine.apply_marker(producer_id, producer_epoch, committed)
+        self._is_applying = True
+        while self._markers:
+            producer_id, epoch, committed, self.applied_end = self._markers.popleft()
+            yield from self.machine.apply_marker(producer_id, epoch, committed)
+        self._is_applying = False
 
     def committed(self) -> None:
         """The high watermark has moved: give the answers that waited for it."""

@@ -209,7 +209,7 @@ class _Replay:
         header = read_header(batch)
         if header.attributes & CONTROL:
             self._hand_over()
-            self._apply_marker(header, batch)
+            yield from self._apply_marker(header, batch)
             return
         try:
             inner = memoryview(batch)[HEADER_BYTES:]
@@ -239,14 +239,16 @@ class _Replay:
         if odd or (not left and position != len(payload)):
             self._skip(header.base_offset, _odd(odd))
 
-    def _apply_marker(self, header: BatchHeader, batch: bytes) -> None:
+    def _apply_marker(self, header: BatchHeader, batch: bytes) -> Steps[None]:
         try:
             marker = read_marker(header, batch) if len(batch) <= MARKER_BYTES_MAX else None
         except ApiError as failure:
             self._skip(header.base_offset, failure)
             return
         if marker is not None:
-            self._machine.apply_marker(header.producer_id, header.producer_epoch, marker.committed)
+            yield from self._machine.apply_marker(
+                header.producer_id, header.producer_epoch, marker.committed
+            )
 
     def _hand_over(self) -> None:
         """Have the machine apply what is at hand."""

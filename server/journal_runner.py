@@ -412,7 +412,8 @@ class JournalRunner(Generic[M]):
         """A transaction's marker has been appended to the partition."""
         if self._journal is not None:  # else it is replayed
             end = self.replica.log.end_offset
-            self._journal.marked(producer_id, producer_epoch, committed, end)
+            work = self._journal.marked(producer_id, producer_epoch, committed, end)
+            self._turns.do_next(work, Ticket())
 
     # -- time and the high watermark ------------------------------------------------------
 

@@ -35,6 +35,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
+    from kavka.log.verification import Guard
     from kavka.server.beats import Beat
     from kavka.wire.apis.heartbeat import HeartbeatResponse
 
@@ -215,9 +216,12 @@ class Shortcut:
                 if replica.rules.for_every_batch:
                     self._layouts.remove(layout)
                 return None  # to be looked at more closely
+            guard = None
             if name is not None and not _needs_no_word(replica, header):
-                return None
-            appended = replica.append(records, header)
+                guard = self._confirmed(layout, name, header)
+                if guard is None:
+                    return None
+            appended = replica.append(records, header, guard)
         except ApiError:
             return None  # nothing was appended; the general way finds the same and says so
         answer = layout.answer[:]
@@ -232,6 +236,14 @@ class Shortcut:
         else:
             broker.requests.timed_at_once(tally, context, started_s, frame, answer)
         return answer
+
+    def _confirmed(self, layout: Layout, name: str, header: BatchHeader) -> Guard | None:
+        """What is to be shown with the first batch of a transaction here, if its coordinator can
+        say at once that it belongs there."""
+        from kavka.server.verification import guard_at_once  # not before there are transactions
+
+        version = layout.context.version
+        return guard_at_once(self._broker, layout.replica, name, version, header)
 
 
 def _needs_no_word(replica: Replica, header: BatchHeader) -> bool:

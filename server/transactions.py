@@ -93,6 +93,27 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             return self._verified_later(codes, asked_s)
         return self._verified(codes, asked_s)
 
+    def has_added(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: tuple[str, int],
+    ) -> bool:
+        """Whether a partition belongs to the transaction of a producer, if that can be said at
+        once; otherwise ask `verify`."""
+        from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+
+        asked_s = self._replicas.clock.monotonic_s()
+        asked = AddPartitions(
+            transactional_id, producer_id, producer_epoch, [partition], EPOCH_BUMPED_SINCE
+        )
+        codes = self.read_at_once(transactional_id, lambda shard, now_ms: shard.verify(asked))
+        if codes != [ErrorCode.NONE]:
+            return False
+        self._verified(codes, asked_s)
+        return True
+
     def _verify(
         self,
         transactional_id: str,

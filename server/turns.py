@@ -54,6 +54,13 @@ class Turns:
             self._tasks.spawn(self._work_off(), name=self._name)
         self.work.append((work, ticket))
 
+    def do_next(self, work: Slices[None], ticket: Ticket) -> None:
+        """The same, before all that waits, what has begun already included."""
+        if self.work:
+            self.work.appendleft((work, ticket))
+        else:
+            self.do(work, ticket)
+
     async def _work_off(self) -> None:
         clock = self._clock
         while self.work:

@@ -13,9 +13,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.log.verification import NOT_NEEDED, Guard
 from kavka.server.broker import Broker
+from kavka.server.replica.manager import Replica
 from kavka.server.replica.rules import NotVerified
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import HEADER_BYTES, TRANSACTIONAL, attributes_of_first, read_header
+from kavka.wire.records import (
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    attributes_of_first,
+    read_header,
+)
 
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -149,6 +156,25 @@ def verify_writes(
     if isinstance(found, Awaitable) or (adds and _is_busy(found)):
         return _patiently(broker, writer, sequences, found)
     return _for_producers(writer, found)
+
+
+def guard_at_once(
+    broker: Broker, replica: Replica, transactional_id: str, version: int, header: BatchHeader
+) -> Guard | None:
+    """What is to be shown with a batch, if its partition was added to its transaction before, and
+    the coordinator can say so at once; None: see `verify_writes`. ApiError."""
+    settings = broker.settings
+    if version >= _ADDS_SINCE or not settings.transaction_partition_verification_enable:
+        return None
+    producer_id, epoch = header.producer_id, header.producer_epoch
+    if producer_id < 0:
+        return None
+    now_ms = broker.clock.now_ms()
+    producers = replica.log.producers
+    guard = producers.verification(producer_id, header.base_sequence, epoch, now_ms, v2=False)
+    if not broker.transactions.has_added(transactional_id, producer_id, epoch, replica.key):
+        return None
+    return guard
 
 
 async def _patiently(

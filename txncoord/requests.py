@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kavka.wire.errors import ApiError, ErrorCode
+
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 
@@ -78,6 +80,9 @@ class ReserveProducerIds(NamedTuple):
     """A command: a deadline could not be met for want of a fresh producer id."""
 
 
-class NeedsProducerId(Exception):  # noqa: N818 - it is a wish, not an error
+class NeedsProducerId(ApiError):
     """Raised before anything has changed: there is no fresh producer id at hand. Whoever asked
-    gets some, and asks again."""
+    gets some, and asks again; or has its client do that."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is at hand")

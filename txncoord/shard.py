@@ -16,6 +16,7 @@ from kavka.txncoord.ending import Ending
 from kavka.txncoord.expiry import SWEEP, Expiry
 from kavka.txncoord.producing import Producing
 from kavka.txncoord.state import TransactionsState
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +82,9 @@ class TransactionShard:
         for key, value in zip(keys, values, strict=True):
             self.apply(Record(key, value), None)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
         """Nobody writes to this partition in a transaction."""
+        yield from ()
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """To be called once, when all records have been taken in and this broker leads the

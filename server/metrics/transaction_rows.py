@@ -65,11 +65,12 @@ TRANSACTION_ROWS: Final = (
         one(lambda view: view.uncompleted),
     ),
     Metric(
-        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
-        Kind.COUNTER,
+        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate#Count",
+        Kind.UNTYPED,
         (),
-        "Partitions that a producer wrote to, or whose group's offsets it committed, without its "
-        "transaction's coordinator saying that they belong to the transaction.",
+        "Partitions that a producer wrote to, or committed offsets to, and of which its "
+        "transaction's coordinator did not say that they belong to the transaction; since the "
+        "broker's start.",
         one(lambda view: view.broker.transactions.unverified),
     ),
     Metric(

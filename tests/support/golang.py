@@ -9,9 +9,15 @@ from support import installed
 from support.paths import CACHE, ROOT
 
 GO = ROOT / "tests" / "go"
-PROGRAMS = {"members": ".", "transformer": "./transformer"}
+PROGRAMS = {"members": ".", "transformer": "./transformer", "writer": "./writer"}
 """The packages they are made of."""
-SOURCES = (GO / "go.mod", GO / "go.sum", GO / "main.go", GO / "transformer" / "main.go")
+SOURCES = (
+    GO / "go.mod",
+    GO / "go.sum",
+    GO / "main.go",
+    GO / "transformer" / "main.go",
+    GO / "writer" / "main.go",
+)
 
 
 def program(name: str) -> Path:

@@ -13,6 +13,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Producer, Record, Ticket
 from kavka.wire.errors import ApiError
+from kavka.wire.steps import without_pauses
 from support.classic_groups import ClassicKit, CountedTicket, NoTopics
 
 
@@ -55,7 +56,7 @@ class OffsetKit(ClassicKit):
         """A transaction's marker."""
         self.port.batches.append(((), Marker(producer_id, committed)))  # type: ignore[arg-type]
         self.port.end += 1
-        self.shard.apply_marker(producer_id, 0, committed)
+        without_pauses(self.shard.apply_marker(producer_id, 0, committed))
         self.commit_unless_held()
 
     def delete_offsets(self, places: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
@@ -111,7 +112,7 @@ class OffsetKit(ClassicKit):
         shard = GroupShard(GroupsState(lambda: self.settings, NoTopics(), self.random))
         for records, producer in self.port.batches:
             if isinstance(producer, Marker):
-                shard.apply_marker(producer.producer_id, 0, producer.committed)
+                without_pauses(shard.apply_marker(producer.producer_id, 0, producer.committed))
             elif producer is None:
                 shard.replay([one.key for one in records], [one.value for one in records])
             else:

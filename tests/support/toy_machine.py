@@ -107,8 +107,10 @@ class Toy:
         for key, value in zip(keys, values, strict=True):
             self.apply(Record(key, value), None)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        for record in self.pending.pop(producer_id, []):
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+        for number, record in enumerate(self.pending.pop(producer_id, [])):
+            if number:
+                yield
             if committed:
                 self.apply(record, None)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from support import java, java_compiler
+from support import golang, java, java_compiler
 from support.clients.idempotent import (
     GIVE_UP_S,
     ConfluentWriter,
@@ -103,8 +104,9 @@ class Program(Writer):
         }
     )
 
-    def command(self) -> tuple[list[str], Mapping[str, str]]:
-        """What to run, in which environment."""
+    @staticmethod
+    def command() -> tuple[list[str], Mapping[str, str]]:
+        """What to run, in which environment; what is needed is installed, or the test skipped."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -152,8 +154,19 @@ class Java(Program):
 
     label = "java"
 
-    def command(self) -> tuple[list[str], Mapping[str, str]]:
+    @staticmethod
+    def command() -> tuple[list[str], Mapping[str, str]]:
         classes = java_compiler.classes(JAVA_PROGRAM, java.kafka_libs())
         path = f"{classes}:{java.kafka_libs()}/*"
         command = [java.program("java"), *java.SHORT_RUN, "-cp", path, JAVA_PROGRAM.stem]
         return command, java.environment()
+
+
+class FranzGo(Program):
+    """franz-go's."""
+
+    label = "franz-go"
+
+    @staticmethod
+    def command() -> tuple[list[str], Mapping[str, str]]:
+        return [str(golang.program("writer"))], os.environ

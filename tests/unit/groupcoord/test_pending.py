@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kavka.groupcoord.pending import Ended, Pending
 
 ONE, TWO = 7, 8
@@ -109,3 +111,15 @@ def test_what_may_come_to_count() -> None:
     pending.end(TWO, committed=True)
     assert pending.values(*PLACE) == []
     assert pending.values("g", "t", 1) == pending.values("h", "t", 0) == []
+
+
+def test_many_are_decided_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kavka.groupcoord.pending.PLACES_A_STEP", 2)
+    pending = Pending()
+    for partition in range(5):
+        pending.put(ONE, "g", "t", partition, b"v")
+    assert [one.partition for one in pending.end(ONE, committed=True)] == [0, 1]
+    assert pending.is_open(ONE)
+    assert [one.partition for one in pending.end(ONE, committed=True)] == [2, 3]
+    assert [one.partition for one in pending.end(ONE, committed=True)] == [4]
+    assert not pending.is_open(ONE) and not pending

@@ -225,7 +225,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.commit()
     assert kit.get().answer is None
     kit.port.end += 1
-    kit.journal.marked(7, 0, True, kit.port.end)
+    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.settled, "the marker is not committed"
     kit.commit()
@@ -300,7 +300,7 @@ class Anything(RuleBasedStateMachine):
     def end_transaction(self, producer: int, committed: bool) -> None:
         self.port.end += 1
         self.events.append(("marker", (producer, committed)))
-        self.journal.marked(producer, 0, committed, self.port.end)
+        without_pauses(self.journal.marked(producer, 0, committed, self.port.end))
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -355,7 +355,7 @@ def replayed(events: list[tuple[str, Any]]) -> Toy:
     toy = Toy()
     for kind, content in events:
         if kind == "marker":
-            toy.apply_marker(content[0], 0, content[1])
+            without_pauses(toy.apply_marker(content[0], 0, content[1]))
             continue
         records, producer = content
         for record in records:
@@ -402,11 +402,28 @@ def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> No
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
-    kit.journal.marked(7, 0, True, kit.port.end)
+    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
     assert kit.toy.numbers[b"0"] == b"1"
     for _ in work:
         assert kit.toy.numbers[b"0"] == b"1"
     assert kit.toy.numbers[b"0"] == b"of 7"
+    assert kit.journal.applied_end == kit.port.end
+
+
+def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
+    kit = Kit()
+    for number in range(3):
+        kit.put(b"%d" % number, producer=Producer(7, 0))
+    kit.put(b"0", b"of 8", producer=Producer(8, 0))
+    kit.port.end += 2
+    first = kit.journal.marked(7, 0, True, kit.port.end - 1)
+    next(first)
+    assert kit.toy.numbers == {b"0": b"1"}, "it has begun"
+    second = kit.journal.marked(8, 0, True, kit.port.end)
+    without_pauses(second)
+    assert kit.toy.numbers == {b"0": b"1"}, "one after the other"
+    without_pauses(first)
+    assert kit.toy.numbers == {b"0": b"of 8", b"1": b"1", b"2": b"1"}
     assert kit.journal.applied_end == kit.port.end
 
 

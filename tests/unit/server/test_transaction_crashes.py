@@ -235,16 +235,16 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
     broker, story = await born(protocol, *(["kavka.durability=fsync"] if power else []))
     broker.fs.dies_after = step
     chance = random.Random(step)
-    state = NOTHING
+    state, deaths = NOTHING, 0
 
     async def revive() -> None:
-        nonlocal state
+        nonlocal state, deaths
+        deaths += 1
         await broker.bury(chance, power=power)
         state = state_on_disk(broker)
         await broker.revive()
 
     finished = await story.play(broker, revive if client == "goes on" else None)
-    struck = broker.fs.dies_after is None or broker.is_dead
     if broker.is_dead:
         await revive()
         await broker.advance(SOON_MS)
@@ -259,7 +259,7 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
     await check(broker, story)
     await check_new(broker, story)
     await broker.stop()
-    return struck
+    return deaths > 0
 
 
 def run(test: Coroutine[Any, Any, bool]) -> bool:

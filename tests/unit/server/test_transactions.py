@@ -7,10 +7,12 @@ from collections.abc import Awaitable
 
 import pytest
 
+from kavka.log.journal import Decision, Reply, Ticket
 from kavka.txncoord.requests import Markers, ReserveProducerIds
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.steps import Slices
 from support.memory_broker import MemoryBroker, scenario
-from support.transaction_requests import ID, Producer, add, begun, described, end, find
+from support.transaction_requests import ID, Producer, add, begun, described, end, find, init
 
 PLACES = [("t", 0), ("t", 1)]
 
@@ -124,3 +126,23 @@ async def test_producer_ids_are_reserved_for_deadlines(broker: MemoryBroker) -> 
     broker.parts.transactions._perform(0, ReserveProducerIds())
     await broker.advance(0)
     assert broker.parts.producer_ids.take() is not None
+
+
+@scenario()
+async def test_who_needs_a_producer_id_behind_long_work_is_to_ask_again(
+    broker: MemoryBroker,
+) -> None:
+    """It is found out when nobody can ask the coordinator anew for it."""
+    await find(broker)
+    transactions = broker.parts.transactions
+
+    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+        for _ in range(3):
+            yield
+        return Decision(replies=[Reply(ticket, None)])
+
+    work = transactions.call(ID, slowly)
+    answer = await init(broker)
+    await work
+    assert answer.error_code == Code.COORDINATOR_NOT_AVAILABLE, "with which producers ask again"
+    assert (await init(broker)).error_code == Code.NONE

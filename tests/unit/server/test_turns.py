@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, Producer, Record
+from kavka.log.verification import NOT_NEEDED
 from kavka.server import turns
 from kavka.wire.errors import ApiError, ErrorCode
 from support.memory_broker import MemoryBroker, scenario
@@ -106,3 +107,18 @@ async def test_too_many_that_wait_are_refused(
     await broker.advance(0)
     assert (first.result(), second.result()) == (b"1", b"1")
     assert kit.read() == b"1"
+
+
+@scenario(topics=ONE)
+async def test_what_a_marker_decides_comes_before_all_that_waits(broker: MemoryBroker) -> None:
+    """Even before what has begun: its records are not in the log yet, and the marker is."""
+    kit = Kit(broker)
+    for key in (b"a", b"b", b"c"):
+        kit.put(key, b"old", producer=Producer(7, 1, NOT_NEEDED))
+    begun, read = long(kit, b"new"), kit.read(b"a")
+    kit.runner.marked(7, 1, True)
+    kit.runner.marked(8, 1, True)
+    await broker.advance(0)
+    assert await begun == b"new"
+    assert await read == b"new"
+    assert (kit.read(b"a"), kit.read(b"c")) == (b"new", b"old")

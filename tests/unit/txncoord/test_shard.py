@@ -11,6 +11,7 @@ from kavka.txncoord import ending, records, shard
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import Transaction
+from kavka.wire.steps import without_pauses
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 
@@ -112,5 +113,5 @@ def test_nobody_waits_in_the_machine() -> None:
     kit = TransactionKit()
     kit.init()
     assert kit.shard.resign() == ()
-    kit.shard.apply_marker(FIRST_ID, 0, True)
+    without_pauses(kit.shard.apply_marker(FIRST_ID, 0, True))
     kit.add(Producer(FIRST_ID, 0))

@@ -404,10 +404,10 @@ def outcome(call: Callable[[], Any]) -> Any:
     """What comes of a request at once."""
     try:
         return call()
-    except ApiError as failure:
-        return failure.code
     except NeedsProducerId:
         return NeedsProducerId
+    except ApiError as failure:
+        return failure.code
 
 
 def said(ticket: Ticket) -> object:

@@ -83,7 +83,7 @@ def test_each_field_is_read_somewhere() -> None:
     """A setting is honoured, or its row says that it is not; never is it passed over."""
     server = Path(kavka.server.__file__).parent
     own = server / "config"
-    rules = [Path(rules.__file__).parent for rules in (kavka.groupcoord, kavka.txncoord)]
+    rules = [Path(path) for of in (kavka.groupcoord, kavka.txncoord) for path in of.__path__]
     paths = [path for place in (server, *rules) for path in place.rglob("*.py")]
     code = "".join(path.read_text("utf-8") for path in paths if own not in path.parents)
     read = set(re.findall(r"\b(?:settings|settings\(\)|now|old|new)\.([a-z_]+)", code))

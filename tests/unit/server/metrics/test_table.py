@@ -88,9 +88,8 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": {
         *("UnknownDestinationQueueSize", "LogAppendRetryQueueSize"),
     },
-    "kafka.server:type=AddPartitionsToTxnManager": {
-        *("VerificationFailureRate", "VerificationTimeMs"),
-    },
+    "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate": {"Count"},
+    "kafka.server:type=AddPartitionsToTxnManager": {"VerificationTimeMs"},
     "kafka.server:type=transaction-coordinator-metrics": {
         *("partition-load-time-max", "partition-load-time-avg"),
     },

@@ -16,7 +16,7 @@ MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 WAITING = f"{MARKERS}unknowndestinationqueuesize"
 UNCOMPLETED = f"{MARKERS}logappendretryqueuesize"
 ADDITIONS = "kafka_server_addpartitionstotxnmanager_"
-UNVERIFIED = f"{ADDITIONS}verificationfailurerate_total"
+UNVERIFIED = f"{ADDITIONS}verificationfailurerate_count"
 VERIFYING_MS = f"{ADDITIONS}verificationtimems"
 
 
