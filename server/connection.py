@@ -263,6 +263,8 @@ class Connection(asyncio.BufferedProtocol):
         slot = _Slot(call, answer, len(frame))
         if (applied := call.context.applied) is not None:
             slot.weight = UNANSWERED_MAX
+            if call.context.keeps_frame:
+                self._framer.hold()
             applied.add_done_callback(lambda _: self._applied(slot))
         self._wait_for_turn(slot)
         answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
@@ -276,6 +278,8 @@ class Connection(asyncio.BufferedProtocol):
         weight = _weight_of(slot.api)
         self._weight -= slot.weight - weight
         slot.weight = weight
+        if slot.context.keeps_frame:
+            self._framer.let_go()
         self._resume()
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:

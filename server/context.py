@@ -51,9 +51,19 @@ class RequestContext:
     `timing` is there if its times are taken.
 
     `applied` is there if the handler returned before it had done what was asked: the connection
-    goes on with other requests when it is done, so that none of them overtakes this one."""
+    goes on with other requests when it is done, so that none of them overtakes this one. With
+    `keeps_frame` the bytes of the request stay until then."""
 
-    __slots__ = ("applied", "client_id", "correlation_id", "lent", "peer", "timing", "version")
+    __slots__ = (
+        "applied",
+        "client_id",
+        "correlation_id",
+        "keeps_frame",
+        "lent",
+        "peer",
+        "timing",
+        "version",
+    )
 
     def __init__(
         self, peer: Peer, version: int, correlation_id: int, client_id: str | None
@@ -65,6 +75,7 @@ class RequestContext:
         self.lent: list[Arena] | None = None
         self.timing: Timing | None = None
         self.applied: asyncio.Future[None] | None = None
+        self.keeps_frame = False
 
     def lend(self, arena: Arena) -> None:
         """Send from `arena`: it goes back to its pool when the transport has let go of it."""

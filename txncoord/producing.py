@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.log.journal import Decision, Reply, Ticket
+from kavka.txncoord import records
 from kavka.txncoord.ending import Ending, check_settled
 from kavka.txncoord.requests import (
     NO_EPOCH,
@@ -63,6 +64,8 @@ class Producing:
         """ApiError if the request is not in order."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
+        if len(request.transactional_id.encode()) > records.ID_BYTES_MAX:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the transactional id is too long")
         if not 0 < request.timeout_ms <= self._state.settings().transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 

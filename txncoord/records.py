@@ -17,7 +17,10 @@ from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
 
-_KEY_HEAD: Final = Struct(">hH")
+ID_BYTES_MAX: Final = 2**15 - 1
+"""The longest transactional id that a key has room for."""
+
+_KEY_HEAD: Final = Struct(">hh")
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")

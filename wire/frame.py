@@ -109,7 +109,8 @@ class Framer:
     """One connection's stream. `room` and `received` take bytes in, `next` gives frames out; bytes
     that are a `lone` frame need not be taken in.
 
-    A frame is valid until `rest` is called after the last one, or `room` for more bytes.
+    A frame is valid until `rest` is called after the last one, or `room` for more bytes; one that
+    is held until it is `let_go`, and no room is asked for before.
     A peer that announces a big frame gets memory only as its bytes arrive.
     """
 
@@ -117,6 +118,7 @@ class Framer:
         "_arena",
         "_end",
         "_frame_bytes_max",
+        "_is_held",
         "_pool",
         "_start",
         "_stash",
@@ -130,6 +132,7 @@ class Framer:
         self._arena: Arena | None = None
         self._start = 0
         self._end = 0
+        self._is_held = False
         self._stash: bytes | None = None  # what is held of a begun frame, if that is little
         self.needed = 0
         """Bytes of the frame that is begun, its length included; 0: not known."""
@@ -211,15 +214,25 @@ class Framer:
             return f"negative request size {size}"
         return f"request of {size} bytes; socket.request.max.bytes is {self._frame_bytes_max}"
 
+    def hold(self) -> None:
+        """The frame that was taken last is looked at until it is `let_go`."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        """Nobody looks at the frame any more."""
+        self._is_held = False
+        self.pause()
+
     def drop(self) -> None:
-        """The stream is over: give the arena back with whatever lies in it."""
+        """The stream is over: give the arena back with whatever lies in it, once no frame is held
+        there."""
         self._stash = None
         self._start = self._end
         self.rest()
 
     def pause(self) -> None:
         """No frame is taken for now: give the arena back unless something lies in it."""
-        if self._start == self._end and self._arena is not None:
+        if self._start == self._end and self._arena is not None and not self._is_held:
             self._pool.give(self._arena)
             self._arena = None
             self._start = self._end = 0

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, RequestContext
 from kavka.server.produce_requests import (
-    Topic,
     each_once,
     is_transactional,
     kept,
@@ -126,7 +125,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = _verify(broker, context, request, asked)
             if isinstance(found, Coroutine):
                 context.applied = broker.tasks.future()
-                return _when_verified(broker, context, request, kept(asked), found)
+                return _when_verified(broker, context, request, kept(context, asked), found)
             verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
@@ -169,7 +168,7 @@ async def _when_verified(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    asked: Sequence[Topic],
+    asked: Any,
     verdicts: Coroutine[Any, Any, Verdicts],
 ) -> ProduceResponse | BadRequest | None:
     """Append once the coordinator has said what belongs to the transaction."""

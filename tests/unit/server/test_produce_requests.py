@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from kavka.server.produce_requests import each_once, is_transactional, kept, last_of_each
+from kavka.server.context import Peer, RequestContext
+from kavka.server.produce_requests import (
+    COPIED_BYTES_MAX,
+    each_once,
+    is_transactional,
+    kept,
+    last_of_each,
+)
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
@@ -63,8 +70,20 @@ def test_whether_something_is_in_a_transaction(records: list[Any], expected: boo
 
 def test_what_is_kept_does_not_change_with_what_it_came_in() -> None:
     arena = bytearray(b"first")
-    (found,) = kept([topic("a", (0, memoryview(arena)), (1, None), topic_id=7)])
+    context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
+    (found,) = kept(context, [topic("a", (0, memoryview(arena)), (1, None), topic_id=7)])
     arena[:] = b"later"
     assert (found.name, found.topic_id) == ("a", 7)
     assert [data.index for data in found.partition_data] == [0, 1]
     assert [data.records for data in found.partition_data] == [b"first", None]
+    assert not context.keeps_frame
+
+
+def test_much_stays_in_what_it_came_in() -> None:
+    half = memoryview(bytes(COPIED_BYTES_MAX // 2))
+    context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
+    kept(context, [topic("a", (0, half)), topic("b", (0, half))])
+    assert not context.keeps_frame
+    topics = [topic("a", (0, half)), topic("b", (0, half), (1, memoryview(b"1")))]
+    assert kept(context, topics) is topics
+    assert context.keeps_frame

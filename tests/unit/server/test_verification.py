@@ -5,11 +5,16 @@ What Apache Kafka answers to the same: `tests/differential/sequences`.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kavka.server.auth.authorizer import Operation
+from kavka.server.produce_requests import COPIED_BYTES_MAX
 from kavka.server.replica.partition import Leadership
+from kavka.server.verification import guard_at_once
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import read_header
 from support.batches import build
 from support.denied import Denied
 from support.logs import batch
@@ -178,18 +183,55 @@ async def test_the_topic_is_gone_when_the_answer_comes(broker: MemoryBroker) -> 
     assert outcomes(answer.result())[0].code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
+SIZES = pytest.mark.parametrize("times", [1, 2 * COPIED_BYTES_MAX // len(b"first")])
+
+
+@SIZES
 @scenario(ONE_PARTITION, topics=TOPICS)
-async def test_what_came_is_written_though_its_memory_is_used_again(broker: MemoryBroker) -> None:
+async def test_what_came_is_written_though_memory_is_used_again(
+    broker: MemoryBroker, times: int
+) -> None:
     one = await Transactor(broker).init()
     hold(broker)
-    records = {PLACE: one.batch(values=[b"first"])}
+    records = {PLACE: one.batch(values=[b"first" * times])}
     answer = one.client.send("Produce", 12, **one.producing(records))
-    for _ in range(3):
-        broker.client = broker.connect()
-        assert (await broker.produce(bytes(batch([b"other"] * 9)), *OTHER)).error_code == Code.NONE
+    await write_much(broker, times)
     release(broker)
     await until(answer.done, "the answer")
-    assert [record.value for record in await broker.read_all()] == [b"first"]
+    assert [record.value for record in await broker.read_all()] == [b"first" * times]
+    records = {PLACE: one.batch(values=[b"then"], sequence=1)}
+    assert [found.code for found in await one.write_all(records)] == [Code.NONE]
+    assert broker.parts.arenas.in_use_bytes == 0
+
+
+async def write_much(broker: MemoryBroker, times: int) -> None:
+    """Have memory used by others."""
+    for _ in range(3):
+        broker.client = broker.connect()
+        others = bytes(batch([b"other" * times]))
+        assert (await broker.produce(others, *OTHER)).error_code == Code.NONE
+
+
+@SIZES
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_a_producer_that_is_gone_spoils_nobodys_memory(
+    broker: MemoryBroker, times: int
+) -> None:
+    """While the coordinator is asked."""
+    one = await Transactor(broker).init()
+    one.client = broker.connect()
+    hold(broker)
+    records = {PLACE: one.batch(values=[b"first" * times])}
+    one.client.send("Produce", 12, **one.producing(records))
+    await settle()
+    one.client.close()
+    await settle()
+    await write_much(broker, times)
+    release(broker)
+    await settle()
+    assert [record.value for record in await broker.read_all(*OTHER)] == [b"other" * times] * 3
+    assert await broker.read_all() == []
+    assert broker.parts.arenas.in_use_bytes == 0
 
 
 @scenario(ONE_PARTITION, topics=TOPICS)
@@ -391,3 +433,36 @@ async def test_a_compressed_batch_is_opened_where_its_topic_asks_for_it(
     assert await one.end(commit=True) == Code.NONE
     await settle()
     assert await committed(broker, place) == values
+
+
+# -- at once ------------------------------------------------------------------------------
+
+
+@scenario(topics=TOPICS)
+async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    header = read_header(one.batch())
+    replica = broker.replica(*PLACE)
+    guard = partial(guard_at_once, broker.parts, replica)
+    assert guard(one.name, 11, header) is None, "not added"
+    assert await one.add(OTHER) == [Code.NONE]
+    assert guard(one.name, 11, header) is None, "another one was"
+    assert await one.add() == [Code.NONE]
+    confirmed = guard(one.name, 11, header)
+    assert confirmed is not None
+    assert replica.log.producers.verifications.holds(header.producer_id, confirmed)
+    assert guard(one.name, ADDS_SINCE, header) is None, "to be added, not to be confirmed"
+    assert guard("nobody's", 11, header) is None
+    assert guard(one.name, 11, header._replace(producer_id=-1)) is None
+    assert guard(one.name, 11, header._replace(producer_epoch=7)) is None
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert guard(one.name, 11, header) is None, "it is over"
+
+
+@scenario("transaction.partition.verification.enable=false", topics=TOPICS)
+async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    assert await one.add() == [Code.NONE]
+    replica, header = broker.replica(*PLACE), read_header(one.batch())
+    assert guard_at_once(broker.parts, replica, one.name, 11, header) is None

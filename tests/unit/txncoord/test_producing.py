@@ -72,6 +72,17 @@ def test_an_id_has_at_least_a_letter() -> None:
     assert kit.verify(producer, ("t", 0), transactional_id="") == [ErrorCode.INVALID_REQUEST]
 
 
+def test_an_id_is_not_longer_than_a_key_has_room_for() -> None:
+    """Flexible requests have room for more, but Apache Kafka could not read such a record."""
+    kit = TransactionKit()
+    longest = "é" * (2**14 - 1)
+    kit.init(longest)
+    assert refusal(kit.init, longest + "xx") == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert set(kit.shard.state.transactions) == {longest}
+    kit.move()
+    assert set(kit.shard.state.transactions) == {longest}
+
+
 def test_without_fresh_producer_ids_nothing_happens() -> None:
     kit = TransactionKit()
     kit.is_dry = True

@@ -240,6 +240,42 @@ def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
     assert pool.lent == []
 
 
+@pytest.mark.parametrize("behind", [b"", b"then"])
+def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    stream = framed(b"held") + (framed(behind) if behind else b"")
+    framer.room()[: len(stream)] = stream
+    framer.received(len(stream))
+    frame = framer.next()
+    framer.hold()
+    framer.pause()
+    (arena,) = pool.lent
+    assert frame is not None and frame.obj is arena.buffer and frame == b"held"
+    framer.let_go()
+    assert pool.lent == ([arena] if behind else [])
+    following = framer.next()
+    assert following == (behind or None)
+    framer.rest()
+    assert pool.lent == []
+
+
+def test_a_frame_that_is_held_outlives_its_stream() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    stream = framed(b"held", b"then")
+    framer.room()[: len(stream)] = stream
+    framer.received(len(stream))
+    frame = framer.next()
+    framer.hold()
+    framer.drop()
+    (arena,) = pool.lent
+    assert frame is not None and frame.obj is arena.buffer and frame == b"held"
+    framer.let_go()
+    assert framer.next() is None
+    assert pool.lent == []
+
+
 def test_a_pool_knows_what_is_in_use() -> None:
     pool = ArenaPool()
     assert pool.in_use_bytes == 0
