@@ -63,6 +63,7 @@ class ProducerStates:
         "_left",
         "_new",
         "_serial",
+        "counts",
         "transactions",
         "verifications",
     )
@@ -74,6 +75,9 @@ class ProducerStates:
         self._early: list[bytes] = []
         self._left: Iterator[ProducerEntry] = iter(())
         self._serial = 0
+        self.counts = True
+        """Whether writers in transactions count their records. Coordinators do not: each of their
+        batches has the sequence 0, as Apache Kafka's have."""
         self.transactions = Transactions()
         self.verifications = Verifications()
 
@@ -135,8 +139,7 @@ class ProducerStates:
         producer_id = header.producer_id
         if entry is None:
             entry = self._thawed(producer_id)
-        # offsets that a group commits within a transaction come without sequences
-        in_sequence = header.base_sequence >= 0
+        in_sequence = self.counts and header.base_sequence >= 0
         copy = _find_copy(header, entry) if entry is not None and in_sequence else None
         if copy is not None:
             return copy

@@ -95,6 +95,7 @@ class ReplicaPort:
         self._partition = replica.partition
         self._codec = codec
         self.leader_epoch = replica.partition.leader_epoch
+        replica.log.producers.counts = False
 
     @property
     def leads(self) -> bool:

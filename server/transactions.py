@@ -27,7 +27,7 @@ from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import Decision, Ticket
+    from kavka.log.journal import Made, Ticket
     from kavka.server.journal_runner import JournalRunner, Parts
     from kavka.txncoord.requests import AddPartitions, Markers
     from kavka.txncoord.shard import TransactionShard
@@ -203,7 +203,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self.on_resigned(partition)
 
 
-def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Decision]:
+def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Made]:
     """What is to be asked to have partitions added to a transaction; the answer is None."""
     return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
 

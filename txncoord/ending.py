@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Final
 
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Made, Reply, Ticket
 from kavka.txncoord.requests import (
     EPOCH_BUMPED_SINCE,
     NO_EPOCH,
@@ -20,7 +20,7 @@ from kavka.txncoord.requests import (
     Producer,
     ReserveProducerIds,
 )
-from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.state import TransactionsState, pausing
 from kavka.txncoord.transaction import (
     COMPLETED,
     EPOCH_GIVEN_MAX,
@@ -34,6 +34,7 @@ from kavka.txncoord.transaction import (
     producer_after,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 LOADED_A_STEP: Final = 1_000
 """Ids that are looked at in one go when the log has been replayed, at up to 2 us each."""
@@ -58,7 +59,7 @@ class Ending:
 
     # -- asked for by a producer ------------------------------------------------------------
 
-    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Decision:
+    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """EndTxn; the answer is a Producer. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -66,12 +67,12 @@ class Ending:
         if one is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.version >= EPOCH_BUMPED_SINCE:
-            return self._end_bumping(one, request, ticket, now_ms)
-        return self._end_plainly(one, request, ticket, now_ms)
+            return (yield from self._end_bumping(one, request, ticket, now_ms))
+        return (yield from self._end_plainly(one, request, ticket, now_ms))
 
     def _end_plainly(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    ) -> Slices[Decision]:
         """As clients of the transaction version 0 do, to whom an answer tells no producer."""
         if request.producer_id != one.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -86,13 +87,14 @@ class Ending:
                 next_producer_id=NO_PRODUCER_ID,
                 now_ms=now_ms,
             )
-            return self._prepare(request.transactional_id, new, [Reply(ticket, _NOT_TOLD)])
+            replies = [Reply(ticket, _NOT_TOLD)]
+            return (yield from self._prepare(request.transactional_id, new, replies))
         _check_result(one, request)
         return Decision(replies=[Reply(ticket, _NOT_TOLD)])
 
     def _end_bumping(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    ) -> Slices[Decision]:
         """As clients of the transaction version 2 do: the epoch tells a retry from what comes
         next, and an abort is legal also where nothing has been begun (KIP-890)."""
         check_settled(one)
@@ -108,7 +110,8 @@ class Ending:
         if one.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         new = self._prepared_bumping(one, request.committed, now_ms)
-        return self._prepare(request.transactional_id, new, [Reply(ticket, producer_after(new))])
+        replies = [Reply(ticket, producer_after(new))]
+        return (yield from self._prepare(request.transactional_id, new, replies))
 
     def _prepared_bumping(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
         next_id = self._state.new_producer_id() if one.is_exhausted else NO_PRODUCER_ID
@@ -122,7 +125,7 @@ class Ending:
 
     # -- not asked for by its producer ------------------------------------------------------
 
-    def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Decision:
+    def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Slices[Decision]:
         """Fence the producer of a transaction that is going on, and abort it. NeedsProducerId."""
         one = self._state.transactions[transactional_id]
         if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
@@ -135,7 +138,7 @@ class Ending:
                 next_producer_id=NO_PRODUCER_ID,
                 now_ms=now_ms,
             )
-        return self._prepare(transactional_id, new, replies)
+        return (yield from self._prepare(transactional_id, new, replies))
 
     def watch(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
         """See to it that a transaction that takes too long is aborted, when
@@ -150,7 +153,7 @@ class Ending:
         at_ms = max(at_ms, not_before_ms)
         self._state.timers.set(key, (at_ms // every_ms + 1) * every_ms)
 
-    def _time_out(self, transactional_id: str, now_ms: int) -> Decision:
+    def _time_out(self, transactional_id: str, now_ms: int) -> Slices[Decision]:
         one = self._state.transactions.get(transactional_id)
         if one is None or one.times_out_ms is None:
             return Decision()
@@ -158,17 +161,20 @@ class Ending:
             self.watch(transactional_id, one)
             return Decision()
         try:
-            return self.abort(transactional_id, [], now_ms)
+            return (yield from self.abort(transactional_id, [], now_ms))
         except NeedsProducerId:
             self.watch(transactional_id, one, now_ms)
             return Decision(after=[ReserveProducerIds()])
 
     # -- markers ----------------------------------------------------------------------------
 
-    def _prepare(self, transactional_id: str, new: Transaction, replies: list[Reply]) -> Decision:
+    def _prepare(
+        self, transactional_id: str, new: Transaction, replies: list[Reply]
+    ) -> Slices[Decision]:
         assert transactional_id not in self._marking
-        record = self._state.record(transactional_id, new)
-        markers = self._marking[transactional_id] = markers_of(transactional_id, new)
+        record = yield from self._state.record(transactional_id, new)
+        markers = yield from markers_of(transactional_id, new)
+        self._marking[transactional_id] = markers
         refused = partial(self._not_prepared, markers, replies)
         return Decision([record], replies, [markers], refused)
 
@@ -197,14 +203,15 @@ class Ending:
         for count, transactional_id in enumerate(list(self._state.transactions), 1):
             one = self._state.transactions[transactional_id]
             if one.state in PREPARED:
-                self._marking[transactional_id] = markers_of(transactional_id, one)
+                markers = yield from pausing(markers_of(transactional_id, one))
+                self._marking[transactional_id] = markers
                 yield self._mark(transactional_id)
             elif one.state is State.ONGOING:
                 self.watch(transactional_id, one, now_ms)
             if count % LOADED_A_STEP == 0:
                 yield Decision()
 
-    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Decision:
+    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Made:
         """All of these have been written, or their partitions are gone. The answer is None. What
         is told twice, or is not of the transaction that is prepared now, counts for nothing."""
         replies = [Reply(ticket, None)]
@@ -213,9 +220,11 @@ class Ending:
         del self._marking[markers.transactional_id]
         return self._complete(markers.transactional_id, replies, now_ms)
 
-    def _complete(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Decision:
+    def _complete(
+        self, transactional_id: str, replies: list[Reply], now_ms: int
+    ) -> Slices[Decision]:
         one = self._state.transactions[transactional_id]
-        record = self._state.record(transactional_id, completed(one, now_ms))
+        record = yield from self._state.record(transactional_id, completed(one, now_ms))
         self.uncompleted.discard(transactional_id)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
@@ -226,7 +235,7 @@ class Ending:
 
         return Decision([record], replies, refused=refused)
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """A deadline has passed."""
         assert isinstance(key, tuple)
         what, transactional_id = key

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 STATE_NAMES: Final = frozenset((*(one.title for one in State), "Dead", "PrepareEpochFence"))
 """By which a list can be filtered. Nothing is ever in one of the last two, which Apache Kafka
@@ -79,18 +80,24 @@ def listed(
     ]
 
 
-def described(state: TransactionsState, transactional_id: str) -> DescribedTransaction:
-    """ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+def known(state: TransactionsState, transactional_id: str) -> Transaction:
+    """What there is to be described. ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     one = state.transactions.get(transactional_id)
     if one is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return one
+
+
+def described(one: Transaction) -> Slices[DescribedTransaction]:
+    """What is told of an id, whose transaction may have many partitions."""
+    topics = yield from one.by_topic()
     return DescribedTransaction(
         one.state.title,
         one.timeout_ms,
         one.started_ms,
         one.producer_id,
         one.producer_epoch,
-        one.by_topic(),
+        topics,
     )

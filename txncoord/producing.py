@@ -24,6 +24,7 @@ from kavka.txncoord.transaction import (
     with_partitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 
 
 class Producing:
@@ -35,7 +36,9 @@ class Producing:
 
     # -- InitProducerId ---------------------------------------------------------------------
 
-    def init_producer_id(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> Decision:
+    def init_producer_id(
+        self, request: InitProducerId, ticket: Ticket, now_ms: int
+    ) -> Slices[Decision]:
         """The answer is a Producer; CONCURRENT_TRANSACTIONS once a transaction that was going on
         is being aborted. ApiError; NeedsProducerId."""
         transactional_id = request.transactional_id
@@ -48,7 +51,8 @@ class Producing:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            return self._ending.abort(transactional_id, [Reply(ticket, later)], now_ms)
+            replies = [Reply(ticket, later)]
+            return (yield from self._ending.abort(transactional_id, replies, now_ms))
         producer, last_epoch = self._next_producer(one, request)
         new = initialised(
             one,
@@ -58,7 +62,8 @@ class Producing:
             timeout_ms=request.timeout_ms,
             now_ms=now_ms,
         )
-        return Decision([self._state.record(transactional_id, new)], [Reply(ticket, producer)])
+        record = yield from self._state.record(transactional_id, new)
+        return Decision([record], [Reply(ticket, producer)])
 
     def _check(self, request: InitProducerId) -> None:
         """ApiError if the request is not in order."""
@@ -86,7 +91,9 @@ class Producing:
 
     # -- partitions -------------------------------------------------------------------------
 
-    def add_partitions(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+    def add_partitions(
+        self, request: AddPartitions, ticket: Ticket, now_ms: int
+    ) -> Slices[Decision]:
         """The answer is None. ApiError."""
         one = self._known(request)
         check_settled(one)
@@ -94,7 +101,8 @@ class Producing:
         if one.state is State.ONGOING and one.partitions.issuperset(request.partitions):
             return Decision(replies=[Reply(ticket, None)])
         new = with_partitions(one, request.partitions, request.version, now_ms)
-        return Decision([self._state.record(request.transactional_id, new)], [Reply(ticket, None)])
+        record = yield from self._state.record(request.transactional_id, new)
+        return Decision([record], [Reply(ticket, None)])
 
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
         """Whether the partitions are in the transaction, one by one."""

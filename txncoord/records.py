@@ -16,6 +16,7 @@ from typing import Final
 from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
+from kavka.wire.steps import Pace, Slices
 
 ID_BYTES_MAX: Final = 2**15 - 1
 """The longest transactional id that a key has room for."""
@@ -33,6 +34,9 @@ _PREVIOUS_ID_TAG: Final = 0
 _NEXT_ID_TAG: Final = 1
 _VERSION_TAG: Final = 2
 _VARINT_SHIFT_MAX: Final = 28
+TOPIC_COST: Final = 10
+"""A topic takes as long as so many partitions."""
+
 _ONE_BYTE: Final = tuple(bytes([number]) for number in range(128))
 
 
@@ -53,9 +57,10 @@ def decode_key(key: bytes) -> str | None:
         return None
 
 
-def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Record:
+def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Slices[Record]:
     """What is appended; `feature` is the level of `transaction.version`."""
-    return Record(encode_key(transactional_id), encode(one, 1 if feature >= 1 else 0))
+    value = yield from encode(one, 1 if feature >= 1 else 0)
+    return Record(encode_key(transactional_id), value)
 
 
 def tombstone(transactional_id: str) -> Record:
@@ -63,37 +68,41 @@ def tombstone(transactional_id: str) -> Record:
     return Record(encode_key(transactional_id), None)
 
 
-def encode(one: Transaction, version: int) -> bytes:
+def encode(one: Transaction, version: int) -> Slices[bytes]:
     """A value of this version; 0 has no room for the ids before and after, nor for the client's
     version."""
     head = _HEAD.pack(version, one.producer_id, one.producer_epoch, one.timeout_ms, one.state)
     times = _TWO_LONGS.pack(one.updated_ms, one.started_ms)
     if version == 0:
-        return head + _partitions(one) + times
-    return head + _compact_partitions(one) + times + _tags(one)
+        return head + (yield from _partitions(one)) + times
+    return head + (yield from _compact_partitions(one)) + times + _tags(one)
 
 
-def _partitions(one: Transaction) -> bytes:
+def _partitions(one: Transaction) -> Slices[bytes]:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
-    topics = one.by_topic()
-    out = [_INT.pack(len(topics))]
+    topics = yield from one.by_topic()
+    out, pace = [_INT.pack(len(topics))], Pace()
     for name, indexes in topics:
         topic = name.encode()
         out += (_SHORT.pack(len(topic)), topic, _INT.pack(len(indexes)), _ints(indexes))
+        if pace.is_over(TOPIC_COST + len(indexes)):
+            yield
     return b"".join(out)
 
 
-def _compact_partitions(one: Transaction) -> bytes:
+def _compact_partitions(one: Transaction) -> Slices[bytes]:
     if one.state is State.EMPTY:
         return b"\x00"
     if not one.partitions:
         return b"\x01"
-    topics = one.by_topic()
-    out = [_varint(len(topics) + 1)]
+    topics = yield from one.by_topic()
+    out, pace = [_varint(len(topics) + 1)], Pace()
     for name, indexes in topics:
         topic = name.encode()
         out += (_varint(len(topic) + 1), topic, _varint(len(indexes) + 1), _ints(indexes), b"\0")
+        if pace.is_over(TOPIC_COST + len(indexes)):
+            yield
     return b"".join(out)
 
 
@@ -128,10 +137,10 @@ def is_known(value: bytes) -> bool:
     return value[:2] in (b"\0\0", b"\0\1")
 
 
-def decode(value: bytes) -> Transaction | None:
+def decode(value: bytes) -> Slices[Transaction | None]:
     """What a value says; None if it can't be read, as those of versions to come."""
     try:
-        return _Reader(value).transaction()
+        return (yield from _Reader(value).transaction())
     except (StructError, ValueError):
         return None
 
@@ -144,12 +153,12 @@ class _Reader:
         self._at = _HEAD.size
         self._is_flexible = int.from_bytes(data[:2], "big") == 1
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Slices[Transaction]:
         version, producer_id, epoch, timeout_ms, number = _HEAD.unpack_from(self._data)
         if version not in (0, 1):
             raise ValueError(f"version {version}")
         state = State(number)
-        partitions = frozenset(self._partitions())
+        partitions = yield from self._partitions()
         updated_ms, started_ms = _TWO_LONGS.unpack(self._take(_TWO_LONGS.size))
         previous_id = next_id = NO_PRODUCER_ID
         client_version = 0
@@ -174,13 +183,18 @@ class _Reader:
             client_version,
         )
 
-    def _partitions(self) -> Iterator[tuple[str, int]]:
+    def _partitions(self) -> Slices[frozenset[tuple[str, int]]]:
+        found: set[tuple[str, int]] = set()
+        pace = Pace()
         for _ in range(self._length(_INT)):
             topic = self._take(self._length(_SHORT)).decode()
             count = self._length(_INT)
             indexes = Struct(f">{count}i").unpack(self._take(_INT.size * count))
-            yield from zip(repeat(topic), indexes, strict=False)
+            found.update(zip(repeat(topic), indexes, strict=False))
             self._skip_tags()
+            if pace.is_over(TOPIC_COST + count):
+                yield
+        return frozenset(found)
 
     def _take(self, length: int) -> bytes:
         end = self._at + length

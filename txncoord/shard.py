@@ -9,13 +9,13 @@ import logging
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.log.journal import Decision, Made, Producer, Record, Ticket
 from kavka.log.timers import Timers
 from kavka.txncoord import records
 from kavka.txncoord.ending import Ending
 from kavka.txncoord.expiry import SWEEP, Expiry
 from kavka.txncoord.producing import Producing
-from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.state import TransactionsState, pausing
 from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class TransactionShard:
         """What has been replayed, in steps."""
         size_bytes = 0
         for transactional_id, value in self._unread.items():
-            one = records.decode(value)
+            one = yield from pausing(records.decode(value))
             if one is None:
                 _skip(transactional_id)
             else:
@@ -109,7 +109,7 @@ class TransactionShard:
                 yield Decision()
         self._unread.clear()
 
-    def expire(self, key: Hashable, now_ms: int) -> Decision:
+    def expire(self, key: Hashable, now_ms: int) -> Made:
         """What the passing of a deadline leads to."""
         return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
 

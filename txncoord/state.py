@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from typing import Final, TypeVar
 
-from kavka.log.journal import Record
+from kavka.log.journal import Decision, Record
 from kavka.log.timers import Timers
 from kavka.txncoord import records
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.settings import TransactionSettings
 from kavka.txncoord.transaction import Transaction
+from kavka.wire.steps import Slices, without_pauses
+
+T = TypeVar("T")
+
+
+def pausing(work: Slices[T]) -> Generator[Decision, None, T]:
+    """The same where decisions are yielded: each pause is one, in which nothing is decided."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield Decision()
 
 
 class TransactionsState:
@@ -38,10 +52,10 @@ class TransactionsState:
             raise NeedsProducerId
         return producer_id
 
-    def record(self, transactional_id: str, one: Transaction) -> Record:
+    def record(self, transactional_id: str, one: Transaction) -> Slices[Record]:
         """What is to be appended for a move that was decided just now."""
         feature = self.settings().kavka_transaction_version
-        record = records.transaction_record(transactional_id, one, feature)
+        record = yield from records.transaction_record(transactional_id, one, feature)
         self._decided = (record, one)
         return record
 
@@ -51,4 +65,4 @@ class TransactionsState:
         decided, self._decided = self._decided, None
         if decided is not None and decided[0] is record:
             return decided[1]
-        return None if record.value is None else records.decode(record.value)
+        return None if record.value is None else without_pauses(records.decode(record.value))

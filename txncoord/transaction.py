@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from heapq import merge
 from typing import Final, NamedTuple
 
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, NO_EPOCH, NO_PRODUCER_ID, Markers, Producer
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
@@ -102,12 +104,19 @@ class Transaction(NamedTuple):
             return None
         return self.started_ms + self.timeout_ms
 
-    def by_topic(self) -> list[tuple[str, list[int]]]:
+    def by_topic(self) -> Slices[list[tuple[str, list[int]]]]:
         """Its partitions, in order."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for topic, index in self.partitions:
+        for number, (topic, index) in enumerate(self.partitions, 1):
             found[topic].append(index)
-        return [(topic, sorted(found[topic])) for topic in sorted(found)]
+            if number % QUICK_ITEMS_A_STEP == 0:
+                yield
+        topics, pace = [], Pace()
+        for topic in (yield from _in_order(list(found))):
+            topics.append((topic, sorted(found[topic])))
+            if pace.is_over(len(found[topic])):
+                yield
+        return topics
 
     def moved(self, state: State, **changes: object) -> Transaction:
         """The next state."""
@@ -218,13 +227,29 @@ def producer_after(one: Transaction) -> Producer:
     return Producer(one.producer_id, one.producer_epoch)
 
 
-def markers_of(transactional_id: str, one: Transaction) -> Markers:
+def _in_order(names: list[str]) -> Slices[Iterable[str]]:
+    """The names, sorted in runs that are merged as they are taken."""
+    runs = []
+    for start in range(0, len(names), QUICK_ITEMS_A_STEP):
+        if start:
+            yield
+        runs.append(sorted(names[start : start + QUICK_ITEMS_A_STEP]))
+    return runs[0] if len(runs) == 1 else merge(*runs)
+
+
+def markers_of(transactional_id: str, one: Transaction) -> Slices[Markers]:
     """Those of a transaction that is prepared."""
+    partitions: list[tuple[str, int]] = []
+    pace = Pace()
+    for topic, indexes in (yield from one.by_topic()):
+        partitions += [(topic, index) for index in indexes]
+        if pace.is_over(len(indexes)):
+            yield
     return Markers(
         transactional_id,
         one.producer_id,
         one.producer_epoch,
         one.state is State.PREPARE_COMMIT,
-        tuple((topic, index) for topic, indexes in one.by_topic() for index in indexes),
+        tuple(partitions),
         one.version,
     )

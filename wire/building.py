@@ -79,7 +79,7 @@ def batch_of_pairs(
     producer_epoch: int = _NO_EPOCH,
 ) -> Slices[bytearray]:
     """One batch of keys and values that are all of one time, in the codec that `attributes`
-    names; without sequences."""
+    names; that of a producer has the sequence 0."""
     parts: list[bytes] = []
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
@@ -102,7 +102,7 @@ def batch_of_pairs(
         timestamp_ms,
         producer_id,
         producer_epoch,
-        NO_SEQUENCE,
+        NO_SEQUENCE if producer_id == NO_PRODUCER_ID else 0,
         count,
     )
     _pack_crc(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))

@@ -16,8 +16,8 @@ from kavka.server.context import RequestContext
 from kavka.server.slices import Slices
 from kavka.server.transaction_calls import check_id
 from kavka.txncoord import listing
-from kavka.txncoord.listing import DescribedTransaction
 from kavka.txncoord.shard import TransactionShard
+from kavka.txncoord.transaction import Transaction
 from kavka.wire.apis.describe_transactions import (
     API,
     DescribeTransactionsResponse,
@@ -26,11 +26,8 @@ from kavka.wire.apis.describe_transactions import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
-PARTITIONS_A_STEP: Final = 2_000
-"""Partitions that are told of in one go."""
-
-ID_COST: Final = 10
-"""An id takes as long as so many partitions."""
+IDS_A_STEP: Final = 200
+"""Ids that are looked at, or told of, in one go; with many partitions one by one."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -38,18 +35,20 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     descriptions: list[_Description] = []
 
     def steps() -> Slices[None]:
-        cost = 0
-        for transactional_id in request.transactional_ids:
+        for number, transactional_id in enumerate(request.transactional_ids, 1):
             one = _Description(broker, context, transactional_id)
             descriptions.append(one)
             one.ask(calls)
-            cost += ID_COST + one.size
-            if cost >= PARTITIONS_A_STEP:
-                cost = 0
+            if number % IDS_A_STEP == 0:
                 yield
 
-    def answer() -> DescribeTransactionsResponse:
-        return DescribeTransactionsResponse([one.response for one in descriptions])
+    def answer() -> Slices[DescribeTransactionsResponse]:
+        states = []
+        for number, one in enumerate(descriptions, 1):
+            states.append((yield from one.told()))
+            if number % IDS_A_STEP == 0:
+                yield
+        return DescribeTransactionsResponse(states)
 
     return calls.run(context, steps(), answer)
 
@@ -58,31 +57,36 @@ class _Description:
     """Of one transactional id."""
 
     def __init__(self, broker: Broker, context: RequestContext, transactional_id: str) -> None:
-        self.response = TransactionState(transactional_id=transactional_id)
+        self._id: Final = transactional_id
+        self._known: Transaction | None = None
+        self._code = ErrorCode.NONE
         self._broker: Final = broker
         self._context: Final = context
 
     def ask(self, calls: Calls) -> None:
         calls.take(self._read, self._found, self._failed)
 
-    @property
-    def size(self) -> int:
-        """Partitions that are told of."""
-        return sum(len(one.partitions) for one in self.response.topics)
-
     def _read(self) -> Any:
-        transactional_id = self.response.transactional_id
-        check_id(self._broker, self._context, Operation.DESCRIBE, transactional_id)
-        if not transactional_id:
+        check_id(self._broker, self._context, Operation.DESCRIBE, self._id)
+        if not self._id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        look = partial(_look, transactional_id)
-        return self._broker.transactions.read(transactional_id, look)
+        return self._broker.transactions.read(self._id, partial(_look, self._id))
 
-    def _found(self, one: DescribedTransaction) -> None:
+    def _found(self, known: Transaction) -> None:
+        self._known = known
+
+    def _failed(self, code: ErrorCode) -> None:
+        self._code = code
+
+    def told(self) -> Slices[TransactionState]:
+        """What is answered."""
+        if self._known is None:
+            return TransactionState(self._code, self._id)
+        one = yield from listing.described(self._known)
         allows, context = self._broker.authorizer.allows, self._context
-        self.response = TransactionState(
+        return TransactionState(
             ErrorCode.NONE,
-            self.response.transactional_id,
+            self._id,
             one.state,
             one.timeout_ms,
             one.started_ms,
@@ -95,9 +99,6 @@ class _Description:
             ],
         )
 
-    def _failed(self, code: ErrorCode) -> None:
-        self.response = TransactionState(code, self.response.transactional_id)
 
-
-def _look(transactional_id: str, shard: TransactionShard, now_ms: int) -> DescribedTransaction:
-    return listing.described(shard.state, transactional_id)
+def _look(transactional_id: str, shard: TransactionShard, now_ms: int) -> Transaction:
+    return listing.known(shard.state, transactional_id)

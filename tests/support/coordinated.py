@@ -12,6 +12,7 @@ from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.coordinator import Coordinator
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import created
+from kavka.wire.steps import Slices
 from support.memory_broker import MemoryBroker
 
 DONE = "done"
@@ -89,8 +90,8 @@ class OfTransactions:
         return broker.parts.transactions
 
     def write(self, broker: MemoryBroker, name: str = "g", number: int = 5) -> object:
-        def ask(shard: TransactionShard, ticket: Ticket, now_ms: int) -> Decision:
-            record = shard.state.record(name, created(number, 60_000, now_ms))
+        def ask(shard: TransactionShard, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+            record = yield from shard.state.record(name, created(number, 60_000, now_ms))
             return Decision([record], [Reply(ticket, DONE)])
 
         return broker.parts.transactions.call(name, ask)

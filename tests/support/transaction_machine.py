@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kavka.log.journal import Decision, Journal, Record, Ticket
+from kavka.log.journal import Journal, Made, Record, Ticket
 from kavka.txncoord import records
 from kavka.txncoord.requests import (
     AddPartitions,
@@ -20,6 +20,7 @@ from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import Transaction
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import without_pauses
 from support.classic_groups import CountedTicket
 from support.toy_machine import ToyPort
 
@@ -98,7 +99,7 @@ class TransactionKit:
     def put(self, transactional_id: str, one: Transaction) -> None:
         """Become the coordinator of a log that says this last."""
         feature = self.settings.kavka_transaction_version
-        record = records.transaction_record(transactional_id, one, feature)
+        record = without_pauses(records.transaction_record(transactional_id, one, feature))
         self.port.batches.append(((record,), None))
         self.port.end += 1
         self.move()
@@ -114,7 +115,7 @@ class TransactionKit:
 
     # -- requests
 
-    def ask(self, decide: Callable[[Ticket, int], Decision]) -> Any:
+    def ask(self, decide: Callable[[Ticket, int], Made]) -> Any:
         """Any request. ApiError."""
         ticket = CountedTicket()
         self.journal.carry_out(decide(ticket, self.now_ms), self.now_ms)

@@ -12,10 +12,12 @@ from kavka.txncoord.listing import (
     Filter,
     ListedTransaction,
     described,
+    known,
     listed,
 )
 from kavka.txncoord.requests import Producer
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import without_pauses
 from support.transaction_machine import FIRST_ID, START_MS, TIMEOUT_MS, TransactionKit, refusal
 
 X = ListedTransaction("x", FIRST_ID, "Ongoing")
@@ -60,13 +62,15 @@ def test_filters(kit: TransactionKit, wanted: Filter, expected: list[ListedTrans
     assert found(kit, wanted) == expected
 
 
+def told(kit: TransactionKit, transactional_id: str = "x") -> DescribedTransaction:
+    return without_pauses(described(known(kit.shard.state, transactional_id)))
+
+
 def test_an_id_is_described(kit: TransactionKit) -> None:
-    assert described(kit.shard.state, "x") == DescribedTransaction(
+    assert told(kit) == DescribedTransaction(
         "Ongoing", TIMEOUT_MS, START_MS, FIRST_ID, 0, [("t", [0, 2]), ("u", [1])]
     )
-    assert described(kit.shard.state, "y") == DescribedTransaction(
-        "Empty", TIMEOUT_MS, -1, FIRST_ID + 1, 0, []
-    )
+    assert told(kit, "y") == DescribedTransaction("Empty", TIMEOUT_MS, -1, FIRST_ID + 1, 0, [])
 
 
 def test_all_states_have_their_names(kit: TransactionKit) -> None:
@@ -74,14 +78,14 @@ def test_all_states_have_their_names(kit: TransactionKit) -> None:
     for committed in (True, False):
         kit.add(producer)
         producer = kit.end(producer, committed=committed)
-        seen.append(described(kit.shard.state, "x").state)
+        seen.append(told(kit).state)
         kit.mark()
-        seen.append(described(kit.shard.state, "x").state)
+        seen.append(told(kit).state)
     assert seen == ["PrepareCommit", "CompleteCommit", "PrepareAbort", "CompleteAbort"]
     assert STATE_NAMES == {*seen, "Empty", "Ongoing", "Dead", "PrepareEpochFence"}
 
 
 def test_an_id_that_is_not_there_is_not_described(kit: TransactionKit) -> None:
     missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert refusal(described, kit.shard.state, "gone") == missing
-    assert refusal(described, kit.shard.state, "") == ErrorCode.INVALID_REQUEST
+    assert refusal(known, kit.shard.state, "gone") == missing
+    assert refusal(known, kit.shard.state, "") == ErrorCode.INVALID_REQUEST

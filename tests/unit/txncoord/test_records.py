@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.txncoord.records import (
-    decode,
-    decode_key,
-    encode,
-    encode_key,
-    tombstone,
-    transaction_record,
-)
+from kavka.txncoord import records
+from kavka.txncoord.records import decode_key, encode_key, tombstone
 from kavka.txncoord.transaction import State, Transaction
+from kavka.wire.steps import without_pauses
 
 MS = 0x1A2_0071_0000
 """What the times below begin with."""
@@ -52,6 +47,14 @@ WRITTEN = {
 partitions from a hash table, in order."""
 
 
+def encode(one: Transaction, version: int) -> bytes:
+    return without_pauses(records.encode(one, version))
+
+
+def decode(value: bytes) -> Transaction | None:
+    return without_pauses(records.decode(value))
+
+
 @pytest.mark.parametrize("value", WRITTEN)
 def test_what_apache_kafka_writes_is_read(value: str) -> None:
     assert decode(bytes.fromhex(value)) == WRITTEN[value]
@@ -70,7 +73,9 @@ def test_a_value_that_is_cut_can_not_be_read(value: str) -> None:
 
 
 def test_the_feature_chooses_the_form() -> None:
-    forms = [transaction_record("a", COMMITTED, feature) for feature in (0, 1, 2)]
+    forms = [
+        without_pauses(records.transaction_record("a", COMMITTED, feature)) for feature in (0, 1, 2)
+    ]
     assert [decode(one.value or b"") for one in forms] == [
         COMMITTED._replace(previous_producer_id=-1, version=0),
         COMMITTED,

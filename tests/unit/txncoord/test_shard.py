@@ -11,7 +11,7 @@ from kavka.txncoord import ending, records, shard
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import Slices, without_pauses
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 
@@ -53,7 +53,7 @@ def test_of_what_is_replayed_only_the_last_of_an_id_is_read(
     read: list[bytes] = []
     decode = records.decode
 
-    def counted(value: bytes) -> Transaction | None:
+    def counted(value: bytes) -> Slices[Transaction | None]:
         read.append(value)
         return decode(value)
 

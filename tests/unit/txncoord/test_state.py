@@ -9,6 +9,7 @@ from kavka.txncoord.records import decode, tombstone
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, created, initialised
+from kavka.wire.steps import without_pauses
 from support.transaction_machine import START_MS, Settings
 
 ONE = initialised(
@@ -36,14 +37,14 @@ def test_producer_ids_are_taken_one_by_one() -> None:
 
 @pytest.mark.parametrize("feature", [0, 1, 2])
 def test_records_have_the_form_of_the_feature(feature: int) -> None:
-    record = state(feature=feature).record("x", ONE)
+    record = without_pauses(state(feature=feature).record("x", ONE))
     assert record.value is not None
     assert record.value[:2] == bytes((0, min(feature, 1)))
 
 
 def test_of_what_was_decided_last_more_is_known_than_the_record_says() -> None:
     shared = state()
-    record = shared.record("x", ONE)
+    record = without_pauses(shared.record("x", ONE))
     assert shared.said_by(record) == ONE
     assert shared.said_by(record) == ONE._replace(last_epoch=-1), "but once"
 
@@ -51,11 +52,11 @@ def test_of_what_was_decided_last_more_is_known_than_the_record_says() -> None:
 def test_what_was_decided_and_refused_is_not_known() -> None:
     """Nor of another record that looks the same."""
     shared = state()
-    record = shared.record("x", ONE)
+    record = without_pauses(shared.record("x", ONE))
     assert shared.said_by(Record(*record)) == ONE._replace(last_epoch=-1)
-    shared.record("x", ONE)
-    later = shared.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9))
-    assert shared.said_by(record) == decode(record.value or b"")
+    without_pauses(shared.record("x", ONE))
+    later = without_pauses(shared.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
+    assert shared.said_by(record) == without_pauses(decode(record.value or b""))
     assert shared.said_by(later) != ONE
 
 

@@ -92,6 +92,6 @@ def test_pairs_in_a_codec_and_a_transaction(
     header = read_header(batch)
     assert header.crc == crc_of(batch)
     assert header.size == len(batch)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
     assert header.is_transactional
     assert [(one.key, one.value) for one in batches.read(batch)] == pairs

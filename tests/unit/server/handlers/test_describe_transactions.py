@@ -87,7 +87,7 @@ async def test_what_a_fail_over_could_take_back_is_not_told(broker: MemoryBroker
 
 @scenario(topics={"t": 20})
 async def test_many_in_slices(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe_transactions, "PARTITIONS_A_STEP", 10)
+    monkeypatch.setattr(describe_transactions, "IDS_A_STEP", 7)
     await find(broker)
     ids = [f"id {number}" for number in range(30)]
     for one in ids[:3]:

@@ -128,6 +128,18 @@ async def test_so_it_is_after_a_kill(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @scenario(topics=TOPICS)
+async def test_one_commit_after_the_other_is_no_copy(broker: MemoryBroker, version: int) -> None:
+    """Each is written with the sequence 0, as by Apache Kafka."""
+    one = await started(broker, version)
+    for offset in (5, 6, 7):
+        assert await commit(one, {A0: offset}, version) == {A0: 0}
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert await fetch(broker, require_stable=True) == {A0: (7, 0)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
 async def test_what_is_not_in_a_transaction(broker: MemoryBroker, version: int) -> None:
     await make_topic(broker)
     one = await Transactor(broker, version=12 if version >= ADDS_SINCE else 11).init()
