@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -119,7 +120,7 @@ class TransactionMarkers:
         self._tasks: Final[Tasks] = replicas.tasks
         self._purgatory: Final[Purgatory] = replicas.purgatory
         self._endings: Final[dict[str, _Ending]] = {}
-        self._queue: Final[deque[tuple[_Ending, Place]]] = deque()
+        self._queue: Final[deque[tuple[_Ending, Iterator[Place]]]] = deque()
         self._is_scheduled = False
         self._waiting: Final[dict[Place, dict[_Ending, None]]] = {}
         self._watches: Final[dict[Place, asyncio.Future[Any]]] = {}
@@ -144,7 +145,7 @@ class TransactionMarkers:
         if not ending.left:
             self._complete(ending)
             return
-        self._queue.extend((ending, place) for place in ending.left)
+        self._queue.append((ending, iter(markers.partitions)))
         self._schedule()
 
     def resigned(self, partition: int) -> None:
@@ -175,8 +176,11 @@ class TransactionMarkers:
         ends_s = self._clock.monotonic_s() + SLICE_S
         queue = self._queue
         while queue:
-            ending, place = queue.popleft()
-            if not ending.dropped:
+            ending, places = queue[0]
+            place = None if ending.dropped else next(places, None)
+            if place is None:
+                queue.popleft()
+            else:
                 self._see_to(ending, place)
             if queue and self._clock.monotonic_s() >= ends_s:
                 self._schedule()
@@ -276,7 +280,7 @@ class TransactionMarkers:
     def _changed(self, place: Place) -> None:
         """Something has happened to a partition, or some time has passed."""
         waiting = self._waiting.get(place, {})
-        self._queue.extend((ending, place) for ending in waiting)
+        self._queue.extend((ending, iter((place,))) for ending in waiting)
         if waiting:
             self._unwatch(place)
             self._schedule()

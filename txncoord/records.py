@@ -82,13 +82,13 @@ def _partitions(one: Transaction) -> Slices[bytes]:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
     topics = yield from one.by_topic()
-    out, pace = [_INT.pack(len(topics))], Pace()
+    out, pace = bytearray(_INT.pack(len(topics))), Pace()
     for name, indexes in topics:
         topic = name.encode()
-        out += (_SHORT.pack(len(topic)), topic, _INT.pack(len(indexes)), _ints(indexes))
+        out += _SHORT.pack(len(topic)) + topic + _INT.pack(len(indexes)) + _ints(indexes)
         if pace.is_over(TOPIC_COST + len(indexes)):
             yield
-    return b"".join(out)
+    return bytes(out)
 
 
 def _compact_partitions(one: Transaction) -> Slices[bytes]:
@@ -97,13 +97,13 @@ def _compact_partitions(one: Transaction) -> Slices[bytes]:
     if not one.partitions:
         return b"\x01"
     topics = yield from one.by_topic()
-    out, pace = [_varint(len(topics) + 1)], Pace()
+    out, pace = bytearray(_varint(len(topics) + 1)), Pace()
     for name, indexes in topics:
         topic = name.encode()
-        out += (_varint(len(topic) + 1), topic, _varint(len(indexes) + 1), _ints(indexes), b"\0")
+        out += _varint(len(topic) + 1) + topic + _varint(len(indexes) + 1) + _ints(indexes) + b"\0"
         if pace.is_over(TOPIC_COST + len(indexes)):
             yield
-    return b"".join(out)
+    return bytes(out)
 
 
 def _ints(numbers: list[int]) -> bytes:

@@ -113,8 +113,10 @@ class Transaction(NamedTuple):
                 yield
         topics, pace = [], Pace()
         for topic in (yield from _in_order(list(found))):
-            topics.append((topic, sorted(found[topic])))
-            if pace.is_over(len(found[topic])):
+            indexes = found[topic]
+            indexes.sort()
+            topics.append((topic, indexes))
+            if pace.is_over(len(indexes)):
                 yield
         return topics
 

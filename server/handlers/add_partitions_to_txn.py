@@ -7,7 +7,7 @@ brokers, which may also ask whether partitions have been added (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -27,7 +27,6 @@ from kavka.wire.apis.add_partitions_to_txn import (
     PartitionResult,
     TopicResult,
     TransactionResult,
-    all_partitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -60,15 +59,15 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             if number % TRANSACTIONS_A_STEP == 0:
                 yield
 
-    def answer() -> AddPartitionsToTxnResponse:
-        if not is_batched:
-            topics = additions[0].results
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                TransactionResult(one.transactional_id, one.results) for one in additions
-            ]
-        )
+    def answer() -> Slices[AddPartitionsToTxnResponse]:
+        results = []
+        for number, one in enumerate(additions, 1):
+            results.append(TransactionResult(one.transactional_id, (yield from one.results)))
+            if number % TRANSACTIONS_A_STEP == 0:
+                yield
+        if is_batched:
+            return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
     return calls.run(context, steps(), answer)
 
@@ -114,8 +113,8 @@ class _Addition:
         self._context: Final = context
         self._asked: Final = asked
         self._partitions: Sequence[Partition] = ()
-        self.results: Sequence[TopicResult] = ()
-        """What is answered."""
+        self.results: Slices[Sequence[TopicResult]]
+        """What is answered, once it is known."""
 
     def ask(self, calls: Calls) -> Slices[None]:
         """Have them added, in slices."""
@@ -127,7 +126,7 @@ class _Addition:
         self._partitions = list(codes)
         if any(codes.values()):
             missed = ErrorCode.OPERATION_NOT_ATTEMPTED
-            self.results = _each_once({one: code or missed for one, code in codes.items()})
+            self.results = _each_once((one, code or missed) for one, code in codes.items())
         elif not self.transactional_id:
             self._failed(ErrorCode.INVALID_REQUEST)
         else:
@@ -172,7 +171,7 @@ class _Addition:
         if codes is None:
             self._all(ErrorCode.NONE)
         else:
-            self.results = _each_once(dict(zip(self._partitions, codes, strict=True)))
+            self.results = _each_once(zip(self._partitions, codes, strict=True))
 
     def _failed(self, code: ErrorCode) -> None:
         self._all(told(code, self._context, FENCED_SINCE))
@@ -180,13 +179,34 @@ class _Addition:
     def _all(self, code: ErrorCode) -> None:
         """The same for all: as they were asked for, but for those that are only verified."""
         if self._asked.verify_only:
-            self.results = _each_once(dict.fromkeys(self._partitions, code))
+            self.results = _each_once((one, code) for one in self._partitions)
         else:
-            self.results = all_partitions(self._asked.topics, code)
+            self.results = _as_asked(self._asked.topics, code)
 
 
-def _each_once(codes: Mapping[Partition, ErrorCode]) -> list[TopicResult]:
-    topics: dict[str, list[PartitionResult]] = {}
-    for (name, index), code in codes.items():
-        topics.setdefault(name, []).append(PartitionResult(index, code))
-    return [TopicResult(name, partitions) for name, partitions in topics.items()]
+def _each_once(codes: Iterable[tuple[Partition, ErrorCode]]) -> Slices[list[TopicResult]]:
+    topics: list[TopicResult] = []
+    by_name: dict[str, list[PartitionResult]] = {}
+    for number, ((name, index), code) in enumerate(codes, 1):
+        partitions = by_name.get(name)
+        if partitions is None:
+            partitions = by_name[name] = []
+            topics.append(TopicResult(name, partitions))
+        partitions.append(PartitionResult(index, code))
+        if number % PARTITIONS_A_STEP == 0:
+            yield
+    return topics
+
+
+def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Slices[list[TopicResult]]:
+    topics: list[TopicResult] = []
+    number = 0
+    for topic in asked:
+        partitions: list[PartitionResult] = []
+        topics.append(TopicResult(topic.name, partitions))
+        for index in topic.partitions:
+            partitions.append(PartitionResult(index, code))
+            number += 1
+            if number % PARTITIONS_A_STEP == 0:
+                yield
+    return topics

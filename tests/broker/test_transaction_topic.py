@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from kavka.txncoord import records
-from kavka.txncoord.listing import described
+from kavka.txncoord.listing import described, known
 from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, created
 from kavka.wire.building import batch_of_pairs
@@ -327,7 +327,7 @@ def test_what_apache_kafka_wrote_says_what_it_told(sides: tuple[Side, Side]) -> 
     written = [record for record in kafka.records if record.offset < kafka.first_end]
     shard.replay(*zip(*((one.key or b"", one.value) for one in written), strict=True))
     for one, told in kafka.told.items():
-        found = described(shard.state, one)
+        found = without_pauses(described(known(shard.state, one)))
         topics = {topic["topic"]: sorted(topic["partitions"]) for topic in told["topics"]}
         assert (found.state, found.producer_id, found.producer_epoch) == (
             told["transaction_state"],

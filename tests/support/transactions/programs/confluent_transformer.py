@@ -6,12 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from support.transactions.programs.reporting import BATCH, POLL_MS, Abort, Fenced, settings
 from support.transactions.programs.transforming import Found, Instance, main
 
 CALL_TIMEOUT_S = 5.0
+CONSUMER_PROTOCOL = "consumer.group.protocol=consumer"
 RECOVERY = "none"
 """librdkafka 2.16 begins anew with its bootstrap servers when its only broker ends, but goes on to
 wait for what it knew as the group's coordinator: send_offsets_to_transaction then often hangs for
@@ -74,7 +82,25 @@ class ConfluentInstance(Instance):
             }
         )
         patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
-        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone)
+        more = {"on_assign": self._assigned} if CONSUMER_PROTOCOL in given.settings else {}
+        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone, **more)
+
+    def _assigned(self, _: Consumer, places: list[Any]) -> None:
+        """Ask for the offsets here. librdkafka 2.16, asking by itself for one that an open
+        transaction holds, begins at auto.offset.reset if meanwhile more is assigned to it, whoever
+        the broker is; and a group of this protocol assigns little by little."""
+        with self._watched("assignment"):
+            while True:
+                try:
+                    found = self._consumer.committed(places, CALL_TIMEOUT_S)
+                except KafkaException:
+                    continue  # its epoch is not the group's, or its broker not there: not yet
+                if not any(one.error for one in found):
+                    break
+        for one in found:
+            if one.offset < 0:
+                one.offset = OFFSET_BEGINNING
+        self._consumer.incremental_assign(found)
 
     def _gone(self, _: Consumer, places: list[Any]) -> None:
         for one in places:
