@@ -88,8 +88,10 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
 	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
 		$(PYTEST) --dist=load tests/unit/server/test_transaction_crashes.py
-	@$(STEP) "deaths by SIGKILL" env COMMIT_ORACLE=1 $(BIN)/pytest -s \
+	@$(STEP) "deaths by SIGKILL" $(BIN)/pytest -s \
 		tests/broker/test_commit_then_kill.py tests/broker/test_transaction_kills.py
+	@$(STEP) "Apache Kafka's" env PYTHONPATH=src:tests $(BIN)/python \
+		tests/broker/test_commit_then_kill.py
 
 misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce requests, 200 times each (TIMES=)
 	@$(STEP) "a misbehaving network" env MISBEHAVIOUR_TIMES=$(TIMES) \

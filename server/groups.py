@@ -89,6 +89,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             commit_timeout_ms=now.offsets_commit_timeout_ms,
             codec=Codec(now.offsets_topic_compression_codec),
             load_bytes=now.offsets_load_buffer_size,
+            base_sequence=0,
         )
         return JournalRunner(replica, GroupShard(state), settings, parts, on_loaded=self._loaded)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kavka.log.errors import StorageError
-from kavka.log.journal import Decision, Journal, Machine, Made, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Journal, Machine, Made, Reply, Ticket
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.delayed import Purgatory
 from kavka.server.journal_loader import (
@@ -23,13 +23,11 @@ from kavka.server.journal_loader import (
     Superseded,
     load,
 )
-from kavka.server.replica.admission import check_in_sync
+from kavka.server.journal_port import ReplicaPort
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.turns import TICK_SLICE_S, Turns
-from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
 from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
@@ -42,15 +40,10 @@ CLOCK_SET_MS: Final = 1000
 Deadlines then move with it, as members' sessions must neither end nor last on for that; what is
 written, and when offsets expire, goes by the time of the day."""
 
-COMPRESSED_BYTES_MAX: Final = 64 * 1024
-"""Records up to this size are compressed, if that is asked for: it is done on the loop. More are
-only where they would be too many bytes otherwise."""
-
 COMMANDS_A_TURN: Final = 100
 """Commands carried out before the loop gets a turn, at some 10 us each; there are more only where
 a log is replayed that ends in the middle of very much."""
 
-_NO_PRODUCER: Final = Producer(-1, -1)
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -65,6 +58,8 @@ class Settings(NamedTuple):
     codec: Codec
     load_bytes: int
     """Bytes that are read at a time."""
+    base_sequence: int
+    """Of each batch. Nobody counts: Apache Kafka's coordinators have 0 or -1 all the time."""
 
 
 class Parts(NamedTuple):
@@ -83,73 +78,6 @@ def parts_of(replicas: ReplicaManager, replayed: Callable[[], object]) -> Parts:
     """Those of the runners of one broker."""
     turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
     return Parts(replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns, replayed)
-
-
-class ReplicaPort:
-    """`kavka.log.journal.Port` of a replica, in the leader epoch of its making."""
-
-    __slots__ = ("_codec", "_partition", "_replica", "leader_epoch")
-
-    def __init__(self, replica: Replica, codec: Codec) -> None:
-        self._replica = replica
-        self._partition = replica.partition
-        self._codec = codec
-        self.leader_epoch = replica.partition.leader_epoch
-        replica.log.producers.counts = False
-
-    @property
-    def leads(self) -> bool:
-        """Whether this broker still leads, in the same epoch."""
-        partition = self._partition
-        leads = partition.is_leader and partition.leader_epoch == self.leader_epoch
-        return leads and not self._replica.offline
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.high_watermark
-
-    def append(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[int]:
-        batch = memoryview((yield from self._batch(records, producer, now_ms)))
-        if not self.leads:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        replica = self._replica
-        check_in_sync(replica)
-        guard = None if producer is None else producer.guard
-        replica.append(batch, read_header(batch), guard)
-        return replica.log.end_offset
-
-    def _batch(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[bytearray]:
-        """The records as one batch, so that all of them are there or none; ApiError."""
-        replica = self._replica
-        attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
-        if producer is not None:
-            attributes |= TRANSACTIONAL
-        writer = producer or _NO_PRODUCER
-
-        def built(codec: Codec) -> Slices[bytearray]:
-            return batch_of_pairs(
-                records,
-                now_ms,
-                attributes=attributes | codec,
-                producer_id=writer.id,
-                producer_epoch=writer.epoch,
-            )
-
-        bytes_max = replica.log.settings.max_message_bytes
-        batch = yield from built(Codec.NONE)
-        if self._codec and (len(batch) <= COMPRESSED_BYTES_MAX or len(batch) > bytes_max):
-            batch = yield from built(self._codec)
-        if len(batch) > bytes_max:
-            raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes of records, which belong together, do not fit into a batch "
-                f"of {bytes_max}",
-            )
-        return batch
 
 
 class JournalRunner(Generic[M]):
@@ -199,7 +127,7 @@ class JournalRunner(Generic[M]):
         self._parts = parts
         self._perform = perform
         self._on_loaded = on_loaded
-        self._port = ReplicaPort(replica, settings.codec)
+        self._port = ReplicaPort(replica, settings.codec, settings.base_sequence)
         self._timer: Timer | None = None
         self._armed_ms = 0
         self._ahead_ms = 0

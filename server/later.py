@@ -34,6 +34,7 @@ GROUPS: Final = (
     "kavka.groupcoord.shard",
     "kavka.server.journal_loader",
     "kavka.server.turns",
+    "kavka.server.journal_port",
     "kavka.server.journal_runner",
 )
 """The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
@@ -53,6 +54,7 @@ TRANSACTIONS: Final = (
     "kavka.server.transaction_markers",
     "kavka.server.journal_loader",
     "kavka.server.turns",
+    "kavka.server.journal_port",
     "kavka.server.journal_runner",
 )
 """The parts of the transaction coordinator, likewise."""

@@ -25,6 +25,7 @@ from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.topics import TRANSACTION_TOPIC
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from kavka.log.journal import Made, Ticket
@@ -181,6 +182,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             commit_timeout_ms=now.request_timeout_ms,
             codec=Codec.NONE,
             load_bytes=now.transaction_state_log_load_buffer_size,
+            base_sequence=NO_SEQUENCE,
         )
         return JournalRunner(
             replica,

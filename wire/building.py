@@ -77,9 +77,10 @@ def batch_of_pairs(
     attributes: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
 ) -> Slices[bytearray]:
     """One batch of keys and values that are all of one time, in the codec that `attributes`
-    names; that of a producer has the sequence 0."""
+    names."""
     parts: list[bytes] = []
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
@@ -102,7 +103,7 @@ def batch_of_pairs(
         timestamp_ms,
         producer_id,
         producer_epoch,
-        NO_SEQUENCE if producer_id == NO_PRODUCER_ID else 0,
+        base_sequence,
         count,
     )
     _pack_crc(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))

@@ -150,7 +150,8 @@ def test_from_kavka_and_back(stage: Stage) -> None:
     written = look(kavka)
     assert len(written.brokers) == 2
     for codec in corpus.CODECS:
-        assert stage.codecs(f"codec.{codec}") == {codec}
+        # a client leaves a batch as it is that does not get smaller: one of few records
+        assert codec in stage.codecs(f"codec.{codec}") <= {codec, "none"}
     offsets = [record[0] for record in written.records["compacted", 0]]
     assert offsets != list(range(len(offsets)))
     kavka.kill()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from differential.case import Case, Facts, Outcome, Step, Topic, topic_name
+from differential.topics import GROUP_TOPIC
 from differential.wire import Link
 from support import wire_client
 from support.process import HOST
@@ -73,6 +74,7 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
             await_coordinators(link)
             if ids:
                 await_seen(link, list(ids)[-1])
+            ids = {**_await_leaders(link, [GROUP_TOPIC]), **ids}
         if any(case.transactional for case, _ in runs):
             await_transactions(link)
     return replace(facts, ids=ids)

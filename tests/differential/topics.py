@@ -10,6 +10,7 @@ from differential.case import Ground, Script
 TRIES_MAX: Final = 5_000
 METADATA: Final = ("Metadata", 9)
 UNKNOWN: Final = 3
+GROUP_TOPIC: Final = "__consumer_offsets"
 
 
 def made(on: Ground, names: Sequence[str], *, unmade: Sequence[str] = ()) -> Script:

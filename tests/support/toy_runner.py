@@ -30,7 +30,7 @@ class Kit:
         self.runner = JournalRunner(
             broker.replica(),
             self.toy,
-            Settings(commit_timeout_ms=5000, codec=codec, load_bytes=1 << 20),
+            Settings(commit_timeout_ms=5000, codec=codec, load_bytes=1 << 20, base_sequence=0),
             Parts(
                 broker.clock,
                 broker.tasks,

@@ -10,6 +10,7 @@ from typing import Any
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
 from differential.frames import Ordinary, add_frames
+from differential.topics import GROUP_TOPIC
 
 CASES = Cases("DescribeTopicPartitions")
 
@@ -18,7 +19,6 @@ B = Topic("b", partitions=3, shared=True)
 C = Topic("c", shared=True)
 TOPICS = (A, B, C)
 ALL = ("c", "b", "a")
-INTERNAL = "__consumer_offsets"
 DEFAULT_LIMIT = 2000
 
 
@@ -59,7 +59,7 @@ CASES.add("bad names", plain("a b", ".", "..", "x" * 250, "ä", "a/b"))
 CASES.add("a name as long as may be", plain("x" * 249))
 CASES.add("an empty name", plain(""))
 CASES.add("an empty name among others", plain("", "a b"))
-CASES.add("an internal topic", plain(INTERNAL))
+CASES.add("an internal topic", plain(GROUP_TOPIC))
 CASES.add("a null name", plain(None))
 CASES.add("null topics", lambda on: {"topics": None})
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic, Values
 from differential.frames import add_frames, add_odd_names
+from differential.topics import GROUP_TOPIC
 from support.batches import CODECS, Written, build, patch
 
 CASES = Cases("Fetch")
@@ -181,8 +182,17 @@ def elsewhere(name: str | None, index: int = 0, **more: Any) -> Function:
 
 CASES.add("an unknown topic", elsewhere(None), topics=[])
 CASES.add("an unknown topic in a new session", elsewhere(None, session_epoch=0), topics=[])
-for name in ("", ".", "a/b", "x" * 300, "тест", "__consumer_offsets", "__cluster_metadata"):
+for name in ("", ".", "a/b", "x" * 300, "тест", "__cluster_metadata"):
     CASES.add(f"topic '{name[:20]}'", elsewhere(name), until=12, topics=[])
+
+
+@CASES.case(until=12, topics=[])
+def behind_the_end_of_an_internal_topic(on: Ground) -> Values:
+    """Where there is one by then: what is in it are the groups of other cases."""
+    at = {"topic": GROUP_TOPIC, "topic_id": NOBODY, "partitions": [partition(0, 2**40)]}
+    return fetching([at])
+
+
 for index in (2, -1, 2**31 - 1):
     add(f"partition {index}", reading(SIX, partition(index)))
 

@@ -8,7 +8,7 @@ from differential.transactions import Producer, offsets
 
 CASES = Cases("OffsetFetch", transactional=True)
 STABLE_SINCE = 7
-T = Topic("t", partitions=2, shared=True)
+T = Topic("pending", partitions=2, shared=True)
 
 
 @CASES.case(topics=[T], since=STABLE_SINCE)

@@ -11,7 +11,7 @@ import pytest
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.log.memfs import Fault
 from kavka.log.verification import NOT_NEEDED
-from kavka.server import journal_runner
+from kavka.server import journal_port, journal_runner
 from kavka.server.replica.partition import Leadership
 from kavka.server.turns import TICK_SLICE_S
 from kavka.wire.compression import Codec
@@ -141,7 +141,7 @@ async def test_records_are_compressed_if_that_is_asked_for(
 ) -> None:
     kit = Kit(broker, codec=codec)
     kit.put(value=b"x" * 1000)
-    big = b"x" * journal_runner.COMPRESSED_BYTES_MAX
+    big = b"x" * journal_port.COMPRESSED_BYTES_MAX
     kit.put(b"b", big)
     data = bytes((await broker.fetch()).records)
     second = int.from_bytes(data[8:12], "big") + 12

@@ -87,11 +87,18 @@ def test_pairs_in_a_codec_and_a_transaction(
     pairs: list[tuple[bytes, bytes | None]], codec: Codec
 ) -> None:
     batch = without_pauses(
-        batch_of_pairs(pairs, 5, attributes=codec | TRANSACTIONAL, producer_id=7, producer_epoch=3)
+        batch_of_pairs(
+            pairs,
+            5,
+            attributes=codec | TRANSACTIONAL,
+            producer_id=7,
+            producer_epoch=3,
+            base_sequence=2,
+        )
     )
     header = read_header(batch)
     assert header.crc == crc_of(batch)
     assert header.size == len(batch)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 2)
     assert header.is_transactional
     assert [(one.key, one.value) for one in batches.read(batch)] == pairs

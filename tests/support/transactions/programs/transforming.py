@@ -21,8 +21,8 @@ from support.transactions.programs.reporting import (
 )
 
 HANGS_S = 15.0
-"""What an end of a transaction may take. kafka-python 3.0.12 now and then waits for ever when it is
-fenced in the middle of one, though none of its requests is unanswered."""
+"""What an end of a transaction may take. kafka-python 3.0.12 has once been seen to wait in
+commit_transaction, fenced, for longer than its requests' time-out; why is not known."""
 
 Found = Mapping[int, Sequence[tuple[int, bytes]]]
 """Records of the input, offset and value, by their partition."""
