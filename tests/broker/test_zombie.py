@@ -7,6 +7,7 @@ be seen by who reads committed records.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +23,10 @@ from support.transactions.clients import BROKER_SETTINGS, CLIENTS, TransactionCl
 from support.transactions.instances import SOURCE, TARGET, Instance, Story
 from support.transactions.readers import Got
 from support.wait import eventually
+
+IS_WHOLE = "TRANSACTION_RECORDS" in os.environ
+WHO = [client for client in CLIENTS if IS_WHOLE or not client.name.endswith("-consumer")]
+"""Each product; in the whole form (`make transactions`) with both protocols of groups."""
 
 PARTITIONS = 2
 COUNTS = dict.fromkeys(range(PARTITIONS), 120)
@@ -113,7 +118,7 @@ def of_zombie(records: list[tuple[int, int, bytes]]) -> list[tuple[int, int, byt
     return [one for one in records if judge.parse(one[2]).attempt == ASLEEP]
 
 
-@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
+@pytest.fixture(params=WHO, ids=lambda client: client.name)
 def graveyard(
     request: pytest.FixtureRequest, start_broker: StartBroker, tmp_path: Path
 ) -> Graveyard:
