@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.log.journal import Record
+from kavka.wire.fields import uvarint
 
 KEY_VERSIONS: Final = (0, 1)
 NO_TOPIC_ID: Final = UUID(int=0)
@@ -108,7 +109,7 @@ def encode_lasting(offset: int, epoch: int, metadata: bytes, at_ms: int, tags: b
     """A value without a time of its own to expire, with the `tagged_fields` of its topic."""
     if not metadata:
         return _V4_BARE.pack(4, offset, epoch, 1, at_ms) + tags
-    head, length = _V4_HEAD.pack(4, offset, epoch), _unsigned_varint(len(metadata) + 1)
+    head, length = _V4_HEAD.pack(4, offset, epoch), uvarint(len(metadata) + 1)
     return b"%b%b%b%b%b" % (head, length, metadata, _LONG.pack(at_ms), tags)
 
 
@@ -189,17 +190,6 @@ def is_sound(value: bytes) -> bool:
         elif value[1] == 3 and not value[0]:
             return size >= 24 + (value[14] << 8) + value[15]
     return decode(value) is not None
-
-
-def _unsigned_varint(number: int) -> bytes:
-    if number < 128:
-        return bytes((number,))
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
 
 
 def _read_unsigned_varint(value: bytes, at: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ BEGIN_AFTER_S: Final = 1.0
 PAUSE_S: Final = 0.02
 
 GROUPS: Final = (
+    "kavka.wire.fields",
     "kavka.log.journal",
     "kavka.groupcoord.group",
     "kavka.groupcoord.offset_records",
@@ -24,7 +25,6 @@ GROUPS: Final = (
     "kavka.groupcoord.classic.rebalancing",
     "kavka.groupcoord.classic.joining",
     "kavka.groupcoord.classic.protocol",
-    "kavka.groupcoord.consumer.fields",
     "kavka.groupcoord.consumer.records",
     "kavka.groupcoord.consumer.group",
     "kavka.groupcoord.consumer.book",
@@ -40,6 +40,7 @@ GROUPS: Final = (
 """The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
 
 TRANSACTIONS: Final = (
+    "kavka.wire.fields",
     "kavka.log.journal",
     "kavka.txncoord.requests",
     "kavka.txncoord.transaction",

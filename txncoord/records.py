@@ -16,6 +16,7 @@ from typing import Final
 from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
+from kavka.wire.fields import Reader, uvarint
 from kavka.wire.steps import Pace, Slices
 
 ID_BYTES_MAX: Final = 2**15 - 1
@@ -33,11 +34,8 @@ _HEAD: Final = Struct(">hqhib")
 _PREVIOUS_ID_TAG: Final = 0
 _NEXT_ID_TAG: Final = 1
 _VERSION_TAG: Final = 2
-_VARINT_SHIFT_MAX: Final = 28
 TOPIC_COST: Final = 10
 """A topic takes as long as so many partitions."""
-
-_ONE_BYTE: Final = tuple(bytes([number]) for number in range(128))
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -97,10 +95,10 @@ def _compact_partitions(one: Transaction) -> Slices[bytes]:
     if not one.partitions:
         return b"\x01"
     topics = yield from one.by_topic()
-    out, pace = bytearray(_varint(len(topics) + 1)), Pace()
+    out, pace = bytearray(uvarint(len(topics) + 1)), Pace()
     for name, indexes in topics:
         topic = name.encode()
-        out += _varint(len(topic) + 1) + topic + _varint(len(indexes) + 1) + _ints(indexes) + b"\0"
+        out += uvarint(len(topic) + 1) + topic + uvarint(len(indexes) + 1) + _ints(indexes) + b"\0"
         if pace.is_over(TOPIC_COST + len(indexes)):
             yield
     return bytes(out)
@@ -118,18 +116,7 @@ def _tags(one: Transaction) -> bytes:
         tags.append(b"\x01\x08" + _LONG.pack(one.next_producer_id))
     if one.version != 0:
         tags.append(b"\x02\x02" + _SHORT.pack(one.version))
-    return _varint(len(tags)) + b"".join(tags)
-
-
-def _varint(number: int) -> bytes:
-    if number < 128:
-        return _ONE_BYTE[number]
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
+    return uvarint(len(tags)) + b"".join(tags)
 
 
 def is_known(value: bytes) -> bool:
@@ -145,21 +132,23 @@ def decode(value: bytes) -> Slices[Transaction | None]:
         return None
 
 
-class _Reader:
+class _Reader(Reader):
     """Goes through one value. ValueError or struct.error where it is malformed."""
 
+    __slots__ = ("_head", "_is_flexible")
+
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = _HEAD.size
+        super().__init__(data, _HEAD.size)
+        self._head = data[: _HEAD.size]
         self._is_flexible = int.from_bytes(data[:2], "big") == 1
 
     def transaction(self) -> Slices[Transaction]:
-        version, producer_id, epoch, timeout_ms, number = _HEAD.unpack_from(self._data)
+        version, producer_id, epoch, timeout_ms, number = _HEAD.unpack(self._head)
         if version not in (0, 1):
             raise ValueError(f"version {version}")
         state = State(number)
         partitions = yield from self._partitions()
-        updated_ms, started_ms = _TWO_LONGS.unpack(self._take(_TWO_LONGS.size))
+        updated_ms, started_ms = _TWO_LONGS.unpack(self.take(_TWO_LONGS.size))
         previous_id = next_id = NO_PRODUCER_ID
         client_version = 0
         for tag, data in self._tags():
@@ -187,44 +176,25 @@ class _Reader:
         found: set[tuple[str, int]] = set()
         pace = Pace()
         for _ in range(self._length(_INT)):
-            topic = self._take(self._length(_SHORT)).decode()
+            topic = self.take(self._length(_SHORT)).decode()
             count = self._length(_INT)
-            indexes = Struct(f">{count}i").unpack(self._take(_INT.size * count))
+            indexes = Struct(f">{count}i").unpack(self.take(_INT.size * count))
             found.update(zip(repeat(topic), indexes, strict=False))
             self._skip_tags()
             if pace.is_over(TOPIC_COST + count):
                 yield
         return frozenset(found)
 
-    def _take(self, length: int) -> bytes:
-        end = self._at + length
-        if length < 0 or end > len(self._data):
-            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
     def _length(self, plain: Struct) -> int:
         """Of a text or an array; -1 for null."""
         if self._is_flexible:
-            return self._varint() - 1
-        return int.from_bytes(self._take(plain.size), "big", signed=True)
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._take(1)[0]
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-            if shift > _VARINT_SHIFT_MAX:
-                raise ValueError("varint too long")
+            return self.uvarint() - 1
+        return int.from_bytes(self.take(plain.size), "big", signed=True)
 
     def _tags(self) -> Iterator[tuple[int, bytes]]:
         if self._is_flexible:
-            for _ in range(self._varint()):
-                yield self._varint(), self._take(self._varint())
+            for _ in range(self.uvarint()):
+                yield self.uvarint(), self.take(self.uvarint())
 
     def _skip_tags(self) -> None:
         for _ in self._tags():

@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from kavka.log.journal import Record
+from kavka.wire.fields import Reader
 from kavka.wire.steps import Slices, each
 
 KEY_VERSION: Final = 2
@@ -25,7 +26,6 @@ _TWO_INTS: Final = Struct(">ii")
 _WRITTEN_VERSION: Final = 3
 _LAST_VERSION: Final = 4
 _FIRST_FLEXIBLE: Final = 4
-_VARINT_SHIFT_MAX: Final = 28
 
 
 class StoredMember(NamedTuple):
@@ -133,23 +133,24 @@ def _nullable(text: str | None) -> bytes:
     return b"\xff\xff" if text is None else _string(text)
 
 
-class _Reader:
+class _Reader(Reader):
     """Goes through one value. ValueError where it is malformed."""
 
+    __slots__ = ("_is_flexible", "_version")
+
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self._version = self._short()
+        super().__init__(data)
+        self._version = self.int16()
         if not 0 <= self._version <= _LAST_VERSION:
             raise ValueError(f"version {self._version}")
         self._is_flexible = self._version >= _FIRST_FLEXIBLE
 
     def group(self) -> StoredGroup:
         protocol_type = self._string()
-        generation = self._int()
+        generation = self.int32()
         protocol = self._nullable()
         leader = self._nullable()
-        since_ms = self._long() if self._version >= 2 else NO_TIME
+        since_ms = self.int64() if self._version >= 2 else NO_TIME
         members = [self._member() for _ in range(self._length(_INT))]
         self._skip_tags()
         return StoredGroup(protocol_type, generation, protocol, leader, since_ms, members)
@@ -158,9 +159,9 @@ class _Reader:
         member_id = self._string()
         instance_id = self._nullable() if self._version >= 3 else None
         client_id, client_host = self._string(), self._string()
-        rebalance_timeout_ms = self._int() if self._version >= 1 else -1
-        session_timeout_ms = self._int()
-        subscription, assignment = self._bytes(), self._bytes()
+        rebalance_timeout_ms = self.int32() if self._version >= 1 else -1
+        session_timeout_ms = self.int32()
+        subscription, assignment = self._data(), self._data()
         self._skip_tags()
         return StoredMember(
             member_id,
@@ -173,53 +174,25 @@ class _Reader:
             assignment,
         )
 
-    def _take(self, length: int) -> bytes:
-        end = self._at + length
-        if length < 0 or end > len(self._data):
-            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def _short(self) -> int:
-        return int.from_bytes(self._take(2), "big", signed=True)
-
-    def _int(self) -> int:
-        return int.from_bytes(self._take(4), "big", signed=True)
-
-    def _long(self) -> int:
-        return int.from_bytes(self._take(8), "big", signed=True)
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._take(1)[0]
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-            if shift > _VARINT_SHIFT_MAX:
-                raise ValueError("varint too long")
-
     def _length(self, plain: Struct) -> int:
         """Of a text (2 bytes), of bytes or an array (4), or compact; -1 for null."""
         if self._is_flexible:
-            return self._varint() - 1
-        return int.from_bytes(self._take(plain.size), "big", signed=True)
+            return self.uvarint() - 1
+        return int.from_bytes(self.take(plain.size), "big", signed=True)
 
     def _nullable(self) -> str | None:
         length = self._length(_SHORT)
-        return None if length == -1 else self._take(length).decode()
+        return None if length == -1 else self.take(length).decode()
 
     def _string(self) -> str:
-        return self._take(self._length(_SHORT)).decode()
+        return self.take(self._length(_SHORT)).decode()
 
-    def _bytes(self) -> bytes:
-        return self._take(self._length(_INT))
+    def _data(self) -> bytes:
+        return self.take(self._length(_INT))
 
     def _skip_tags(self) -> None:
         if not self._is_flexible:
             return
-        for _ in range(self._varint()):
-            self._varint()
-            self._take(self._varint())
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            self.take(self.uvarint())

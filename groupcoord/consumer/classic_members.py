@@ -22,7 +22,6 @@ from kavka.groupcoord.classic.requests import (
 from kavka.groupcoord.consumer import embedded
 from kavka.groupcoord.consumer.book import JOIN, SYNC, Book
 from kavka.groupcoord.consumer.fencing import Fencing
-from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
 from kavka.groupcoord.consumer.heartbeats import (
     check_instance,
@@ -46,6 +45,7 @@ from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.fields import Malformed
 from kavka.wire.steps import Slices, each
 
 logger: Final = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from kavka.groupcoord.consumer import fields
-from kavka.groupcoord.consumer.fields import Malformed, Reader
+from kavka.wire import fields
+from kavka.wire.fields import Malformed, Reader
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.consumer import embedded, records
 from kavka.groupcoord.consumer.book import Book, not_found
-from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.fields import Malformed
 from kavka.wire.steps import Pace, Slices, each
 
 logger: Final = logging.getLogger(__name__)

@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kavka.groupcoord.consumer import fields
-from kavka.groupcoord.consumer.fields import NO_TAGS, Malformed, Reader
 from kavka.groupcoord.consumer.member import (
     JOIN_EPOCH,
     NO_EPOCH,
@@ -24,6 +22,8 @@ from kavka.groupcoord.consumer.member import (
     Target,
 )
 from kavka.log.journal import Record
+from kavka.wire import fields
+from kavka.wire.fields import NO_TAGS, Malformed, Reader
 
 GROUP: Final = 3
 TOPICS: Final = 4

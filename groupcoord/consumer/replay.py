@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.book import Book
-from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import NO_EPOCH, Member
 from kavka.groupcoord.consumer.records import CurrentValue, Key, MadeRecord
 from kavka.log.journal import Record
+from kavka.wire.fields import Malformed
 
 logger: Final = logging.getLogger(__name__)
 

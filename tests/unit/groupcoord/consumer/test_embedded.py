@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.groupcoord.consumer import embedded
-from kavka.groupcoord.consumer.fields import Malformed
+from kavka.wire.fields import Malformed
 
 names = st.text("abc.", min_size=1, max_size=5)
 partitions = st.dictionaries(names, st.lists(st.integers(0, 100), max_size=4), max_size=4)

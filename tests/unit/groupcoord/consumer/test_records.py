@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.fields import Malformed
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState, in_order
 from kavka.groupcoord.consumer.records import Key, Resolved
 from kavka.log.journal import Record
+from kavka.wire.fields import Malformed
 
 ALPHA = UUID("182a9a66-e341-4b6f-a263-e4048219ef14")
 BETA = UUID("c48176f9-e382-4da9-bf4a-dfa89540d9ab")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.groupcoord.consumer import fields
-from kavka.groupcoord.consumer.fields import Malformed, Reader
+from kavka.wire import fields
+from kavka.wire.fields import Malformed, Reader
 
 
 @given(st.integers(0, 2**31 - 1))
