@@ -29,6 +29,9 @@ BROKER: Final = 4
 
 TOPIC_ALREADY_EXISTS: Final = 36
 
+TRANSACTIONAL: Final = 0x10
+"""An attribute of a record batch."""
+
 _BATCH_OVERHEAD_BYTES: Final = 61
 _LENGTH_PREFIX_BYTES: Final = 12
 
@@ -148,25 +151,36 @@ class Batch(NamedTuple):
         """What a user wrote: the values alone. 'GB' in every produce row counts these."""
         return self.value_bytes * self.records
 
-    def encode(self) -> bytes:
-        """A record batch of magic 2 from base offset 0, without keys, headers or producer id."""
+    def encode(self, transaction: tuple[int, int, int] | None = None) -> bytes:
+        """A record batch of magic 2 from base offset 0, without keys or headers; of a producer's
+        transaction, if it is given producer id, epoch and base sequence."""
         value = b"v" * self.value_bytes
         records = b"".join(_record(delta, value) for delta in range(self.records))
         now_ms = int(time.time() * 1000)
         checked = struct.pack(
-            ">hiqqqhii", 0, self.records - 1, now_ms, now_ms, -1, -1, -1, self.records
+            ">hiqqqhii",
+            0 if transaction is None else TRANSACTIONAL,
+            self.records - 1,
+            now_ms,
+            now_ms,
+            *(transaction or (-1, -1, -1)),
+            self.records,
         )
         length = _BATCH_OVERHEAD_BYTES - _LENGTH_PREFIX_BYTES + len(records)
         crc = crc32c(records, crc32c(checked))
         return struct.pack(">qiibI", 0, length, -1, 2, crc) + checked + records
 
 
-def produce(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
+def produce(
+    topic: str, partition: int, batch: bytes, acks: int = 1, transactional_id: str | None = None
+) -> bytes:
     """Produce v7 of one batch to one partition."""
+    named = struct.pack(">h", -1) if transactional_id is None else string(transactional_id)
     return frame(
         PRODUCE,
         7,
-        struct.pack(">hhii", -1, acks, 30_000, 1)
+        named
+        + struct.pack(">hii", acks, 30_000, 1)
         + string(topic)
         + struct.pack(">iii", 1, partition, len(batch))
         + batch,

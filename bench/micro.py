@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import micro_groups, micro_log, micro_server, micro_wire
+from bench import micro_groups, micro_log, micro_server, micro_transactions, micro_wire
 
 RUNS: Final = 7
 RUN_S: Final = 0.03
@@ -47,6 +47,7 @@ def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
         micro_log.calls(scratch),
         micro_server.calls(scratch),
         micro_groups.calls(scratch),
+        micro_transactions.calls(scratch),
     ):
         if wanted in name:
             yield Row(name, microseconds(call))

@@ -160,11 +160,14 @@ class InProcess:
 
     def join(self, group: str) -> group_frames.Joined:
         """Make a group of one member."""
-        self._loop.run_until_complete(self._ask_later(group_frames.find_coordinator(group)))
-        answer = self._loop.run_until_complete(self._ask_later(group_frames.join_group(group)))
-        one = group_frames.joined(answer)
-        self._loop.run_until_complete(self._ask_later(group_frames.sync_group(group, one)))
+        self.await_answer(group_frames.find_coordinator(group))
+        one = group_frames.joined(self.await_answer(group_frames.join_group(group)))
+        self.await_answer(group_frames.sync_group(group, one))
         return one
+
+    def await_answer(self, request: bytes) -> memoryview:
+        """The answer to a request that may have to wait, without its size."""
+        return self._loop.run_until_complete(self._ask_later(request))
 
     async def _ask_later(self, request: bytes) -> memoryview:
         """The answer to a request that may have to wait."""
@@ -217,8 +220,12 @@ class InProcess:
         """One request that is answered at once."""
         self._send(request)
         if not self._transport.reading:  # its turn is over
-            self._loop.call_soon(self._loop.stop)
-            self._loop.run_forever()
+            self.take_turn()
+
+    def take_turn(self) -> None:
+        """One turn of the loop."""
+        self._loop.call_soon(self._loop.stop)
+        self._loop.run_forever()
 
     def ask_anew(self, request: bytes) -> None:
         """The same, to a connection that remembers nothing."""

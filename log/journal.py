@@ -211,39 +211,67 @@ class Journal:
         """The same, with pauses if there is much to do; until it is done nothing else may be
         carried out, or be asked of the machine."""
         decision = made if isinstance(made, Decision) else (yield from made)
+        if self.carry_out_at_once(decision, now_ms):
+            return
         if self._resigned is None and decision.records:
             try:
                 yield from self._append(decision, now_ms)
             except ApiError as failure:
                 yield from self._refuse(decision, failure.code, now_ms)
                 return
-        if self._resigned is not None:
-            _fail(decision, self._resigned)
-            return
-        if self._port.high_watermark >= self.applied_end:
-            if self._waiting:
-                self.committed()
+        if self._is_committed(decision, now_ms):
             yield from self._release(decision)
-        else:
-            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
-            self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
+
+    def carry_out_at_once(self, decision: Decision, now_ms: int) -> bool:
+        """The same if there is little to do, as nearly always; whether there was. Else nothing has
+        been done."""
+        if not _is_little(decision):
+            return False
+        if decision.records and self._resigned is None:
+            try:
+                self._append_at_once(decision, now_ms)
+            except ApiError as failure:
+                without_pauses(self._refuse(decision, failure.code, now_ms))
+                return True
+        if self._is_committed(decision, now_ms):
+            self._give(decision)
+        return True
+
+    def _append_at_once(self, decision: Decision, now_ms: int) -> None:
+        self._admit()
+        records, producer = decision.records, decision.producer
+        self.applied_end = without_pauses(self._port.append(records, producer, now_ms))
+        self.machine.apply_all(records, producer)
 
     def _append(self, decision: Decision, now_ms: int) -> Slices[None]:
-        if len(self._waiting) >= WAITING_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
+        self._admit()
         records, producer = decision.records, decision.producer
         self.applied_end = yield from self._port.append(records, producer, now_ms)
-        parts = _parts(records)
-        if len(parts) == 1 and len(records[0].value or b"") < BYTES_A_STEP:
-            self.machine.apply_all(records, producer)
-            return
         self._is_applying = True
-        for some in parts:
+        for some in _parts(records):
             yield
             self.machine.apply_all(some, producer)
         yield
         self._is_applying = False
         yield from self._apply_markers()
+
+    def _admit(self) -> None:
+        if len(self._waiting) >= WAITING_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
+
+    def _is_committed(self, decision: Decision, now_ms: int) -> bool:
+        """Whether all that was applied is, so that the answers are to be given now: otherwise they
+        wait for that, or are known already."""
+        if self._resigned is not None:
+            _fail(decision, self._resigned)
+            return False
+        if self._port.high_watermark < self.applied_end:
+            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
+            self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
+            return False
+        if self._waiting:
+            self.committed()
+        return True
 
     def marked(
         self, producer_id: int, producer_epoch: int, committed: bool, end: int
@@ -267,9 +295,16 @@ class Journal:
         high_watermark = self._port.high_watermark
         waiting = self._waiting
         while waiting and waiting[0].end <= high_watermark:
-            without_pauses(self._release(waiting.popleft().decision))
+            self._give(waiting.popleft().decision)
+
+    def _give(self, decision: Decision) -> None:
+        for ticket, answer in decision.replies:
+            ticket.settle(answer)
+        if decision.after:
+            self.commands.extend(decision.after)
 
     def _release(self, decision: Decision) -> Slices[None]:
+        """The same, with pauses if there are many."""
         yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
         if decision.after:
             self.commands.extend(decision.after)
@@ -321,6 +356,15 @@ class Journal:
             _fail(self._waiting.popleft().decision, code)
         for ticket in self.machine.resign():
             ticket.settle(ApiError(code))
+
+
+def _is_little(decision: Decision) -> bool:
+    records = decision.records
+    if len(decision.replies) > ITEMS_A_STEP:
+        return False
+    if len(records) > 1 and len(_parts(records)) > 1:
+        return False
+    return not records or len(records[0].value or b"") < BYTES_A_STEP
 
 
 def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:

@@ -28,7 +28,7 @@ from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.turns import TICK_SLICE_S, Turns
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Slices, begun
 
 logger = logging.getLogger(__name__)
 
@@ -280,15 +280,31 @@ class JournalRunner(Generic[M]):
     def call(self, ask: Callable[[M, Ticket, int], Made]) -> Any:
         """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
         from either."""
-        self._admit()
+        journal = self._admit()
         ticket = Ticket()
-        self._turns.do(self._asked(ask, ticket), ticket)
+        turns = self._turns
+        if turns.work:
+            turns.do(self._asked(ask, ticket), ticket)
+        else:
+            now_ms = self.now_ms()
+            made = ask(self.machine, ticket, now_ms)
+            if not isinstance(made, Decision):
+                made = begun(made)
+            if isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms):
+                self._after(journal)
+            else:
+                turns.do(self._carried_out(journal, made, now_ms), ticket)
         return self._result(ticket)
 
     def _asked(self, ask: Callable[[M, Ticket, int], Made], ticket: Ticket) -> Slices[None]:
         journal = self._active()
         now_ms = self.now_ms()
-        yield from journal.carry_out_slowly(ask(self.machine, ticket, now_ms), now_ms)
+        yield from self._carried_out(journal, ask(self.machine, ticket, now_ms), now_ms)
+
+    def _carried_out(self, journal: Journal, made: Made, now_ms: int) -> Slices[None]:
+        if not isinstance(made, Decision):
+            yield  # it has been begun, and others may have the loop now
+        yield from journal.carry_out_slowly(made, now_ms)
         self._after(journal)
 
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:

@@ -22,8 +22,9 @@ from kavka.wire.errors import ErrorCode
 HOT_PERIOD: Final = 127
 """A prime, so that a pattern of requests does not hide behind it."""
 
-HOT: Final = (0, 1, 8, 12, 68)
-"""Produce, Fetch, OffsetCommit, Heartbeat and ConsumerGroupHeartbeat."""
+HOT: Final = (0, 1, 8, 12, 24, 25, 26, 28, 68)
+"""Produce, Fetch, OffsetCommit, Heartbeat, ConsumerGroupHeartbeat, and what there is in each
+transaction: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit."""
 
 
 class Tally:

@@ -106,6 +106,9 @@ class Transaction(NamedTuple):
 
     def by_topic(self) -> Slices[list[tuple[str, list[int]]]]:
         """Its partitions, in order."""
+        if len(self.partitions) == 1:  # as often
+            ((topic, index),) = self.partitions
+            return [(topic, [index])]
         found: defaultdict[str, list[int]] = defaultdict(list)
         for number, (topic, index) in enumerate(self.partitions, 1):
             found[topic].append(index)

@@ -53,6 +53,16 @@ class Pace:
         return True
 
 
+def begun(work: Slices[T]) -> T | Slices[T]:
+    """What work comes to if it makes no pause; otherwise the rest of it."""
+    try:
+        next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return work
+
+
 def without_pauses(work: Slices[T]) -> T:
     """All of it in one go."""
     while True:
