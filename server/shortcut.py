@@ -59,6 +59,7 @@ class Layout:
         "acks",
         "answer",
         "codec_max",
+        "confirm",
         "context",
         "end",
         "fill",
@@ -97,6 +98,10 @@ class Layout:
         self.head = bytes(frame[:4])  # API key and version
         self.middle = bytes(frame[8 : self.end])
         self._prepare_answer(topic.name, topic.topic_id, partition.index)
+        if self.transactional_id is not None:
+            from kavka.server.verification import guard_at_once  # not before there are any
+
+            self.confirm = guard_at_once
 
     def _prepare_answer(self, name: str, topic_id: UUID | None, index: int) -> None:
         """Encode an answer once, and find where its offsets are."""
@@ -240,10 +245,7 @@ class Shortcut:
     def _confirmed(self, layout: Layout, name: str, header: BatchHeader) -> Guard | None:
         """What is to be shown with the first batch of a transaction here, if its coordinator can
         say at once that it belongs there."""
-        from kavka.server.verification import guard_at_once  # not before there are transactions
-
-        version = layout.context.version
-        return guard_at_once(self._broker, layout.replica, name, version, header)
+        return layout.confirm(self._broker, layout.replica, name, layout.context.version, header)
 
 
 def _needs_no_word(replica: Replica, header: BatchHeader) -> bool:

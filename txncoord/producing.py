@@ -17,6 +17,7 @@ from kavka.txncoord.requests import (
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
     EPOCH_GIVEN_MAX,
+    PREPARED,
     State,
     Transaction,
     created,
@@ -116,6 +117,19 @@ class Producing:
             ErrorCode.NONE if partition in one.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for partition in request.partitions
         ]
+
+    def has_added(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]
+    ) -> bool:
+        """Whether `verify` would find nothing wrong with this one partition."""
+        one = self._state.transactions.get(transactional_id)
+        return (
+            one is not None
+            and partition in one.partitions
+            and producer_id == one.producer_id
+            and epoch == one.producer_epoch
+            and one.state not in PREPARED
+        )
 
     def _known(self, request: AddPartitions) -> Transaction:
         """The state of an id. ApiError."""

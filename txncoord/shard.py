@@ -40,6 +40,7 @@ class TransactionShard:
         self.init_producer_id: Final = self._producing.init_producer_id
         self.add_partitions: Final = self._producing.add_partitions
         self.verify: Final = self._producing.verify
+        self.has_added: Final = self._producing.has_added
         self.end: Final = self._ending.end
         self.markers_written: Final = self._ending.markers_written
 

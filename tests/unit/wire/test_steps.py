@@ -7,6 +7,7 @@ from kavka.wire.steps import (
     QUICK_ITEMS_A_STEP,
     Pace,
     Slices,
+    begun,
     each,
     without_pauses,
 )
@@ -33,10 +34,17 @@ def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
     assert not pace.is_over(1)
 
 
-def test_all_in_one_go() -> None:
-    def work() -> Slices[int]:
-        yield
-        yield from each(range(3), str, 1)
-        return 7
+def _work(pauses: int) -> Slices[int]:
+    yield from each(range(pauses), str, 1)
+    return 7
 
-    assert without_pauses(work()) == 7
+
+def test_all_in_one_go() -> None:
+    assert without_pauses(_work(3)) == 7
+
+
+def test_what_makes_no_pause_is_done_when_it_is_begun() -> None:
+    assert begun(_work(0)) == 7
+    rest = begun(_work(2))
+    assert not isinstance(rest, int)
+    assert list(rest) == [None]
