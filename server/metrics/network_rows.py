@@ -67,8 +67,8 @@ NETWORK_ROWS: Final = (
     _spread(
         "TotalTimeMs",
         "Time from the arrival of a request to the sending of its answer. Of Produce, Fetch, "
-        f"OffsetCommit and heartbeats one request in {HOT_PERIOD} is timed and stands for those "
-        "since the last one.",
+        "OffsetCommit, heartbeats, and of the requests of each transaction one in "
+        f"{HOT_PERIOD} is timed and stands for those since the last one.",
         lambda stats: stats.total_ms,
     ),
     _spread(
