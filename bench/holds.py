@@ -16,14 +16,15 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bench import frames, group_frames
+from bench import frames, group_frames, hold_requests
 from bench.micro_server import START_S_MAX, Answers, InProcess
 from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.server.main import COLLECTOR
+from kavka.wire import fields
 
 TOPICS: Final = 2_000
 MEMBERS: Final = 200
@@ -139,12 +140,16 @@ class _Line(Answers):
         self._protocol = broker.connected(self)
         self._answer: asyncio.Future[memoryview] | None = None
         self._rest = memoryview(b"")
+        self._came: list[Any] = []
+        self._due = 0
+        self._context = Context()
 
     def ask(self, request: bytes) -> asyncio.Future[memoryview]:
         """The answer, without its length."""
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         self._rest = memoryview(request)
+        self._came, self._context = [], copy_context()
         loop.call_soon(self._send, context=Context())
         return self._answer
 
@@ -165,8 +170,18 @@ class _Line(Answers):
             asyncio.get_running_loop().call_soon(self._send, context=Context())
 
     def write(self, data: Any) -> None:
+        """Part of an answer. What is made of the parts is no work of the broker's."""
+        if not self._came:
+            (self._due,) = struct.unpack_from(">i", data)
+            self._due += 4
+        self._came.append(bytes(data) if isinstance(data, memoryview) else data)
+        self._due -= len(data)
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self._answered, context=self._context)
+
+    def _answered(self) -> None:
         assert self._answer is not None
-        self._answer.set_result(memoryview(bytes(data))[4:])
+        self._answer.set_result(memoryview(b"".join(self._came))[4:])
 
 
 class Groups:
@@ -207,22 +222,6 @@ class Groups:
 # -- the requests ------------------------------------------------------------------------------
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _text(value: str | None) -> bytes:
-    if value is None:
-        return b"\0"
-    encoded = value.encode()
-    return _varint(len(encoded) + 1) + encoded
-
-
 def _flexible(api_key: int, version: int, body: bytes) -> bytes:
     header = struct.pack(">hhih", api_key, version, 1, len(frames.CLIENT_ID)) + frames.CLIENT_ID
     frame = header + b"\0" + body
@@ -240,18 +239,18 @@ def consumer_join(
     epoch: int = 0,
 ) -> bytes:
     """ConsumerGroupHeartbeat v1 that tells everything."""
-    topics = b"\0" if names is None else _varint(len(names) + 1) + b"".join(map(_text, names))
+    topics = b"\0" if names is None else fields.array(names, fields.string)
     body = (
-        _text(group)
-        + _text(member)
+        fields.string(group)
+        + fields.string(member)
         + struct.pack(">i", epoch)
-        + _text(instance)
-        + _text(None)
+        + fields.string(instance)
+        + fields.string(None)
         + struct.pack(">i", group_frames.REBALANCE_MS)
         + topics
-        + _text(regex)
-        + _text(assignor)
-        + _varint(1)
+        + fields.string(regex)
+        + fields.string(assignor)
+        + fields.uvarint(1)
         + b"\0"
     )
     return _flexible(68, 1, body)
@@ -260,8 +259,8 @@ def consumer_join(
 def consumer_beat(group: str, member: str, epoch: int) -> bytes:
     """ConsumerGroupHeartbeat v1 that tells nothing new."""
     body = (
-        _text(group)
-        + _text(member)
+        fields.string(group)
+        + fields.string(member)
         + struct.pack(">i", epoch)
         + b"\0\0"
         + struct.pack(">i", -1)
@@ -272,7 +271,7 @@ def consumer_beat(group: str, member: str, epoch: int) -> bytes:
 
 def consumer_describe(group: str) -> bytes:
     """ConsumerGroupDescribe v0."""
-    return _flexible(69, 0, _varint(2) + _text(group) + b"\0\0")
+    return _flexible(69, 0, fields.uvarint(2) + fields.string(group) + b"\0\0")
 
 
 def leave(group: str, members: Sequence[tuple[str, str | None]]) -> bytes:
@@ -466,6 +465,7 @@ CASES: Final[Sequence[tuple[str, Sequence[tuple[str, int]], Case]]] = (
     ("LeaveGroup, 9,000 that are not there", (), _nobodies_leave),
     ("LeaveGroup, 9,000 that were given ids", (), _pending_leave),
     ("LeaveGroup, 3,000 static consumers", (), _consumers_leave),
+    *hold_requests.CASES,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from struct import error as StructError
 from typing import Any, Final
 
@@ -24,6 +25,20 @@ class Written:
         self.errors: Final = errors
         """How often each code is in it."""
         self.throttle_time_ms = 0
+
+
+def answer(
+    tasks: Tasks, api: Api, context: RequestContext, work: slices.Slices[Response]
+) -> Response | Awaitable[Response]:
+    """What `work` gives; what took slices to make takes slices to write."""
+    made = slices.run(tasks, work)
+    return _later(tasks, api, context, made) if isinstance(made, Awaitable) else made
+
+
+async def _later(
+    tasks: Tasks, api: Api, context: RequestContext, made: Awaitable[Response]
+) -> Response:
+    return await written(tasks, api, context, await made)
 
 
 async def written(

@@ -6,16 +6,25 @@ what is answered later is waited for at the end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kavka.server import slices
 from kavka.server.big_answers import written
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
-from kavka.server.slices import Slices
+from kavka.server.slices import Slices, Waits
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from kavka.log.journal import Machine
+    from kavka.server.journal_runner import JournalRunner
+
+    M = TypeVar("M", bound=Machine)
+else:
+    M = TypeVar("M")
 
 
 class Calls:
@@ -24,7 +33,7 @@ class Calls:
     def __init__(self, broker: Broker, api: Api) -> None:
         self._broker: Final = broker
         self._api: Final = api
-        self._waiting: Final[list[_Waiting]] = []
+        self._waiting: list[_Waiting] = []
 
     def take(
         self,
@@ -43,10 +52,37 @@ class Calls:
             else:
                 then(answer)
 
+    def answered(self) -> Waits[None]:
+        """To wait for all that is asked so far, where it tells what else is to be asked."""
+        if self._waiting:
+            yield self._await_answers()
+
+    def look_at_all(
+        self,
+        runners: Iterable[JournalRunner[M]],
+        names_of: Callable[[M], Iterable[str]],
+        size: int,
+        look: Callable[[Sequence[str], M, int], Any],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> Slices[None]:
+        """Have all names of all machines looked at, up to `size` of a machine's in one go; one
+        without any is asked too, as it may be loading."""
+        looked_at = 0
+        for runner in runners:
+            names = list(names_of(runner.machine))
+            for begin in range(0, max(len(names), 1), size):
+                part = names[begin : begin + size]
+                self.take(partial(runner.read, partial(look, part)), then, failed)
+                looked_at += 1 + len(part)
+                if looked_at >= size:
+                    looked_at = 0
+                    yield
+
     def run(
         self,
         context: RequestContext,
-        steps: Slices[None],
+        steps: Waits[None],
         answer: Callable[[], Response | Slices[Response]],
     ) -> Any:
         """Ask all, in slices of the loop, and give `answer` when everything is answered; what took
@@ -65,19 +101,23 @@ class Calls:
     ) -> Response:
         if asked is not None:
             await asked
-        for future, then, failed in self._waiting:
-            try:
-                found = await future
-            except ApiError as refusal:
-                failed(refusal.code)
-            else:
-                then(found)
+        await self._await_answers()
         made = self._made(answer)
         if isinstance(made, Awaitable):
             return await self._later(context, made)
         if asked is None:
             return made
         return await written(self._broker.tasks, self._api, context, made)
+
+    async def _await_answers(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future, then, failed in waiting:
+            try:
+                found = await future
+            except ApiError as refusal:
+                failed(refusal.code)
+            else:
+                then(found)
 
     def _made(
         self, answer: Callable[[], Response | Slices[Response]]

@@ -4,6 +4,7 @@ to keep, what is refused before, and the answer from both.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,7 +14,8 @@ from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server import slices
+from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
 from kavka.server.group_calls import GroupCalls
@@ -21,6 +23,7 @@ from kavka.server.metadata_cache import TopicImage
 from kavka.server.slices import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, without_pauses
 
 Question: TypeAlias = Callable[[GroupShard, Ticket, int], Decision]
 
@@ -55,16 +58,21 @@ class _Topic(NamedTuple):
 class SortedOut:
     """What of a request may be committed, and what is refused before a group is asked."""
 
-    def __init__(self, broker: Broker, context: RequestContext, topics: Any, shape: Shape) -> None:
+    def __init__(self, broker: Broker, context: RequestContext, shape: Shape) -> None:
+        self._broker: Final = broker
+        self._context: Final = context
         self._shape: Final = shape
         self._refused: Final[dict[object, Any]] = {}
         self._accepted: Final[list[_Topic]] = []
         self.offsets: Final[list[OffsetToCommit]] = []
         """In the order of the request."""
 
-        image, authorizer = broker.metadata.image, broker.authorizer
+    def sort_out(self, topics: Any) -> Slices[None]:
+        """All of a request."""
+        by_id, context, done = self._shape.by_id, self._context, 0
+        image, authorizer = self._broker.metadata.image, self._broker.authorizer
         for topic in topics:
-            name = image.names_by_id.get(topic.topic_id) if shape.by_id else topic.name
+            name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
             if name is None:
                 self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
             elif not authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
@@ -72,7 +80,17 @@ class SortedOut:
             elif (known := image.topics.get(name)) is None:
                 self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                self._take(topic, known)
+                accepted: list[int] = []
+                for begin in range(0, len(topic.partitions), ITEMS_A_STEP):
+                    if begin:
+                        yield
+                    self._take(topic, known, begin, accepted)
+                if accepted:
+                    self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
+            done += QUESTION + len(topic.partitions)
+            if done >= QUICK_ITEMS_A_STEP:
+                done = 0
+                yield
 
     def _id_of(self, topic: Any) -> UUID:
         return topic.topic_id if self._shape.by_id else NO_TOPIC_ID
@@ -92,16 +110,16 @@ class SortedOut:
             found = self._refused[key] = self._shape.topic(name, topic_id)
         return found
 
-    def _take(self, topic: Any, known: TopicImage) -> None:
-        partitions: list[int] = []
+    def _take(self, topic: Any, known: TopicImage, begin: int, accepted: list[int]) -> None:
+        """Some partitions of a topic."""
         name, topic_id = known.name, known.topic_id
         _, with_epochs, with_times, *_ = self._shape
-        for one in topic.partitions:
+        for one in topic.partitions[begin : begin + ITEMS_A_STEP]:
             index = one.partition_index
             if known.partition(index) is None:
                 self._refuse_partition(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
-            partitions.append(index)
+            accepted.append(index)
             # to ask for what a version does not have takes long
             epoch = one.committed_leader_epoch if with_epochs else NO_EPOCH
             at_ms = one.commit_timestamp if with_times else NO_TIME
@@ -109,8 +127,6 @@ class SortedOut:
             self.offsets.append(
                 OffsetToCommit(name, index, offset, epoch, metadata, topic_id, at_ms)
             )
-        if partitions:
-            self._accepted.append(_Topic(topic.name, self._id_of(topic), partitions))
 
     def answer(self) -> Response:
         """Where nothing was accepted."""
@@ -118,6 +134,10 @@ class SortedOut:
 
     def answer_with(self, codes: Sequence[int]) -> Response:
         """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
+        return without_pauses(self.answer_slowly(codes))
+
+    def answer_slowly(self, codes: Sequence[int]) -> Slices[Response]:
+        """The same where there are many."""
         position = 0
         topics: list[Any] = []
         partition = self._shape.partition
@@ -129,7 +149,35 @@ class SortedOut:
             for index in partitions:
                 answer.partitions.append(partition(index, codes[position]))
                 position += 1
+                if position % OFFSETS_A_STEP == 0:
+                    yield
         return self.answer() if self._refused else self._shape.whole(topics)
+
+
+async def when_sorted_out(
+    broker: Broker,
+    context: RequestContext,
+    rest: Slices[None],
+    then: Callable[[], Any],
+    applied: asyncio.Future[None],
+) -> Response:
+    """What `then` answers, once the rest of a request has been sorted out. Other requests wait
+    until then, for `applied`, and for what `then` lets them wait for."""
+    try:
+        await slices.go_on(broker.tasks, rest)
+        answer = then()
+    finally:
+        let_others(context, applied)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def let_others(context: RequestContext, applied: asyncio.Future[None]) -> None:
+    """What other requests have waited for is done; unless more has been begun."""
+    begun = context.applied
+    if begun is None or begun is applied:
+        applied.set_result(None)
+    else:  # some at a time
+        begun.add_done_callback(lambda _: applied.set_result(None))
 
 
 def commit(
@@ -180,7 +228,7 @@ def _in_steps(
             calls.call(group_id, question, partial(_note, codes, part), partial(_fail, codes, part))
             yield
 
-    return calls.run(context, steps(), lambda: sorted_out.answer_with(codes))
+    return calls.run(context, steps(), lambda: sorted_out.answer_slowly(codes))
 
 
 def _note(codes: list[int], part: slice, found: list[int]) -> None:

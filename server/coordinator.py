@@ -18,6 +18,7 @@ from kavka.server.controller.new_topics import NewTopic
 from kavka.server.controller.runner import Controller
 from kavka.server.java_hash import java_hash
 from kavka.server.later import import_in_turns
+from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.wire.errors import ApiError, ErrorCode
@@ -62,8 +63,13 @@ class Coordinator(ABC, Generic[M]):
     """What a machine needs, to be imported before the topic is made: see `kavka.server.later`."""
 
     def __init__(
-        self, replicas: ReplicaManager, metadata: MetadataCache, controller: Controller
+        self,
+        live: LiveSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        controller: Controller,
     ) -> None:
+        self._live: Final = live
         self._replicas: Final = replicas
         self._metadata: Final = metadata
         self._controller: Final = controller
@@ -176,6 +182,11 @@ class Coordinator(ABC, Generic[M]):
                 )
         finally:
             self._making = None
+
+    def _replication_factor(self, setting: str, value: int) -> int:
+        """Of the topic: the setting's value if it was given one, else 1."""
+        # where it was not there is no second broker, nor will there be one
+        return value if setting in self._live.now.given else 1
 
     # -- leading --------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.server import handlers, request_log
-from kavka.server.big_answers import Written
+from kavka.server import handlers, request_log, slices
+from kavka.server.big_answers import Written, written
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
 from kavka.server.later import COMPACTION, GROUPS, TRANSACTIONS, Later
@@ -64,8 +64,12 @@ from kavka.wire.apis import (
 )
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.slow_codec import decode_slowly
 
 logger = logging.getLogger(__name__)
+
+BIG_BYTES: Final = 4 * 1024
+"""Of a request up to here, even of nothing but empty names, it takes 4 ms to decode it."""
 
 Answer: TypeAlias = Response | Awaitable[Response] | None
 """Plain where the handler need not wait, so that it costs no task; None: no reply (acks=0)."""
@@ -73,7 +77,10 @@ Answer: TypeAlias = Response | Awaitable[Response] | None
 Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
 
 
-def _by_key(*rows: tuple[Api, Handler]) -> Mapping[int, tuple[Api, Handler]]:
+_Row: TypeAlias = tuple[Api, Handler]
+
+
+def _by_key(*rows: _Row) -> Mapping[int, _Row]:
     table = {api.key: (api, handler) for api, handler in rows}
     if len(table) != len(rows):
         raise ValueError("an API has two rows")
@@ -165,28 +172,39 @@ class Dispatcher:
         row = HANDLERS.get(key)
         if row is None:
             raise BadRequest(f"unknown API key {key}, version {version}")
-        api, handler = row
+        api, _ = row
         if not api.serves(version):
             return self._unsupported(api, peer, frame)
         try:
             client_id, position = header.read_client_id(frame, id_length)
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
+            if len(frame) > BIG_BYTES and api is not produce.API:  # its records cost nothing
+                context = RequestContext(peer, version, correlation_id, client_id)
+                return self._call_big(row, context, frame, position)
             request, end = api.decoder(version)(frame, position)
         except ValueError as failure:
-            raise BadRequest(f"malformed {api.name} v{version}: {failure}") from failure
+            raise _malformed(api, version, failure) from failure
         except (IndexError, struct.error) as failure:
             raise _truncated(api, version, frame) from failure
         if end > len(frame):
             raise _truncated(api, version, frame)
         context = RequestContext(peer, version, correlation_id, client_id)
-        tally = self._stats[key].tallies[version]
+        answer = self._handle(row, context, request, len(frame), peer.arrived_s)
+        return Call(api, context, request, answer)
+
+    def _handle(
+        self, row: _Row, context: RequestContext, request: Any, size: int, arrived_s: float
+    ) -> Answer:
+        """Count a request of `size` bytes, and ask its handler."""
+        api, handler = row
+        tally = self._stats[api.key].tallies[context.version]
         if request_log.is_on() is not self._requests.logs:
             self._requests.follow_log()
         if tally.left:
             tally.left -= 1
         else:
-            context.timing = self._requests.begin(tally, peer.arrived_s)
+            context.timing = self._requests.begin(tally, arrived_s)
         try:
             answer = handler(self._broker, context, request)
         except BadRequest:
@@ -196,8 +214,59 @@ class Dispatcher:
         if context.timing is not None:
             context.timing.handled()
             if answer is None:
-                context.timing.written(context, len(frame), 0, 0)
-        return Call(api, context, request, answer)
+                context.timing.written(context, size, 0, 0)
+        return answer
+
+    def _call_big(
+        self, row: _Row, context: RequestContext, frame: memoryview, position: int
+    ) -> Call:
+        """The rest of `call` for a request that may name thousands of things. It is decoded in
+        slices of the loop, and the connection's next one waits until it has been handled."""
+        api, size, arrived_s = row[0], len(frame), context.peer.arrived_s
+        decoding = _decode(api, context.version, frame, position)
+        try:
+            next(decoding)
+        except StopIteration as end:
+            request = end.value
+            answer = self._handle(row, context, request, size, arrived_s)
+            return Call(api, context, request, answer)
+        context.applied = self._broker.tasks.future()
+        context.keeps_frame = True
+        return Call(api, context, None, self._handle_later(row, context, decoding, size, arrived_s))
+
+    async def _handle_later(
+        self,
+        row: _Row,
+        context: RequestContext,
+        decoding: slices.Slices[Any],
+        size: int,
+        arrived_s: float,
+    ) -> Response | BadRequest:
+        """The answer to a request that is being decoded; it is written in slices too."""
+        api, tasks, applied = row[0], self._broker.tasks, context.applied
+        assert applied is not None, "others wait for it"
+        try:
+            request = await slices.go_on(tasks, decoding)
+            context.applied = None
+            answer = self._handle(row, context, request, size, arrived_s)
+        except BadRequest as refusal:
+            tasks.call_soon(applied.set_result, None)  # the connection is closed by then
+            return refusal
+        except BaseException:
+            applied.set_result(None)
+            raise
+        if context.applied is None:
+            applied.set_result(None)
+        else:
+            context.applied.add_done_callback(lambda _: applied.set_result(None))
+        if isinstance(answer, Awaitable):
+            try:
+                answer = await answer
+            except Exception as failure:
+                answer = self.failed(api, context, request, failure)
+        if isinstance(answer, Written):
+            return answer
+        return await written(tasks, api, context, answer)
 
     def _unsupported(self, api: Api, peer: Peer, frame: memoryview) -> Call:
         """Only ApiVersions answers a version that is not served: in version 0, with code 35, so
@@ -265,6 +334,23 @@ class Dispatcher:
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
         return throttle_ms
+
+
+def _decode(api: Api, version: int, frame: memoryview, position: int) -> slices.Slices[Any]:
+    """A request. BadRequest."""
+    try:
+        request, end = yield from decode_slowly(api, version, frame, position)
+    except ValueError as failure:
+        raise _malformed(api, version, failure) from failure
+    except (IndexError, struct.error) as failure:
+        raise _truncated(api, version, frame) from failure
+    if end > len(frame):
+        raise _truncated(api, version, frame)
+    return request
+
+
+def _malformed(api: Api, version: int, failure: ValueError) -> BadRequest:
+    return BadRequest(f"malformed {api.name} v{version}: {failure}")
 
 
 def _truncated(api: Api, version: int, frame: memoryview) -> BadRequest:

@@ -47,8 +47,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         configs: TopicConfigs,
         random: Random,
     ) -> None:
-        super().__init__(replicas, metadata, controller)
-        self._live = live
+        super().__init__(live, replicas, metadata, controller)
         self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)
@@ -57,13 +56,10 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now
-        factor = settings.offsets_topic_replication_factor
-        if REPLICATION_FACTOR not in settings.given:
-            factor = 1  # there is no second broker, nor will there be one
         return NewTopic(
             GROUP_TOPIC,
             settings.offsets_topic_num_partitions,
-            factor,
+            self._replication_factor(REPLICATION_FACTOR, settings.offsets_topic_replication_factor),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

@@ -7,8 +7,10 @@ once and sees one state throughout.
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final
 
 from kavka.server.controller.messages import (
@@ -23,6 +25,8 @@ from kavka.server.controller.messages import (
 )
 
 NO_CONTROLLER: Final = -1
+
+_NUMBER: Final = attrgetter("partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ class TopicImage:
         """The partition of this number, or None; numbers can have gaps while a topic is made."""
         if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
             return self.partitions[index]
-        return next((image for image in self.partitions if image.partition == index), None)
+        at = bisect_left(self.partitions, index, key=_NUMBER)
+        found = self.partitions[at : at + 1]
+        return found[0] if found and found[0].partition == index else None
 
 
 @dataclass(frozen=True, slots=True)

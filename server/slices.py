@@ -7,48 +7,53 @@ it looks at may have changed when it goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Generator
+from typing import Any, TypeAlias, TypeVar
 
 from kavka.seams import Jobs, Tasks
 from kavka.server.context import RequestContext
 from kavka.wire.steps import Job, Slices, Steps
 
-__all__ = ["Slices", "go_on", "go_on_with_jobs", "run", "run_steps"]
+__all__ = ["Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
 
 T = TypeVar("T")
 
+Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
+"""Slices that may yield what they have to wait for, too; it must not fail."""
 
-def run(tasks: Tasks, work: Slices[T], context: RequestContext | None = None) -> T | Awaitable[T]:
+
+def run(tasks: Tasks, work: Waits[T], context: RequestContext | None = None) -> T | Awaitable[T]:
     """The result of `work`; at once when it does not yield, so that a little costs no task.
 
     If it does what the request of `context` asks for, the connection's next one waits for it.
     """
     try:
-        next(work)
+        pause = next(work)
     except StopIteration as end:
         result: T = end.value
         return result
     if context is None:
-        return go_on(tasks, work)
+        return go_on(tasks, work, pause)
     context.applied = tasks.future()
-    return _apply(tasks, work, context.applied)
+    return _apply(tasks, work, pause, context.applied)
 
 
-async def go_on(tasks: Tasks, work: Slices[T]) -> T:
-    """The rest of `work`, after a turn for others."""
+async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = None) -> T:
+    """The rest of `work`, which has yielded `pause`, after a turn for others."""
     while True:
-        await tasks.sleep(0)
+        await (tasks.sleep(0) if pause is None else pause)
         try:
-            next(work)
+            pause = next(work)
         except StopIteration as end:
             result: T = end.value
             return result
 
 
-async def _apply(tasks: Tasks, work: Slices[T], applied: asyncio.Future[None]) -> T:
+async def _apply(
+    tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None, applied: asyncio.Future[None]
+) -> T:
     try:
-        return await go_on(tasks, work)
+        return await go_on(tasks, work, pause)
     finally:
         applied.set_result(None)
 

@@ -62,8 +62,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         controller: Controller,
         producer_ids: ProducerIds,
     ) -> None:
-        super().__init__(replicas, metadata, controller)
-        self._live = live
+        super().__init__(live, replicas, metadata, controller)
         self._producer_ids = producer_ids
         self.on_markers: Callable[[Markers, int], object] = _nobody
         """Has the markers of a transaction written, in the epoch of its coordinator, and says so
@@ -103,16 +102,16 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     ) -> bool:
         """Whether a partition belongs to the transaction of a producer, if that can be said at
         once; otherwise ask `verify`."""
-        from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
-
         asked_s = self._replicas.clock.monotonic_s()
-        asked = AddPartitions(
-            transactional_id, producer_id, producer_epoch, [partition], EPOCH_BUMPED_SINCE
+        added = self.read_at_once(
+            transactional_id,
+            lambda shard, now_ms: shard.has_added(
+                transactional_id, producer_id, producer_epoch, partition
+            ),
         )
-        codes = self.read_at_once(transactional_id, lambda shard, now_ms: shard.verify(asked))
-        if codes != [ErrorCode.NONE]:
+        if not added:
             return False
-        self._verified(codes, asked_s)
+        self._verified((), asked_s)
         return True
 
     def _verify(
@@ -154,13 +153,12 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now
-        factor = settings.transaction_state_log_replication_factor
-        if REPLICATION_FACTOR not in settings.given:
-            factor = 1  # there is no second broker, nor will there be one
         return NewTopic(
             TRANSACTION_TOPIC,
             settings.transaction_state_log_num_partitions,
-            factor,
+            self._replication_factor(
+                REPLICATION_FACTOR, settings.transaction_state_log_replication_factor
+            ),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",

@@ -19,7 +19,7 @@ BUFFER_BYTES_MAX: Final = 1024 * 1024
 """A response that needed a bigger buffer does not leave it behind."""
 
 
-class _SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
+class SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
     """An encode buffer that notes record payloads instead of copying them."""
 
     __slots__ = ("parts",)
@@ -29,7 +29,7 @@ class _SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library 
         self.parts: list[tuple[int, Any]] = []
 
 
-_free: Final[list[_SpliceBuffer]] = []
+_free: Final[list[SpliceBuffer]] = []
 """Buffers at rest: one for each thread that has a broker, as nothing waits while one is in use."""
 
 
@@ -41,7 +41,7 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
     try:
         out = _free.pop()
     except IndexError:
-        out = _SpliceBuffer()
+        out = SpliceBuffer()
     out.pos = 8
     if version >= api.first_flexible and api.flexible_response_header:
         out.buf[8] = 0  # no tagged fields in the header
@@ -51,7 +51,9 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
         if not out.parts:
             _pack_frame_head(out.buf, 0, out.pos - 4, correlation_id)
             return [out.buf[: out.pos]]
-        return _splice(out, correlation_id)
+        payload_bytes = sum(len(records) for _, records in out.parts)
+        _pack_frame_head(out.buf, 0, out.pos - 4 + payload_bytes, correlation_id)
+        return take_parts(out)
     finally:
         if out.parts:
             out.parts = []
@@ -59,16 +61,17 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
             _free.append(out)
 
 
-def _splice(out: _SpliceBuffer, correlation_id: int) -> list[Any]:
-    buffer, end = out.buf, out.pos
-    payload_bytes = sum(len(records) for _, records in out.parts)
-    _pack_frame_head(buffer, 0, end - 4 + payload_bytes, correlation_id)
+def take_parts(out: SpliceBuffer) -> list[Any]:
+    """What was written, record payloads in their places; the buffer is empty then."""
+    buffer, payloads, end = out.buf, out.parts, out.pos
     parts: list[Any] = []
     start = 0
-    for position, records in out.parts:
+    for position, records in payloads:
         parts.append(buffer[start:position])
         parts.append(records)
         start = position
     if start != end:
         parts.append(buffer[start:end])
+    out.parts = []
+    out.pos = 0
     return parts

@@ -119,6 +119,7 @@ _ApiMessage: Final[Any] = _copy["kafka.protocol.api_message"].ApiMessage
 _classes: Final[dict[str, Any]] = {}
 
 EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
+_CodegenContext: Final[Any] = _copy["kafka.protocol.schemas.fields.codegen"].CodegenContext
 
 quickening.quicken(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
@@ -152,3 +153,21 @@ def message_class(name: str) -> Any:
                 mending.use_record_views(found._struct)
                 _classes[name] = found
     return found
+
+
+def reader_of(name: str, version: int, *, flexible: bool) -> Any:
+    """The source of the reader that the library compiles of a message, with the names in it; as
+    `encode_into__optimized_context`, which the library has for writers only. To be `making`."""
+    made = message_class(name)
+    struct = made._struct
+    context = _CodegenContext()
+    context.emit("", "def _decode(data, pos):")
+    own, struct._data_class = struct._data_class, made
+    try:
+        struct.emit_decode_from(
+            context, "obj", "    ", version=version, compact=flexible, tagged=flexible
+        )
+    finally:
+        struct._data_class = own
+    context.emit("    ", "return obj, pos")
+    return context

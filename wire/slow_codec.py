@@ -1,51 +1,91 @@
-"""Responses with many items, written and counted in slices, so that nothing else has to wait.
+"""Messages with many items, read, written and counted in slices, so that nothing else has to wait.
 
-A writer takes 1 to 3 us an item. The slow ones are the library's, which stop now and then.
+An item takes 1 to 3 us. The slow readers and writers are the library's, which stop now and then.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from kavka.wire import library
 from kavka.wire.api import Api
+from kavka.wire.codec import SpliceBuffer, take_parts
 from kavka.wire.error_counts import Counts, counter_source
+from kavka.wire.steps import Slices
 
 ITEMS_A_SLICE: Final = 500
 """Items of all arrays together, that is, partitions, topics, and names."""
 
-Slices: TypeAlias = Generator[None, None, Any]
-SlowEncoder: TypeAlias = Callable[[Any, Any], Slices]
-"""(response, encode buffer): writes the body at the buffer's position, and yields between items."""
+BYTES_AN_ITEM: Final = 512
+"""Bytes to be copied into memory that is new, or to be read as text, take as long as an item."""
+
+SLICE_BYTES: Final = ITEMS_A_SLICE * BYTES_AN_ITEM
+
+SlowDecoder: TypeAlias = Callable[[memoryview, int], Slices[tuple[Any, int]]]
+"""`kavka.wire.api.Decoder` that yields between items. The frame stays as it is meanwhile."""
+
+SlowEncoder: TypeAlias = Callable[[Any, Any], Slices[None]]
+"""`kavka.wire.api.Encoder` that yields between items, and goes on where the buffer then is."""
 
 _INDENT: Final = "    "
-_LOOP: Final = re.compile(r"^( *)for _?(?:item|ai)\d+ in .*:$", re.MULTILINE)
+_LOOP: Final = re.compile(r"^( *)for _?(?:(?:item|ai)\d+)? in .*:$", re.MULTILINE)
+_PAUSE: Final = "yield"
+_PAUSE_OF_WRITER: Final = "out.pos = pos; yield; pos = out.pos"
 _pack_frame_head: Final = Struct(">ii").pack_into
+_decoders: Final[dict[tuple[int, int], SlowDecoder]] = {}
 _encoders: Final[dict[tuple[int, int], SlowEncoder]] = {}
 
 
-def encode_slowly(
-    api: Api, version: int, correlation_id: int, response: Any
-) -> Generator[None, None, list[Any]]:
-    """As `kavka.wire.codec.encode_response`, of responses without records. What is in `response`
-    must stay as it is meanwhile."""
-    out = library.EncodeBuffer()
+# -- requests ----------------------------------------------------------------------------------
+
+
+def decode_slowly(
+    api: Api, version: int, frame: memoryview, position: int
+) -> Slices[tuple[Any, int]]:
+    """As what `Api.decoder` gives, of requests without records; raises the same, sooner or later.
+    What is in `frame` must stay as it is meanwhile."""
+    key = (api.key, version)
+    found = _decoders.get(key)
+    if found is None:
+        with library.making:
+            found = _decoders[key] = _make_decoder(api, version)
+    return found(frame, position)
+
+
+def _make_decoder(api: Api, version: int) -> SlowDecoder:
+    made = library.reader_of(api.request_name, version, flexible=api.is_flexible(version))
+    exec(_in_slices(made.source(), _PAUSE), made.globs)
+    decoder: SlowDecoder = made.globs["_decode"]
+    return decoder
+
+
+# -- answers -----------------------------------------------------------------------------------
+
+
+def encode_slowly(api: Api, version: int, correlation_id: int, response: Any) -> Slices[list[Any]]:
+    """As `kavka.wire.codec.encode_response`, in as many parts as there are slices. What is in
+    `response` must stay as it is meanwhile."""
+    out = SpliceBuffer()
     out.pos = 8
     if version >= api.first_flexible and api.flexible_response_header:
         out.pos = 9  # no tagged fields in the header
-    yield from _encoder(api, version)(response, out)
-    _pack_frame_head(out.buf, 0, out.pos - 4, correlation_id)
-    return [out.buf[: out.pos]]
+    parts: list[Any] = []
+    for _ in _encoder(api, version)(response, out):
+        parts += take_parts(out)  # or the buffer would be copied each time it had to be bigger
+        yield
+    parts += take_parts(out)
+    _pack_frame_head(parts[0], 0, sum(map(len, parts)) - 4, correlation_id)
+    return parts
 
 
-def count_slowly(api: Api, response: Any) -> Generator[None, None, Counts]:
+def count_slowly(api: Api, response: Any) -> Slices[Counts]:
     """As what `kavka.wire.error_counts.error_counter` gives: how often each code is there."""
-    names: dict[str, Any] = {"counts": defaultdict(int)}
-    exec(_in_slices(counter_source(api)), names)
+    names: dict[str, Any] = {"counts": defaultdict(int), "pos": 0}  # it goes through no bytes
+    exec(_in_slices(counter_source(api), _PAUSE), names)
     yield from names["count"](response)
     counts: Counts = names["counts"]
     return counts
@@ -56,30 +96,36 @@ def _encoder(api: Api, version: int) -> SlowEncoder:
     found = _encoders.get(key)
     if found is None:
         with library.making:
-            found = _encoders[key] = _make(api, version)
+            found = _encoders[key] = _make_encoder(api, version)
     return found
 
 
-def _make(api: Api, version: int) -> SlowEncoder:
+def _make_encoder(api: Api, version: int) -> SlowEncoder:
     struct = library.message_class(api.response_name)._struct
     flexible = api.is_flexible(version)
     made = struct.encode_into__optimized_context(version, compact=flexible, tagged=flexible)
-    exec(_in_slices(made.source()), made.globs)
+    exec(_in_slices(made.source(), _PAUSE_OF_WRITER), made.globs)
     encoder: SlowEncoder = made.globs["_encode"]
     return encoder
 
 
-def _in_slices(source: str) -> str:
-    """A function that goes through lists, as a generator that yields in its loops."""
+# -- slices ------------------------------------------------------------------------------------
+
+
+def _in_slices(source: str, pause: str) -> str:
+    """A function that goes through lists and bytes, with `pos` for how far it is in these, as a
+    generator that pauses in its loops."""
+
+    def with_stop(loop: re.Match[str]) -> str:
+        indent = loop[1] + _INDENT
+        lines = (
+            f"due -= {BYTES_AN_ITEM}",
+            "if pos > due:",
+            f"    {pause}",
+            f"    due = pos + {SLICE_BYTES}",
+        )
+        return "\n".join((loop[0], *(indent + line for line in lines)))
+
     head, body = source.split("\n", 1)
-    begin = f"{_INDENT}left = {ITEMS_A_SLICE}\n{_stop(_INDENT)}"  # there may be no loop
-    return f"{head}\n{begin}\n{_LOOP.sub(_with_count, body)}"
-
-
-def _with_count(loop: re.Match[str]) -> str:
-    indent = loop[1] + _INDENT
-    return f"{loop[0]}\n{indent}left -= 1\n{_stop(indent)}"
-
-
-def _stop(indent: str) -> str:
-    return f"{indent}if not left:\n{indent}    yield\n{indent}    left = {ITEMS_A_SLICE}"
+    begin = f"{_INDENT}due = {SLICE_BYTES}\n{_INDENT}if not due: yield"  # there may be no loop
+    return f"{head}\n{begin}\n{_LOOP.sub(with_stop, body)}"

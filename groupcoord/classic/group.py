@@ -325,15 +325,20 @@ class ClassicGroup:
         count = len(self.members)
         return any(self._support.get(name, 0) == count for name, _ in protocols)
 
-    def choose_protocol(self) -> str | None:
+    def choose_protocol(self) -> Slices[str | None]:
         """What most members would have, of what all of them can do."""
         count = len(self.members)
         candidates = {name for name, support in self._support.items() if support == count}
+        if len(candidates) <= 1:
+            return next(iter(candidates), None)
         votes: dict[str, int] = {}
-        for member in self.members.values():
+
+        def vote(member: Member) -> None:
             voted = member.vote(candidates)
             if voted is not None:
                 votes[voted] = votes.get(voted, 0) + 1
+
+        yield from each(self.members.values(), vote)
         return max(votes, key=votes.__getitem__, default=None)
 
     def _count_support(self, protocols: Sequence[OfferedProtocol], change: int) -> None:
@@ -363,7 +368,7 @@ class ClassicGroup:
         """All that joined are the members of a new generation."""
         self.generation += 1
         self.delay = None
-        self.protocol = self.choose_protocol() if self.members else None
+        self.protocol = (yield from self.choose_protocol()) if self.members else None
         self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
         yield from self.find_topics()
 
@@ -372,7 +377,7 @@ class ClassicGroup:
         self.topics = (yield from self._topics()) if self.protocol_type == CONSUMER else None
 
     def _topics(self) -> Slices[frozenset[str] | None]:
-        subscriptions = [member.metadata(self.protocol) for member in self.members.values()]
+        subscriptions = (member.metadata(self.protocol) for member in self.members.values())
         topics = yield from topics_of_all(subscriptions)
         if topics is None:
             logger.warning(
@@ -386,14 +391,11 @@ class ClassicGroup:
 
     # Records.
 
-    def record(self, assignments: Mapping[str, bytes] | None = None) -> Slices[Record]:
-        """What is stored of the group as it is, or with other assignments."""
+    def record(self) -> Slices[Record]:
+        """What is stored of the group as it is."""
         members: list[StoredMember] = []
 
         def store(member: Member) -> None:
-            assignment = member.assignment
-            if assignments is not None:
-                assignment = assignments.get(member.member_id, b"")
             stored = StoredMember(
                 member.member_id,
                 member.instance_id,
@@ -402,7 +404,7 @@ class ClassicGroup:
                 member.rebalance_timeout_ms,
                 member.session_timeout_ms,
                 member.metadata(self.protocol),
-                assignment,
+                member.assignment,
             )
             members.append(stored)
 
@@ -412,24 +414,25 @@ class ClassicGroup:
         )
         return (yield from group_record(self.group_id, stored))
 
-    @classmethod
-    def restored(cls, group_id: str, stored: StoredGroup, timers: Timers) -> ClassicGroup:
-        """A group as its last record tells of it; no session of a member runs yet."""
-        group = cls(group_id, timers, stored.since_ms)
-        group.generation = stored.generation
-        group.protocol_type = stored.protocol_type
-        group.protocol = stored.protocol
-        group.leader = stored.leader
+    def restore(self, stored: StoredGroup) -> Slices[None]:
+        """What a group that is empty is by its last record; no session of a member runs yet."""
+        self.since_ms = stored.since_ms
+        self.generation = stored.generation
+        self.protocol_type = stored.protocol_type
+        self.protocol = stored.protocol
+        self.leader = stored.leader
         members = {one.member_id: one for one in stored.members}
-        for one in members.values():
-            member = restored_member(group_id, stored.protocol or "", one)
-            group.add(member, stored.protocol_type, None)
+
+        def add(one: StoredMember) -> None:
+            member = restored_member(self.group_id, stored.protocol or "", one)
+            self.add(member, stored.protocol_type, None)
+
+        yield from each(members.values(), add)
         if members:
-            group.current = GroupState.STABLE
-        if group.leader not in members:
-            group.leader = next(iter(members), None)
-        without_pauses(group.find_topics())
-        return group
+            self.current = GroupState.STABLE
+        if self.leader not in members:
+            self.leader = next(iter(members), None)
+        yield from self.find_topics()
 
 
 def empty_record(group: ClassicGroup) -> Record:

@@ -14,6 +14,7 @@ from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
     failing_as,
     joined,
+    joined_members,
     not_joined,
 )
 from kavka.groupcoord.classic.requests import JoinRequest
@@ -143,7 +144,7 @@ class Joining:
         self._update(group, new, request)
         group.touch(new, now_ms)
         if group.current is GroupState.STABLE:
-            if group.choose_protocol() == group.protocol:
+            if (yield from group.choose_protocol()) == group.protocol:
                 yield from self._keep_generation(
                     group, old, new, was_leader, request, ticket, now_ms, out
                 )
@@ -179,11 +180,12 @@ class Joining:
             "protocol will not trigger a rebalance."
         )
         if request.version >= _SKIPS_ASSIGNMENT_SINCE:
-            answer = joined(group, new, skips=group.leader == new.member_id)
+            told = yield from joined_members(group)
+            answer = joined(group, new, told, skips=group.leader == new.member_id)
         else:
             # One that takes itself for the leader would assign, which nobody would hear of.
             answer = joined(group, new)
-            answer.leader, answer.members = was_leader or "", ()
+            answer.leader = was_leader or ""
         out.replies.append(Reply(ticket, answer))
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
@@ -200,8 +202,7 @@ class Joining:
             group.replace(new, old)
             group.touch(old, now_ms)
             failed = joined(group, new)
-            failed.member_id, failed.members = "", ()
-            failed.error_code = code
+            failed.member_id, failed.error_code = "", code
             return Decision(replies=[Reply(ticket, failed)])
 
         self._proposals.propose(out, (yield from group.record()), refused=refused)
@@ -265,7 +266,7 @@ class Joining:
         why = self._rejoins_because(group, member, request)
         if why is None:
             # Perhaps it has not got the answer to its last one; or it wants to see what is new.
-            out.replies.append(Reply(ticket, _present(group, member)))
+            out.replies.append(Reply(ticket, (yield from _present(group, member))))
             return
         self._update(group, member, request)
         waited = group.wait_join(member, ticket)
@@ -294,11 +295,9 @@ class Joining:
         )
 
 
-def _present(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    answer = joined(group, member)
-    if group.current is GroupState.STABLE:
-        answer.members = ()
-    return answer
+def _present(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
+    assigns = group.leader == member.member_id and group.current is not GroupState.STABLE
+    return joined(group, member, (yield from joined_members(group)) if assigns else ())
 
 
 def _moved(group_id: str, member: Member, member_id: str) -> Member:

@@ -18,7 +18,7 @@ from kavka.groupcoord.classic.rebalancing import (
     failing_as,
     not_joined,
 )
-from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key
+from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key, protocol_type_of
 from kavka.groupcoord.classic.requests import (
     LEAVERS_A_STEP,
     HeartbeatRequest,
@@ -33,7 +33,7 @@ from kavka.log.journal import Decision, Made, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,9 @@ class ClassicProtocol:
         self._rebalancing: Final = Rebalancing(state, self._proposals)
         self._joining: Final = Joining(state, self._rebalancing, self._proposals)
         self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
+        self._unread: Final[dict[str, bytes]] = {}
+        """What is replayed, until it is led: a big group is written whole with each generation,
+        and only the last counts."""
 
     def _group(self, group_id: str) -> ClassicGroup | None:
         group = self._state.groups.get(group_id)
@@ -207,7 +210,8 @@ class ClassicProtocol:
     # Records.
 
     def apply(self, version: int, record: Record) -> None:
-        """A record whose key has version 2 is in the log."""
+        """A record whose key has version 2 is in the log. A group that was not decided here has
+        no members before all is `loaded`."""
         if self._proposals.applied(record):
             return
         group_id = decode_key(record.key)
@@ -217,37 +221,59 @@ class ClassicProtocol:
         if known is not None:
             known.cancel_timers()
             del self._state.groups[group_id]
+        self._unread.pop(group_id, None)
         if record.value is None:
             return
-        stored = decode(record.value)
-        if stored is None:
-            logger.warning("The record of group %s can't be read and is left out.", group_id)
+        protocol_type = protocol_type_of(record.value)
+        if protocol_type is None:
+            _leave_out(group_id)
             return
-        self._state.groups[group_id] = ClassicGroup.restored(group_id, stored, self._state.timers)
+        self._state.groups[group_id] = group = self.simple_group(group_id)
+        group.protocol_type = protocol_type
+        self._unread[group_id] = record.value
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """All groups have come out of the log: their members have a session's time to be heard
         of, from now on."""
+        for _ in self.read_replayed():
+            yield Decision()
         groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
         for group in groups:
             if group.members:
-                yield self.begin_sessions(group, now_ms)
+                yield from self._begin_sessions(group, now_ms)
 
-    def begin_sessions(self, group: ClassicGroup, now_ms: int) -> Decision:
+    def read_replayed(self) -> Slices[None]:
+        """Make groups of the records that have been taken in."""
+        for group_id, value in self._unread.items():
+            group = self._group(group_id)
+            if group is not None:
+                yield from self._read(group, value)
+        self._unread.clear()
+
+    def _read(self, group: ClassicGroup, value: bytes) -> Slices[None]:
+        stored = yield from decode(value)
+        if stored is not None:
+            yield from group.restore(stored)
+        else:  # what is left is one that keeps offsets
+            _leave_out(group.group_id)
+            group.protocol_type = ""
+
+    def _begin_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
         """What is to be done with a group that was made from its record."""
         out = Decision()
         size, size_max = len(group.members), self._state.settings().group_max_size
         logger.info("Loaded classic group %s with %d members.", group.group_id, size)
-        for member in group.members.values():
-            group.touch(member, now_ms)
+        for _ in each(group.members.values(), lambda member: group.touch(member, now_ms)):
+            yield Decision()
         if size > size_max:
             reason = (
                 f"Freshly-loaded group {group.group_id} (size {size}) is over capacity "
                 f"{size_max}. Rebalancing in order to give a chance for consumers to commit "
                 "offsets"
             )
-            without_pauses(self._rebalancing.prepare(group, reason, now_ms, out))
-        return out
+            for _ in self._rebalancing.prepare(group, reason, now_ms, out):
+                yield Decision()
+        yield out
 
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
@@ -288,3 +314,7 @@ class ClassicProtocol:
             for ticket in (member.join, member.sync)
             if ticket is not None
         ]
+
+
+def _leave_out(group_id: str) -> None:
+    logger.warning("The record of group %s can't be read and is left out.", group_id)

@@ -141,11 +141,12 @@ class Rebalancing:
             group.generation,
             len(group.members),
         )
+        told = yield from joined_members(group)
 
         def announce(member: Member) -> None:
             ticket = group.wait_join(member, None)
             if ticket is not None:
-                out.replies.append(Reply(ticket, joined(group, member)))
+                out.replies.append(Reply(ticket, joined(group, member, told)))
             group.touch(member, now_ms)
             member.is_new = False
             group.unsynced[member.member_id] = None
@@ -232,8 +233,10 @@ class Rebalancing:
         yield from each(group.members.values(), fail)
 
 
-def joined(group: ClassicGroup, member: Member, *, skips: bool = False) -> JoinGroupResponse:
-    """The answer to a member of the present generation; the leader is told of all members."""
+def joined(
+    group: ClassicGroup, member: Member, told: Sequence[JoinedMember] = (), *, skips: bool = False
+) -> JoinGroupResponse:
+    """The answer to a member of the present generation; if it leads, it is `told` of all."""
     return JoinGroupResponse(
         member.member_id,
         0,
@@ -242,16 +245,20 @@ def joined(group: ClassicGroup, member: Member, *, skips: bool = False) -> JoinG
         group.protocol,
         group.leader or "",
         skips,
-        joined_members(group) if group.leader == member.member_id else (),
+        told if group.leader == member.member_id else (),
     )
 
 
-def joined_members(group: ClassicGroup) -> Sequence[JoinedMember]:
+def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
     """All members, as the leader is told of them."""
-    return [
-        JoinedMember(member.member_id, member.instance_id, member.metadata(group.protocol))
-        for member in group.members.values()
-    ]
+    told: list[JoinedMember] = []
+
+    def tell(member: Member) -> None:
+        metadata = member.metadata(group.protocol)
+        told.append(JoinedMember(member.member_id, member.instance_id, metadata))
+
+    yield from each(group.members.values(), tell)
+    return told
 
 
 def not_joined(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:

@@ -113,10 +113,18 @@ def tombstone(group_id: str) -> Record:
     return Record(encode_key(group_id), None)
 
 
-def decode(value: bytes) -> StoredGroup | None:
+def decode(value: bytes) -> Slices[StoredGroup | None]:
     """What a value says; None if it can't be read, as those of versions to come."""
     try:
-        return _Reader(value).group()
+        return (yield from _Reader(value).group())
+    except ValueError:
+        return None
+
+
+def protocol_type_of(value: bytes) -> str | None:
+    """The beginning of what a value says; None if it can't be read."""
+    try:
+        return _Reader(value).protocol_type()
     except ValueError:
         return None
 
@@ -145,13 +153,18 @@ class _Reader(Reader):
             raise ValueError(f"version {self._version}")
         self._is_flexible = self._version >= _FIRST_FLEXIBLE
 
-    def group(self) -> StoredGroup:
-        protocol_type = self._string()
+    def protocol_type(self) -> str:
+        return self._string()
+
+    def group(self) -> Slices[StoredGroup]:
+        protocol_type = self.protocol_type()
         generation = self.int32()
         protocol = self._nullable()
         leader = self._nullable()
         since_ms = self.int64() if self._version >= 2 else NO_TIME
-        members = [self._member() for _ in range(self._length(_INT))]
+        members: list[StoredMember] = []
+        count = range(self._length(_INT))
+        yield from each(count, lambda _: members.append(self._member()))
         self._skip_tags()
         return StoredGroup(protocol_type, generation, protocol, leader, since_ms, members)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
@@ -73,32 +72,31 @@ class Syncing:
                 group.generation,
             )
 
+        waited: list[tuple[Member, Ticket]] = []
+
         def tell(member: Member) -> None:
-            if member.sync is not None:
-                answer = _assigned(group, assignments.get(member.member_id, b""))
-                out.replies.append(Reply(member.sync, answer))
+            member.assignment = assignments.get(member.member_id, b"")
+            ticket, member.sync = member.sync, None
+            if ticket is not None:
+                out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
+                waited.append((member, ticket))
+                # Its session may have ended while it waited, which did not count.
+                group.touch(member, now_ms)
 
         yield from each(group.members.values(), tell)
 
         def done() -> None:
-            self._settled(group, assignments, now_ms)
+            group.enter(GroupState.STABLE, now_ms)
+            self._counts.classic_rebalances += 1
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
+            for member, ticket in waited:
+                member.sync = ticket
             return self._not_stored(group, leader, code, now_ms)
 
-        record = yield from group.record(assignments)
+        record = yield from group.record()
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
-
-    def _settled(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
-            if member.sync is not None:
-                member.sync = None
-                # Its session may have ended while it waited, which did not count.
-                group.touch(member, now_ms)
-        group.enter(GroupState.STABLE, now_ms)
-        self._counts.classic_rebalances += 1
 
     def _not_stored(
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int

@@ -236,7 +236,7 @@ class Migration:
             classic.add(_classic_member(group.group_id, member), CONSUMER, None)
 
         yield from each(members.values(), add, MEMBERS_A_STEP)
-        classic.protocol = classic.choose_protocol()
+        classic.protocol = yield from classic.choose_protocol()
         yield from classic.find_topics()
         pace = Pace()
         for member_id, one in classic.members.items():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from kavka.server.context import RequestContext
+from kavka.wire.steps import QUICK_ITEMS_A_STEP
 
 
 class Operation(IntEnum):
@@ -31,6 +32,12 @@ class ResourceType(IntEnum):
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
 
+
+QUESTIONS_A_STEP: Final = 100
+"""Questions asked in one go where a request names many: with many rules one may take 20 us."""
+
+QUESTION: Final = QUICK_ITEMS_A_STEP // QUESTIONS_A_STEP
+"""What one counts for a `Pace`."""
 
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER, as ACLs name it."""

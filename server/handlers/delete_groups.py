@@ -15,7 +15,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
-from kavka.server.slices import Slices
+from kavka.server.slices import Waits
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 
@@ -31,14 +31,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
-    def steps() -> Slices[None]:
+    def steps() -> Waits[None]:
         for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
             deletion = _Deletion(broker, context, group_id)
             deletions.append(deletion)
-            while deletion.ask(calls):
-                yield
+            yield from deletion.steps(calls)
             if number % GROUPS_A_STEP == 0:
-                yield
+                yield None
 
     return calls.run(context, steps(), answer)
 
@@ -52,15 +51,20 @@ class _Deletion:
         self.result: Final = GroupResult(group_id)
         if not self.may:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        self._done = False
+        self._waits = self._done = False
 
-    def ask(self, calls: GroupCalls) -> bool:
-        """Delete the group, or part of its offsets; whether there is more to be done."""
-        if not self.result.error_code:
+    def steps(self, calls: GroupCalls) -> Waits[None]:
+        """Delete the group, with part of its offsets after the other."""
+        while not self._done and not self.result.error_code:
+            self._waits = True
             calls.call(self.result.group_id, self._delete, _nothing, self._failed)
-        return not self._done and not self.result.error_code
+            if self._waits:  # its turn has not come yet
+                yield from calls.answered()
+            elif not self._done:
+                yield None
 
     def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+        self._waits = False
         group_id = self.result.group_id
         decision = listing.delete_group(shard.state, shard.offsets, group_id, ticket)
         self._done = decision.replies[0].answer

@@ -6,16 +6,15 @@ there is not matches nothing. While groups are being loaded there is no list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kavka.groupcoord import listing
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
+from kavka.server.calls import Calls
 from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Slices
 from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
@@ -33,7 +32,7 @@ class _Listing:
     """One request, and the answer as it grows."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
-        self.calls: Final = GroupCalls(broker, API)
+        self.calls: Final = Calls(broker, API)
         self._broker: Final = broker
         self._context: Final = context
         self._states: Final = {state.strip() for state in _lower(request.states_filter)}
@@ -42,20 +41,15 @@ class _Listing:
         self._groups: Final[list[ListedGroup]] = []
 
     def steps(self) -> Slices[None]:
-        looked_at = 0
-        for runner in self._broker.groups.runners:
-            group_ids = list(runner.machine.state.groups)
-            for begin in range(0, max(len(group_ids), 1), GROUPS_A_STEP):
-                part = group_ids[begin : begin + GROUPS_A_STEP]
-                look = partial(runner.read, partial(self._look, part))
-                self.calls.take(look, self._found, self._failed)
-                looked_at += 1 + len(part)
-                if looked_at >= GROUPS_A_STEP:
-                    looked_at = 0
-                    yield
+        runners = self._broker.groups.runners
+        return self.calls.look_at_all(
+            runners, _ids, GROUPS_A_STEP, self._look, self._found, self._failed
+        )
 
-    def _look(self, part: list[str], shard: GroupShard, now_ms: int) -> list[listing.ListedGroup]:
-        return listing.listed(shard.state, part, self._states, self._kinds, now_ms)
+    def _look(
+        self, group_ids: Sequence[str], shard: GroupShard, now_ms: int
+    ) -> list[listing.ListedGroup]:
+        return listing.listed(shard.state, group_ids, self._states, self._kinds, now_ms)
 
     def _found(self, groups: list[listing.ListedGroup]) -> None:
         self._groups.extend(ListedGroup(*group) for group in groups)
@@ -77,6 +71,10 @@ class _Listing:
                 if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
             ]
         )
+
+
+def _ids(shard: GroupShard) -> Iterable[str]:
+    return shard.state.groups
 
 
 def _lower(names: Iterable[str] | None) -> frozenset[str]:

@@ -7,7 +7,7 @@ list.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kavka.groupcoord.consumer import regexes
@@ -59,22 +59,15 @@ class _List:
         self._found: Final[list[TransactionState]] = []
 
     def steps(self) -> Slices[None]:
-        looked_at = 0
-        for runner in self._broker.transactions.runners:
-            ids = list(runner.machine.state.transactions)
-            for begin in range(0, max(len(ids), 1), self._a_step):
-                part = ids[begin : begin + self._a_step]
-                look = partial(runner.read, partial(self._look, part))
-                self.calls.take(look, self._take, self._failed)
-                looked_at += 1 + len(part)
-                if looked_at >= self._a_step:
-                    looked_at = 0
-                    yield
+        runners = self._broker.transactions.runners
+        return self.calls.look_at_all(
+            runners, _ids, self._a_step, self._look, self._take, self._failed
+        )
 
     def _look(
-        self, part: list[str], shard: TransactionShard, now_ms: int
+        self, ids: Sequence[str], shard: TransactionShard, now_ms: int
     ) -> list[ListedTransaction]:
-        return listing.listed(shard.state, part, self._wanted, now_ms)
+        return listing.listed(shard.state, ids, self._wanted, now_ms)
 
     def _take(self, listed: list[ListedTransaction]) -> None:
         allows, context = self._broker.authorizer.allows, self._context
@@ -95,6 +88,10 @@ class _List:
         return ListTransactionsResponse(
             unknown_state_filters=self._unknown, transaction_states=self._found
         )
+
+
+def _ids(shard: TransactionShard) -> Iterable[str]:
+    return shard.state.transactions
 
 
 def _compiled(expression: str) -> Any:

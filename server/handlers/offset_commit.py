@@ -18,7 +18,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.committed_offsets import Shape, SortedOut, commit
+from kavka.server.committed_offsets import Shape, SortedOut, commit, when_sorted_out
 from kavka.server.context import RequestContext
 from kavka.wire.apis.offset_commit import (
     API,
@@ -30,15 +30,26 @@ from kavka.wire.apis.offset_commit import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import begun
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    sorted_out = SortedOut(broker, context, request.topics, _shape(context.version))
+    sorted_out = SortedOut(broker, context, _shape(context.version))
+    rest = begun(sorted_out.sort_out(request.topics))
+    then = partial(_commit, broker, context, request, sorted_out)
+    if rest is None:
+        return then()
+    applied = context.applied = broker.tasks.future()
+    return when_sorted_out(broker, context, rest, then, applied)
+
+
+def _commit(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
     if not sorted_out.offsets:
         return sorted_out.answer()
+    group_id = request.group_id
     if context.version == 0:
         context.applied = broker.tasks.future()
         return _in_tree(broker, group_id, sorted_out, context.applied)

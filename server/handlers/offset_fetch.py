@@ -18,7 +18,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
-from kavka.server.slices import Slices
+from kavka.server.slices import Waits
 from kavka.wire.apis.offset_fetch import (
     API,
     GROUPS_VERSION,
@@ -45,15 +45,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker, API)
     groups: list[_Group] = []
 
-    def steps() -> Slices[None]:
+    def steps() -> Waits[None]:
         looked_at = 0
         for asked in _asked(broker, context, request):
             groups.append(asked)
+            yield from asked.begin(calls)
             for size in asked.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
                 if looked_at >= OFFSETS_A_STEP:
                     looked_at = 0
-                    yield
+                    yield None
 
     return calls.run(context, steps(), partial(_answer, context, request, groups))
 
@@ -137,6 +138,7 @@ class _Group:
         self._member = member_id, member_epoch
         self._asked: list[_Topic] | None = None if topics is None else []
         self._all: Iterable[_Topic | None] = ()
+        self._has_begun = False
         self._exists = False
         self._image = broker.metadata.image
         self._by_id = context.version >= TOPIC_IDS_VERSION
@@ -176,11 +178,17 @@ class _Group:
         topic_id = topic.topic_id if self._by_id else None
         self.refused.append(GroupTopicResponse(topic.name, topic_id, partitions))
 
-    def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
-        """Look everything up, and tell how much in each step."""
+    def begin(self, calls: GroupCalls) -> Waits[None]:
+        """Ask whether this member may ask; whatever it asks for comes behind that. For everything,
+        though, only then it is known what that is."""
         if not self.code:
             calls.read(self._group_id, self._begin, _nothing, self._failed)
-            yield 1
+            if self._asked is None and not self._has_begun:
+                yield from calls.answered()
+
+    def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
+        """Look everything up, and tell how much in each step."""
+        yield 1
         for step, size in self._steps():
             look = partial(self._look, step, require_stable)
             calls.read(self._group_id, look, _nothing, self._failed)
@@ -193,6 +201,7 @@ class _Group:
 
     def _begin(self, shard: GroupShard, now_ms: int) -> None:
         """Whether this member may ask; and for what, if it asks for everything."""
+        self._has_begun = True
         self._exists = shard.offsets.check_fetch(self._group_id, *self._member)
         if self._asked is None and self._exists:
             self._all = self._topics_of(shard)

@@ -18,7 +18,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import TOLD, Decision, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.committed_offsets import Shape, SortedOut, commit
+from kavka.server.committed_offsets import Shape, SortedOut, commit, let_others, when_sorted_out
 from kavka.server.context import RequestContext, Response
 from kavka.server.replica.rules import NotVerified
 from kavka.server.topics import GROUP_TOPIC
@@ -32,6 +32,7 @@ from kavka.wire.apis.txn_offset_commit import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import NO_SEQUENCE
+from kavka.wire.steps import begun
 
 _EPOCHS_SINCE: Final = 2
 _LOADING_SINCE: Final = 2
@@ -44,7 +45,18 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id, version = request.group_id, context.version
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    sorted_out = SortedOut(broker, context, request.topics, _shape(version))
+    sorted_out = SortedOut(broker, context, _shape(version))
+    rest = begun(sorted_out.sort_out(request.topics))
+    then = partial(_verify, broker, context, request, sorted_out)
+    if rest is None:
+        return then()
+    applied = context.applied = broker.tasks.future()
+    return when_sorted_out(broker, context, rest, then, applied)
+
+
+def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
+    """Have the coordinator asked whether the offsets belong to the transaction."""
+    group_id, version = request.group_id, context.version
     if not sorted_out.offsets:
         return sorted_out.answer()
     if not group_id:
@@ -104,11 +116,7 @@ async def _when_verified(
         verdict = (await found)[place]
         answer = _commit(broker, context, request, sorted_out, verdict)
     finally:
-        asked = context.applied
-        if asked is None or asked is applied:
-            applied.set_result(None)
-        else:  # some at a time
-            asked.add_done_callback(lambda _: applied.set_result(None))
+        let_others(context, applied)
     return await answer if isinstance(answer, Awaitable) else answer
 
 

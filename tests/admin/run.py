@@ -26,7 +26,7 @@ from admin.place import Place
 from support import java, stock_codec
 from support.broker import Kavka
 from support.oracle import ApacheKafka
-from support.process import BrokerProcess
+from support.process import BrokerProcess, running
 
 MORE_CELLS: Final = (
     confluent_groups,
@@ -69,13 +69,8 @@ def brokers(home: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
         Kavka(home / "kavka", {"broker.id": "1", **NO_WAITING}),
         ApacheKafka(home / "kafka", NO_WAITING),
     )
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(BrokerProcess.start, pair))
+    with running(pair):
         yield pair
-    finally:
-        for broker in pair:
-            broker.close()
     kavka, _ = pair
     assert "Traceback (most recent call last)" not in kavka.output(), kavka.tail()
 

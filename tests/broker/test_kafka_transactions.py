@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,12 @@ from differential.case import Case, Facts, Ground, Script, Topic
 from differential.grounds import facts_of, prepare
 from differential.run import played
 from differential.transactions import Producer, reading
-from support import java, kafka_transactions, stock_codec
+from support import java, kafka_transactions
 from support.broker import Kavka
 from support.java_tools import Tools
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
+from support.sides import both_sides
 
 SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
@@ -30,15 +30,11 @@ SETTINGS: Mapping[str, str] = {
 }
 T = Topic("t", partitions=2)
 STATE_TOPIC = "__transaction_state"
-FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
-WAITED_MS = 4000
-"""How long the console consumer waits for more."""
+FORMATTER = "TransactionLogMessageFormatter"
 
 NOBODY = 5_000_000
 """A producer whose transaction no coordinator knows."""
 
-NEXT = re.compile(r'(?<=})(?={"key":)')
-"""Between what the console consumer prints of two records."""
 PRODUCER = re.compile(r'(?<=[pP]roducerId":)\d+')
 STATUS = re.compile(r'"transactionStatus":(\d+)')
 PARTITIONS = re.compile(r'(?<="transactionPartitions":)\[.*?\](?=,"transactionLast)')
@@ -144,18 +140,10 @@ def in_order(found: re.Match[str]) -> str:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    java.kafka_libs()
-    stock_codec.modules()  # two threads must not load it at once
     home: Path = tmp_path_factory.mktemp("kafka-transactions")
     pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(BrokerProcess.start, pair))
-            kavka, kafka = pool.map(Side, pair)
-        yield kavka, kafka
-    finally:
-        for broker in pair:
-            broker.close()
+    with both_sides(*pair, Side) as sides:
+        yield sides
 
 
 @pytest.fixture(scope="module")
@@ -166,17 +154,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 def consumed(side: Side) -> list[str]:
     """What the console consumer prints of the topic."""
-    done = java.run(
-        java.CONSOLE_CONSUMER,
-        f"--bootstrap-server={side.broker.bootstrap}",
-        f"--topic={STATE_TOPIC}",
-        "--partition=0",
-        "--offset=earliest",
-        f"--timeout-ms={WAITED_MS}",
-        f"--formatter={FORMATTER}",
-    )
-    assert done.text, done.stderr
-    return side.alike(NEXT.sub("\n", done.text))
+    return side.alike(java.formatted(side.broker.bootstrap, STATE_TOPIC, FORMATTER))
 
 
 def test_the_scripts_are_answered_alike(sides: tuple[Side, Side]) -> None:

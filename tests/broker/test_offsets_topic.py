@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,11 @@ from differential.members import (
 )
 from differential.run import played
 from differential.uniform import ConsumerMember
-from support import java, stock_codec
+from support import java
 from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess
+from support.sides import both_sides
 
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -33,16 +33,11 @@ SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
 }
 T = Topic("t", partitions=2)
-FORMATTERS = "org.apache.kafka.tools.consumer"
-OFFSETS = f"{FORMATTERS}.OffsetsMessageFormatter"
-GROUPS = f"{FORMATTERS}.GroupMetadataMessageFormatter"
-WAITED_MS = 4000
-"""How long the console consumer waits for more."""
+OFFSETS = "OffsetsMessageFormatter"
+GROUPS = "GroupMetadataMessageFormatter"
 
 PAYLOAD = re.compile(r"^\| offset: .*? (key: .*)$", re.MULTILINE)
 KIND = re.compile(r'key: {"type":"(\d+)"')
-NEXT = re.compile(r'(?<=})(?={"key":)')
-"""Between what the console consumer prints of two records."""
 DRAWN = (
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r'(?<=[tT]imestamp":)\d{13}'), "<now>"),
@@ -114,17 +109,8 @@ class Side:
 
     def consume(self, formatter: str) -> list[str]:
         """What the console consumer prints of the topic."""
-        done = java.run(
-            java.CONSOLE_CONSUMER,
-            f"--bootstrap-server={self.broker.bootstrap}",
-            "--topic=__consumer_offsets",
-            "--partition=0",
-            "--offset=earliest",
-            f"--timeout-ms={WAITED_MS}",
-            f"--formatter={formatter}",
-        )
-        assert done.text, done.stderr
-        return self.alike(NEXT.sub("\n", done.text))
+        found = java.formatted(self.broker.bootstrap, "__consumer_offsets", formatter)
+        return self.alike(found)
 
     def dump(self) -> list[str]:
         """Keys and payloads as DumpLogSegments decodes them."""
@@ -149,18 +135,10 @@ def java_id(data: bytes) -> str:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    java.kafka_libs()
-    stock_codec.modules()  # two threads must not load it at once
     home: Path = tmp_path_factory.mktemp("offsets-topic")
     pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(BrokerProcess.start, pair))
-            kavka, kafka = pool.map(Side, pair)
-        yield kavka, kafka
-    finally:
-        for broker in pair:
-            broker.close()
+    with both_sides(*pair, Side) as sides:
+        yield sides
 
 
 def test_dump_log_decodes_the_same_records(sides: tuple[Side, Side]) -> None:

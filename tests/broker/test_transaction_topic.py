@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from kavka.txncoord.requests import Producer
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, created
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.steps import without_pauses
-from support import java, stock_codec
+from support import java
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.compaction import Keyed, records_of
@@ -30,6 +29,7 @@ from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
 from support.process import HOST, BrokerProcess
 from support.raw import RawConnection
+from support.sides import both_sides
 from support.transaction_machine import TransactionKit
 from support.wait import eventually
 
@@ -291,20 +291,12 @@ def sides(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Side, Side]]:
     """Kavka and Apache Kafka."""
-    java.kafka_libs()
-    stock_codec.modules()  # two threads must not load it at once
     apache, feature, ids = PAIRS[request.param]
     home: Path = tmp_path_factory.mktemp("transaction-topic")
     kavka = Kavka(home / "kavka", {**SETTINGS, "kavka.transaction.version": feature})
-    pair = kavka, apache(home / "kafka", SETTINGS)
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(BrokerProcess.start, pair))
-            ours, theirs = pool.map(lambda one: Side(one, ids), pair)
-        yield ours, theirs
-    finally:
-        for broker in pair:
-            broker.close()
+    kafka = apache(home / "kafka", SETTINGS)
+    with both_sides(kavka, kafka, lambda one: Side(one, ids)) as sides:
+        yield sides
 
 
 def test_dump_log_decodes_the_same_records(sides: tuple[Side, Side]) -> None:

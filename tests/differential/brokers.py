@@ -6,7 +6,6 @@ One Kavka for each judge, so that both of a pair have seen the same requests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ from differential.judges import JUDGES
 from differential.run import Pair
 from support import java
 from support.broker import Kavka
-from support.process import BrokerProcess
+from support.process import BrokerProcess, running
 
 PROJECTS: Final = ("kafka4", "kafka39")
 """The jars of both judges."""
@@ -44,13 +43,8 @@ def judges(home: Path, names: Iterable[str]) -> Iterator[dict[str, BrokerProcess
     for project in PROJECTS:  # without Java the test is skipped here and not in a thread
         java.libs(project)
     brokers = {name: JUDGES[name](home / f"kafka-{name}", JUDGES_SETTINGS) for name in names}
-    try:
-        with ThreadPoolExecutor(len(brokers) or 1) as pool:
-            list(pool.map(BrokerProcess.start, brokers.values()))
+    with running(brokers.values()):
         yield brokers
-    finally:
-        for broker in brokers.values():
-            broker.close()
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from random import Random
 from typing import NamedTuple
 
 from fuzz import records
-from fuzz.requests import CLIENT_ID, FIXED_HEADER_BYTES, Template, varint
+from fuzz.requests import CLIENT_ID, FIXED_HEADER_BYTES, Template
+from support.batches import uvarint
 
 Mutate = Callable[[Random, bytearray, Template, Template], bytes]
 """(chance, frame, its template, another template) -> stream."""
@@ -129,7 +130,7 @@ def number(rnd: Random, data: bytearray, this: Template, other: Template) -> byt
 
 def _length_bytes(this: Template, size: int, value: int) -> bytes:
     if this.flexible:
-        return varint((value + 1) & 0xFFFFFFFF)
+        return uvarint((value + 1) & 0xFFFFFFFF)
     return (value & ((1 << 8 * size) - 1)).to_bytes(size, "big")
 
 
@@ -175,10 +176,10 @@ def unknown_tags(rnd: Random, data: bytearray, this: Template, other: Template) 
     count = 1 + _below(rnd, 3)
     if rnd.random() < 0.1:
         count = _below(rnd, MANY_TAGS_MAX)
-    section = bytearray(varint(count))
+    section = bytearray(uvarint(count))
     for _ in range(count):
         content = rnd.randbytes(_below(rnd, 6))
-        section += varint(_below(rnd, 20)) + varint(len(content)) + content
+        section += uvarint(_below(rnd, 20)) + uvarint(len(content)) + content
     return _replaced(data, mark.at, 1, bytes(section))
 
 
@@ -229,7 +230,7 @@ def with_records(frame: bytes | bytearray, this: Template, batch: bytes) -> byte
     """The request with other records in its first place for some."""
     mark = this.records[0]
     if this.flexible:
-        told = varint(len(batch) + 1)
+        told = uvarint(len(batch) + 1)
     else:
         told = _pack_size(len(batch))
     return _framed(frame[: mark.at] + told + batch + frame[mark.end :])

@@ -21,6 +21,7 @@ from fuzz.records import BATCHES
 from kavka.server.dispatch import HANDLERS
 from kavka.wire.api import Api
 from support import messages, stock_codec
+from support.batches import uvarint
 from support.messages import Values
 
 TOPICS = ("fuzz-a", "fuzz-b")
@@ -120,16 +121,6 @@ def template(api: Api, version: int, values: Values) -> Template:
 # -- bytes with marks -----------------------------------------------------------------------
 
 
-def varint(value: int) -> bytes:
-    """Unsigned, as compact lengths have it."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 class _Writer:
     def __init__(self, version: int, flexible: bool) -> None:
         self.out = bytearray()
@@ -158,12 +149,12 @@ class _Writer:
 
     def _tagged(self, fields: list[Any], values: Values) -> None:
         at = len(self.out)
-        self.out += varint(len(fields))
+        self.out += uvarint(len(fields))
         self._mark("tags", at, 1)
         for field in sorted(fields, key=lambda one: int(one.tag)):
             inner = _Writer(self._version, self._flexible)
             inner._field(field, values[field.name])
-            self.out += varint(field.tag) + varint(len(inner.out))
+            self.out += uvarint(field.tag) + uvarint(len(inner.out))
             base = len(self.out)
             self.out += inner.out
             self.marks += [
@@ -213,7 +204,7 @@ class _Writer:
         """Write a length; the index of its mark."""
         at = len(self.out)
         if self._flexible:
-            self.out += varint(0 if count is None else count + 1)
+            self.out += uvarint(0 if count is None else count + 1)
         else:
             self.out += struct.pack(">h" if short else ">i", -1 if count is None else count)
         self._mark(kind, at, len(self.out) - at)

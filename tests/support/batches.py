@@ -117,12 +117,16 @@ def around(payload: bytes, *, count: int, **values: int) -> bytearray:
 
 def varint(value: int) -> bytes:
     """Zigzag, as records have it."""
-    rest = (value << 1) ^ (value >> 63)
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def uvarint(value: int) -> bytes:
+    """Unsigned, as compact lengths have it."""
     out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes(out) + bytes([rest])
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
 
 
 PLAIN = build()

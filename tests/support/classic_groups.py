@@ -6,11 +6,12 @@ import random
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.classic.members import Member, OfferedProtocol
 from kavka.groupcoord.classic.requests import (
     HeartbeatRequest,
     JoinRequest,
@@ -20,16 +21,15 @@ from kavka.groupcoord.classic.requests import (
 )
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
-from kavka.log.journal import Journal, Ticket
+from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import without_pauses
 from support.group_settings import ConsumerGroupSettings
-from support.toy_machine import ToyPort
+from support.journal_kit import CountedTicket, JournalKit
 
-START_MS = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 DELAY_MS = 3_000
-COMMIT_MS = 5_000
 
 
 def reading(*topics: str, user_data: bytes = b"") -> bytes:
@@ -75,46 +75,29 @@ class NoTopics:
         return []
 
 
-class CountedTicket(Ticket):
-    """Fails if it is settled twice."""
-
-    def settle(self, answer: Any) -> None:
-        assert not self.settled, f"answered with {self.answer or self.failure}, then {answer}"
-        super().settle(answer)
-
-
-class ClassicKit:
-    """The groups of one partition. What is appended is committed at once, unless `holds`."""
+class ClassicKit(JournalKit[GroupShard]):
+    """The groups of one partition."""
 
     def __init__(self, *, seed: int = 1, topics: Topics | None = None, **settings: Any) -> None:
         self.settings = Settings(**settings)
         self.topics = NoTopics() if topics is None else topics
         self.random = random.Random(seed)
-        self.now_ms = START_MS
-        self.port = ToyPort()
-        self.holds = False
-        self._begin()
+        super().__init__()
 
-    def _begin(self) -> None:
-        self.shard = GroupShard(GroupsState(lambda: self.settings, self.topics, self.random))
-        self.journal = Journal(
-            self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
-        )
+    def new_shard(self) -> GroupShard:
+        return GroupShard(GroupsState(lambda: self.settings, self.topics, self.random))
+
+    def replayed(self) -> GroupShard:
+        shard = super().replayed()
+        without_pauses(shard.classic.read_replayed())
+        return shard
 
     # -- requests
 
-    def ask(self, request: Any, kind: str) -> CountedTicket:
+    def _ask(self, request: Any, kind: str) -> CountedTicket:
         """Any request; `kind` is the name of the method."""
-        ticket = CountedTicket()
         part = self.shard.classic_of(request.group_id, self.now_ms)
-        decision = getattr(part, kind)(request, ticket, self.now_ms)
-        self.journal.carry_out(decision, self.now_ms)
-        self.commit_unless_held()
-        return ticket
-
-    def commit_unless_held(self) -> None:
-        if not self.holds:
-            self.commit()
+        return self.ask(partial(getattr(part, kind), request))
 
     def join(
         self,
@@ -143,7 +126,7 @@ class ClassicKit:
             None,
             version,
         )
-        return self.ask(request, "join")
+        return self._ask(request, "join")
 
     def join_twice(self, **more: Any) -> tuple[str, CountedTicket]:
         """As a new dynamic member does; its id, and the second JoinGroup."""
@@ -166,7 +149,7 @@ class ClassicKit:
         request = SyncRequest(
             group_id, generation, member_id, instance_id, kind, protocol, assignments or {}
         )
-        return self.ask(request, "sync")
+        return self._ask(request, "sync")
 
     def beat(
         self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
@@ -178,7 +161,7 @@ class ClassicKit:
     def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedTicket:
         """One LeaveGroup."""
         named = [one if isinstance(one, Leaver) else Leaver(one) for one in leavers]
-        return self.ask(LeaveRequest(group_id, named), "leave")
+        return self._ask(LeaveRequest(group_id, named), "leave")
 
     # -- groups that are there
 
@@ -207,44 +190,15 @@ class ClassicKit:
         assert isinstance(group, ClassicGroup)
         return group
 
-    # -- time and the partition
 
-    def advance(self, by_ms: int) -> None:
-        """Let time pass, from deadline to deadline."""
-        end_ms = self.now_ms + by_ms
-        while True:
-            at_ms = self.journal.wake_at()
-            if at_ms is None or at_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, at_ms)
-            while self.journal.tick(self.now_ms):
-                pass
-            self.commit_unless_held()
-        self.now_ms = end_ms
-
-    def commit(self) -> None:
-        """All that was appended is committed."""
-        self.port.high_watermark = self.port.end
-        self.journal.committed()
-
-    def replayed(self) -> GroupShard:
-        """Another machine, to which all records have been given."""
-        shard = GroupShard(GroupsState(lambda: self.settings, self.topics, self.random))
-        for records, _ in self.port.batches:
-            shard.replay([one.key for one in records], [one.value for one in records])
-        return shard
-
-    def move(self) -> None:
-        """Another broker is the coordinator now: it knows what the log says, no more."""
-        self.journal.resign(ErrorCode.NOT_COORDINATOR)
-        self.port.high_watermark = self.port.end
-        self._begin()
-        self.shard = self.replayed()
-        self.journal = Journal(
-            self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
-        )
-        for decision in self.shard.loaded(self.now_ms):
-            self.journal.carry_out(decision, self.now_ms)
+def big_group(kit: ClassicKit, members: int) -> ClassicGroup:
+    """A stable group of so many, which is not among the groups."""
+    group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
+    for number in range(members):
+        member = Member("g", f"m{number}", None, "c", "/h", REBALANCE_MS, SESSION_MS, BOTH)
+        group.add(member, "consumer", None)
+    group.current, group.protocol = GroupState.STABLE, "range"
+    return group
 
 
 def code_of(ticket: Ticket) -> ErrorCode:
@@ -282,4 +236,4 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     else:
         assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
     if members:
-        assert group.choose_protocol() is not None
+        assert without_pauses(group.choose_protocol()) is not None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import Member
-from kavka.wire.errors import ApiError, ErrorCode
-from support.classic_groups import ClassicKit, CountedTicket
+from support.classic_groups import ClassicKit
+from support.journal_kit import CountedTicket
 
 REBALANCE_MS = 60_000
 SESSION_MS = 45_000
@@ -114,7 +115,7 @@ class Client:
 
 class ConsumerKit(ClassicKit):
     """Consumer groups of one partition, with a topic "t" of four partitions unless others are
-    given. What is appended is committed at once, unless `holds`."""
+    given."""
 
     def __init__(self, *, topics: FakeTopics | None = None, **settings: Any) -> None:
         self.known = FakeTopics(t=4) if topics is None else topics
@@ -162,11 +163,7 @@ class ConsumerKit(ClassicKit):
         """One ConsumerGroupHeartbeat. ApiError if it is refused."""
         values = {"client_id": "c", "client_host": "/127.0.0.1", **more}
         request = Heartbeat(group_id, member_id, epoch, **values)
-        ticket = CountedTicket()
-        decision = self.shard.consumer.heartbeat(request, ticket, self.now_ms)
-        self.journal.carry_out(decision, self.now_ms)
-        self.commit_unless_held()
-        return ticket
+        return self.ask(partial(self.shard.consumer.heartbeat, request))
 
     def consumer_group(self, group_id: str = "g") -> ConsumerGroup:
         group = self.shard.state.groups[group_id]
@@ -200,15 +197,6 @@ class ConsumerKit(ClassicKit):
             for topic, partitions in owned.items()
             for partition in partitions
         )
-
-
-def refusal(question: Any) -> ErrorCode:
-    """The code of an ApiError, which must come."""
-    try:
-        answer = question()
-    except ApiError as failure:
-        return failure.code
-    raise AssertionError(f"not refused, but {answer}")
 
 
 def contents(group: ConsumerGroup) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from kavka.log.memfs import MemFs
 from kavka.server.controller.messages import (
@@ -16,7 +18,7 @@ from kavka.server.controller.messages import (
     TopicPartition,
     UpdateMetadata,
 )
-from kavka.server.controller.new_topics import ValidateConfigs
+from kavka.server.controller.new_topics import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.controller.runner import Controller, ControllerSettings
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import Embedded
@@ -24,7 +26,7 @@ from kavka.server.coordination.paths import BrokerInfo, Endpoint
 from kavka.server.metadata_cache import MetadataCache
 from kavka.wire.errors import ErrorCode
 from support.embedded_coordination import new_fs, open_on
-from support.virtual import VirtualClock, VirtualTasks
+from support.virtual import VirtualClock, VirtualTasks, settle
 
 LISTENER = "PLAINTEXT"
 INFO = BrokerInfo((Endpoint(LISTENER, "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
@@ -115,6 +117,36 @@ class ControlledCluster:
             random=Random(self.seed),
         )
 
+    async def begin_to_create(self, topic: str) -> asyncio.Future[Mapping[str, TopicResult]]:
+        """Ask for a topic, and hold back what the broker is to do for it."""
+        self.broker.gate.clear()
+        creating = asyncio.ensure_future(
+            self.controller.create_topics([NewTopic(topic)], timeout_ms=60_000, validate_only=False)
+        )
+        await settle()
+        return creating
+
     async def stop(self) -> None:
         self.controller.close()
         await self.session.close()
+
+
+def on_a_cluster(
+    body: Callable[[ControlledCluster], Awaitable[None]], *topics: NewTopic, **settings: Any
+) -> None:
+    """Run `body` on a cluster with these topics, and see that all fits together then."""
+
+    async def run() -> None:
+        cluster = ControlledCluster(**settings)
+        await cluster.start()
+        results = await cluster.controller.create_topics(
+            topics, timeout_ms=1000, validate_only=False
+        )
+        assert all(result.code is ErrorCode.NONE for result in results.values())
+        await body(cluster)
+        cluster.session._tree.check_invariants()
+        assert cluster.tasks.pending_timers == 0
+        if cluster.controller._reign is not None:
+            cluster.controller._reign.cluster.check_invariants()
+
+    asyncio.run(run())

@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pytest
+
+from kavka.log.journal import Decision
+from kavka.server import turns
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import Slices
 from support.classic_groups import DELAY_MS, RANGE, REBALANCE_MS, SESSION_MS
 from support.memory_broker import MemoryBroker
 from support.memory_network import Client, until
 
 GROUP: Final = "g"
+LONG_TURNS: Final = 50
+"""More than a request needs to arrive."""
 
 
 def joining(client: Client, version: int, member_id: str = "", **more: Any) -> asyncio.Future[Any]:
@@ -35,8 +42,19 @@ async def answered(asked: asyncio.Future[Any]) -> Any:
 
 
 async def make_topic(broker: MemoryBroker) -> None:
-    """Have the topic made that groups are kept in."""
+    """Have the topic made that groups and offsets are kept in."""
     await broker.ask("FindCoordinator", 1, key=GROUP, key_type=0)
+
+
+def occupy(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the group's machine do for LONG_TURNS of the loop what nothing else may interrupt."""
+
+    def long(*_: Any) -> Slices[Decision]:
+        yield from [None] * LONG_TURNS
+        return Decision()
+
+    monkeypatch.setattr(turns, "TICK_SLICE_S", -1.0)
+    broker.parts.groups.call(GROUP, long)
 
 
 async def join(broker: MemoryBroker, version: int = 9, **more: Any) -> Any:

@@ -27,6 +27,8 @@ FETCH_TIMEOUT_S = 600
 TOOL_TIMEOUT_S = 120
 TOOLS_AT_ONCE = 2
 JAVA_VERSION_MIN = 17
+CONSUMER_WAITS_MS = 4000
+"""How long the console consumer waits for more."""
 
 INSTALL = {
     "java": "a Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)",
@@ -54,8 +56,12 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+FORMATTERS = "org.apache.kafka.tools.consumer"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 STORAGE = "kafka.tools.StorageTool"
+
+BETWEEN_RECORDS = re.compile(r'(?<=})(?={"key":)')
+"""In what the console consumer prints, where a formatter begins no line."""
 
 
 class Run(NamedTuple):
@@ -165,6 +171,21 @@ def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:
         env=environment(),
     )
     return Finished(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+
+def formatted(bootstrap: str, topic: str, formatter: str) -> str:
+    """What the console consumer prints of partition 0 of a topic, each record in a line."""
+    done = run(
+        CONSOLE_CONSUMER,
+        f"--bootstrap-server={bootstrap}",
+        f"--topic={topic}",
+        "--partition=0",
+        "--offset=earliest",
+        f"--timeout-ms={CONSUMER_WAITS_MS}",
+        f"--formatter={FORMATTERS}.{formatter}",
+    )
+    assert done.text, done.stderr
+    return BETWEEN_RECORDS.sub("\n", done.text)
 
 
 def run_all(runs: Sequence[Run]) -> list[Finished]:

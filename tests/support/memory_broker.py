@@ -93,6 +93,10 @@ class LifeTasks(VirtualTasks):
         await settle()
 
 
+READS = "_MemFile.pread"
+"""The jobs that read a log when it is loaded."""
+
+
 class HoldableJobs(InlineJobs):
     """Jobs done on the spot, or, while they are held, when the test lets them."""
 
@@ -195,10 +199,10 @@ class MemoryBroker:
         await self.stop()
         await self.revive(*overrides)
 
-    async def kill(self, *overrides: str) -> None:
-        """SIGKILL, and a start on what had been written."""
+    async def kill(self, *overrides: str, holding: str | None = None) -> None:
+        """SIGKILL, and a start on what had been written, perhaps `holding` jobs from then on."""
         await self.die()
-        await self.revive(*overrides)
+        await self.revive(*overrides, holding=holding)
 
     async def crash(self, chance: random.Random | None = None) -> None:
         """A power cut, and a start on what had reached the disk (see `MemFs.crash`)."""
@@ -222,10 +226,12 @@ class MemoryBroker:
         for failure in self.tasks.failures:
             raise failure
 
-    async def revive(self, *overrides: str) -> None:
+    async def revive(self, *overrides: str, holding: str | None = None) -> None:
         """A start on the same disk, with further settings, after the end in whatever way."""
         self.overrides += overrides
         self._new_life(MemoryNetwork())
+        if holding is not None:
+            self.jobs.hold(holding)
         await self.start()
 
     def _on_failure(self) -> None:

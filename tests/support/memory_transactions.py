@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from kafka.record import MemoryRecords
 
+from kavka.server.replica.manager import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import Producer
@@ -232,3 +234,14 @@ def hold(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 
 def release(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
     """The replica is in sync no more, and nobody waits for it."""
     broker.share((1,), topic, index)
+
+
+def let_markers_fail(monkeypatch: pytest.MonkeyPatch, place: tuple[str, int] = PLACE) -> None:
+    """Writing one to `place` fails as nothing should."""
+    append = Replica.append_marker
+
+    def fails(replica: Replica, *args: Any) -> Any:
+        assert replica.key != place, "planted"
+        return append(replica, *args)
+
+    monkeypatch.setattr(Replica, "append_marker", fails)

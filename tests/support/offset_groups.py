@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,11 +11,9 @@ from kavka.groupcoord import listing
 from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, FetchedOffset, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Producer, Record, Ticket
-from kavka.wire.errors import ApiError
+from kavka.log.journal import Producer
 from kavka.wire.steps import without_pauses
-from support.classic_groups import ClassicKit, CountedTicket, NoTopics
+from support.classic_groups import ClassicKit
 
 
 class Marker(NamedTuple):
@@ -25,7 +24,7 @@ class Marker(NamedTuple):
 
 
 class OffsetKit(ClassicKit):
-    """The groups of one partition. What is appended is committed at once, unless `holds`."""
+    """The groups of one partition."""
 
     def commit_offsets(
         self,
@@ -43,14 +42,10 @@ class OffsetKit(ClassicKit):
         if isinstance(offsets, Mapping):
             offsets = [OffsetToCommit(*place, offset) for place, offset in offsets.items()]
         asked = Commit(group_id, member_id, instance_id, generation, version, offsets, retention_ms)
-        ticket = CountedTicket()
         rules = self.shard.offsets
         if producer_id is None:
-            decision = rules.commit(asked, ticket, self.now_ms)
-        else:
-            producer = Producer(producer_id, 0)
-            decision = rules.commit_transactional(asked, producer, ticket, self.now_ms)
-        return self._answer(decision, ticket)
+            return self.answer(partial(rules.commit, asked))
+        return self.answer(partial(rules.commit_transactional, asked, Producer(producer_id, 0)))
 
     def end(self, producer_id: int, *, committed: bool) -> None:
         """A transaction's marker."""
@@ -61,23 +56,14 @@ class OffsetKit(ClassicKit):
 
     def delete_offsets(self, places: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
         """One OffsetDelete: a code for each place. ApiError."""
-        ticket = CountedTicket()
         asked = [(topic, [partition]) for topic, partition in places]
-        return self._answer(self.shard.offsets.delete(group_id, asked, ticket), ticket)
+        return self.answer(lambda ticket, _: self.shard.offsets.delete(group_id, asked, ticket))
 
     def delete_group(self, group_id: str = "g") -> bool:
         """A step of DeleteGroups: whether the group is gone. ApiError."""
-        ticket = CountedTicket()
-        state, offsets = self.shard.state, self.shard.offsets
-        gone: bool = self._answer(listing.delete_group(state, offsets, group_id, ticket), ticket)
+        delete = partial(listing.delete_group, self.shard.state, self.shard.offsets, group_id)
+        gone: bool = self.answer(lambda ticket, _: delete(ticket))
         return gone
-
-    def _answer(self, decision: Decision, ticket: Ticket) -> Any:
-        self.journal.carry_out(decision, self.now_ms)
-        self.commit_unless_held()
-        if ticket.failure is not None:
-            raise ticket.failure
-        return ticket.answer if ticket.settled else ticket
 
     def fetch(
         self,
@@ -102,14 +88,7 @@ class OffsetKit(ClassicKit):
             for partition in partitions
         }
 
-    @property
-    def appended(self) -> list[Record]:
-        """All records of the log."""
-        return [record for records, _ in self.port.batches for record in records]
-
-    def replayed(self) -> GroupShard:
-        """Another machine, to which the log has been given."""
-        shard = GroupShard(GroupsState(lambda: self.settings, NoTopics(), self.random))
+    def replay(self, shard: GroupShard) -> None:
         for records, producer in self.port.batches:
             if isinstance(producer, Marker):
                 without_pauses(shard.apply_marker(producer.producer_id, 0, producer.committed))
@@ -118,13 +97,3 @@ class OffsetKit(ClassicKit):
             else:
                 for record in records:
                     shard.apply(record, producer)
-        return shard
-
-
-def code_of_refusal(refused: Any, *args: Any, **more: Any) -> int:
-    """The code that a call is refused with."""
-    try:
-        refused(*args, **more)
-    except ApiError as refusal:
-        return int(refusal.code)
-    raise AssertionError("it was not refused")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from support.group_requests import GROUP
 from support.memory_broker import MemoryBroker
 from support.wire_client import by_topic
 
-GROUP: Final = "g"
 OF_REQUEST: Final = ("generation_id_or_member_epoch", "member_id", "retention_time_ms")
 Place = tuple[str, int]
 GROUPS_SINCE: Final = 8
@@ -25,11 +25,6 @@ def names(broker: MemoryBroker) -> dict[Any, str]:
     return dict(broker.parts.metadata.image.names_by_id)
 
 
-async def make_topic(broker: MemoryBroker) -> None:
-    """Have the topic made that offsets are kept in."""
-    await broker.ask("FindCoordinator", 1, key=GROUP, key_type=0)
-
-
 def committing(
     broker: MemoryBroker, offsets: Mapping[Place, int], *, group_id: str = GROUP, **more: Any
 ) -> dict[str, Any]:
@@ -37,9 +32,22 @@ def committing(
     request."""
     of_request: dict[str, Any] = {name: more.pop(name) for name in OF_REQUEST if name in more}
     topics = [
+        {**topic, "topic_id": topic_id(broker, topic["name"])}
+        for topic in with_offsets(offsets, **more)
+    ]
+    return {
+        "group_id": group_id,
+        "generation_id_or_member_epoch": -1,
+        "topics": topics,
+        **of_request,
+    }
+
+
+def with_offsets(offsets: Mapping[Place, int], **more: Any) -> list[dict[str, Any]]:
+    """Topics by name, as OffsetCommit and TxnOffsetCommit have them. `more` changes partitions."""
+    return [
         {
             "name": name,
-            "topic_id": topic_id(broker, name),
             "partitions": [
                 {
                     "partition_index": index,
@@ -52,12 +60,6 @@ def committing(
         }
         for name, partitions in by_topic(offsets).items()
     ]
-    return {
-        "group_id": group_id,
-        "generation_id_or_member_epoch": -1,
-        "topics": topics,
-        **of_request,
-    }
 
 
 async def commit(

@@ -12,7 +12,9 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
@@ -161,3 +163,15 @@ class BrokerProcess(ABC):
         code = self.process.poll()
         assert code is None, f"{self.kind} ended by itself with {code}\n{self.tail()}"
         return self.process
+
+
+@contextmanager
+def running(brokers: Collection[BrokerProcess]) -> Iterator[None]:
+    """Start brokers at the same time; they are ended in whatever way."""
+    try:
+        with ThreadPoolExecutor(len(brokers) or 1) as pool:
+            list(pool.map(BrokerProcess.start, brokers))
+        yield
+    finally:
+        for broker in brokers:
+            broker.close()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from kafka.record import MemoryRecords
 
-from support.batches import field, read
+from support.batches import Written, field, read
 from support.memory_broker import MemoryBroker
+
+NOISE = random.Random(3).randbytes(200_000)
+SMALL = [Written(b"k%d" % n, b"v" * 50, (("h", None),), n) for n in range(20)]
+LARGE = [
+    Written(b"k%d" % n, NOISE[n : n + 500] + b"x" * 500, (("h", b"h"),), n) for n in range(300)
+]
+MANY = [Written(b"k%d" % n, b"v", (), n % 9) for n in range(5000)]
+"""Records to write: a few, larger ones that do not shrink much, and many."""
 
 
 async def stored(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> list[bytes]:

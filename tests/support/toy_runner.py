@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Hashable
 from typing import Any
 
 import pytest
@@ -62,10 +62,4 @@ class Kit:
 async def code(answer: Awaitable[object]) -> ErrorCode:
     with pytest.raises(ApiError) as failure:
         await answer
-    return failure.value.code
-
-
-def refused(ask: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(ApiError) as failure:
-        ask()
     return failure.value.code

@@ -110,8 +110,8 @@ class TransactionalProducer:
         yield Request("Produce", 12 if self.protocol == 2 else 11, asked)
         self.sequences[partition] = sequence + len(values)
 
-    def commit_offset(self, group: str, offset: int) -> Script:
-        """Have a group's offset in the first partition committed with the transaction."""
+    def commit_offset(self, group: str, offset: int, partitions: Sequence[int] = (0,)) -> Script:
+        """Have a group's offset in some partitions committed with the transaction."""
         who = {
             "transactional_id": self.transactional_id,
             "group_id": group,
@@ -120,8 +120,11 @@ class TransactionalProducer:
         }
         if self.protocol == 1:
             yield Request("AddOffsetsToTxn", 3, who)
-        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-        topics = [{"name": self.topic, "partitions": [part]}]
+        parts = [
+            {"partition_index": index, "committed_offset": offset, "committed_metadata": ""}
+            for index in partitions
+        ]
+        topics = [{"name": self.topic, "partitions": parts}]
         yield Request("FindCoordinator", 2, {"key": group, "key_type": GROUP_TYPE})
         yield Request("TxnOffsetCommit", 5 if self.protocol == 2 else 4, {**who, "topics": topics})
 
@@ -149,7 +152,7 @@ def code_of(name: str, answer: Answer) -> int:
     if name == "AddPartitionsToTxn":
         of_topic = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
         return max(int(one["partition_error_code"]) for one in of_topic)
-    if name == "TxnOffsetCommit":
+    if name in ("OffsetCommit", "TxnOffsetCommit"):
         return int(answer["topics"][0]["partitions"][0]["error_code"])
     return int(answer["error_code"])
 

@@ -8,7 +8,8 @@ from kavka.groupcoord import listing
 from kavka.groupcoord.listing import DescribedGroup, DescribedMember, ListedGroup
 from kavka.wire.errors import ApiError, ErrorCode
 from support.classic_groups import RANGE
-from support.offset_groups import OffsetKit, code_of_refusal
+from support.offset_groups import OffsetKit
+from support.refusals import refusal
 
 
 @pytest.fixture
@@ -78,12 +79,12 @@ def test_a_group_goes_with_its_offsets(kit: OffsetKit) -> None:
     assert len(records) == 4 and all(record.value is None for record in records)
     kit.end(7, committed=True)
     assert kit.offsets("simple") == {}
-    assert code_of_refusal(kit.delete_group, "simple") == ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal(kit.delete_group, "simple") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_with_members_stays(kit: OffsetKit) -> None:
     kit.form()
-    assert code_of_refusal(kit.delete_group, "g") == ErrorCode.NON_EMPTY_GROUP
+    assert refusal(kit.delete_group, "g") == ErrorCode.NON_EMPTY_GROUP
     assert "g" in kit.shard.state.groups
 
 

@@ -14,8 +14,9 @@ from kavka.groupcoord.offset_records import NO_TIME, decode, partition_key, topi
 from kavka.groupcoord.offsets import FetchedOffset, OffsetToCommit, is_too_long
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
-from support.classic_groups import START_MS
-from support.offset_groups import OffsetKit, code_of_refusal
+from support.journal_kit import START_MS
+from support.offset_groups import OffsetKit
+from support.refusals import refusal
 
 ID, OTHER_ID = UUID(int=5), UUID(int=6)
 
@@ -101,7 +102,7 @@ def test_a_member_of_a_group_that_is_not_there(
     kit: OffsetKit, version: int, code: ErrorCode
 ) -> None:
     commit: Callable[..., Any] = kit.commit_offsets
-    assert code_of_refusal(commit, {("t", 0): 1}, generation=0, version=version) == code
+    assert refusal(commit, {("t", 0): 1}, generation=0, version=version) == code
     assert not kit.appended
 
 
@@ -112,7 +113,7 @@ def test_the_group_is_asked_and_told(kit: OffsetKit, group: StrictGroup) -> None
         ("m", START_MS),
     ]
     group.commit_refusal = ErrorCode.REBALANCE_IN_PROGRESS
-    assert code_of_refusal(kit.commit_offsets, {("t", 0): 2}) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert refusal(kit.commit_offsets, {("t", 0): 2}) == ErrorCode.REBALANCE_IN_PROGRESS
     assert kit.offsets() == {("t", 0): 1}
 
 
@@ -132,9 +133,9 @@ def test_one_partition_that_may_not_be_committed_stops_all(
     assert kit.commit_offsets(offsets) == [0]
     assert asked == [("t", ID, 0)]
     offsets.append(OffsetToCommit("t", 1, 5, topic_id=ID))
-    assert code_of_refusal(kit.commit_offsets, offsets) == ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(kit.commit_offsets, offsets) == ErrorCode.STALE_MEMBER_EPOCH
     in_transaction: Any = lambda: kit.commit_offsets(offsets, producer_id=7)  # noqa: E731
-    assert code_of_refusal(in_transaction) == ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(in_transaction) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_metadata_that_is_too_long_stops_only_its_partition(kit: OffsetKit) -> None:
@@ -182,7 +183,7 @@ def test_what_does_not_fit_into_a_record(kit: OffsetKit) -> None:
 
 def test_nothing_is_kept_if_it_can_t_be_written(kit: OffsetKit) -> None:
     kit.port.failures.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert code_of_refusal(kit.commit_offsets, {("t", 0): 1}) == ErrorCode.NOT_COORDINATOR
+    assert refusal(kit.commit_offsets, {("t", 0): 1}) == ErrorCode.NOT_COORDINATOR
     assert not kit.offsets() and not kit.shard.state.groups
 
 
@@ -232,14 +233,14 @@ def test_members_in_transactions(kit: OffsetKit, group: StrictGroup) -> None:
     )
     commit()
     assert group.asked == [("m", None, 3, {"is_transactional": True, "version": 3})]
-    for refusal, told in (
+    for code, told in (
         (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION),
         (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
     ):
-        group.commit_refusal = refusal
-        assert code_of_refusal(commit) == told
+        group.commit_refusal = code
+        assert refusal(commit) == told
     del kit.shard.state.groups["g"]
-    assert code_of_refusal(commit) == ErrorCode.ILLEGAL_GENERATION
+    assert refusal(commit) == ErrorCode.ILLEGAL_GENERATION
 
 
 # Asking.
@@ -251,7 +252,7 @@ def test_members_that_ask(kit: OffsetKit, group: StrictGroup) -> None:
     assert group.asked == [("m", 4)]
     assert not offsets.check_fetch("nobody", None, -1)
     group.fetch_refusal = ErrorCode.STALE_MEMBER_EPOCH
-    assert code_of_refusal(offsets.check_fetch, "g", "m", 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(offsets.check_fetch, "g", "m", 3) == ErrorCode.STALE_MEMBER_EPOCH
     group.fetch_refusal = ErrorCode.GROUP_ID_NOT_FOUND
     assert not offsets.check_fetch("g", "m", 3)
 
@@ -286,11 +287,11 @@ def test_what_members_read_is_not_deleted(kit: OffsetKit, group: StrictGroup) ->
     assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, 0]
     assert kit.offsets() == {("t", 0): 1}
     group.commit_refusal = ErrorCode.NON_EMPTY_GROUP
-    assert code_of_refusal(kit.delete_offsets, [("t", 0)]) == ErrorCode.NON_EMPTY_GROUP
+    assert refusal(kit.delete_offsets, [("t", 0)]) == ErrorCode.NON_EMPTY_GROUP
 
 
 def test_a_group_that_is_not_there_has_nothing_to_delete(kit: OffsetKit) -> None:
-    assert code_of_refusal(kit.delete_offsets, [("t", 0)]) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal(kit.delete_offsets, [("t", 0)]) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # Records.

@@ -15,7 +15,7 @@ from pytest import MonkeyPatch
 from kavka.groupcoord import expiry, listing
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.wire.errors import ApiError, ErrorCode
-from support.classic_groups import START_MS
+from support.journal_kit import START_MS
 from support.offset_groups import OffsetKit
 
 GROUPS = ("g", "h")

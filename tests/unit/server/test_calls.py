@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from kavka.server.calls import Calls
 from kavka.server.context import Peer, RequestContext
-from kavka.server.slices import Slices
+from kavka.server.slices import Slices, Waits
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -37,6 +37,18 @@ class Story:
         return self.calls.run(self.context, steps(), lambda: end_txn.EndTxnResponse(len(self.told)))
 
 
+class Names:
+    """What runs a machine that knows some names, and nothing else."""
+
+    def __init__(self, *machine: str) -> None:
+        self.machine = machine
+
+    def read(self, look: Callable[[Sequence[str], int], Any]) -> Any:
+        if self.machine == ("lost",):
+            refused()
+        return look(self.machine, 77)
+
+
 def refused() -> None:
     raise ApiError(ErrorCode.NOT_COORDINATOR)
 
@@ -47,6 +59,24 @@ async def refused_later() -> None:
 
 async def later() -> str:
     return "later"
+
+
+def test_questions_may_go_by_answers() -> None:
+    async def scenario() -> None:
+        story = Story()
+
+        def steps() -> Waits[None]:
+            for question in (lambda: "now", later, refused_later):
+                story.take(question)
+                yield from story.calls.answered()
+                story.told.append("known")
+
+        answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))
+        assert story.told == ["now", "known"]
+        await answer
+        assert story.told[2:] == ["later", "known", ErrorCode.NOT_COORDINATOR, "known"]
+
+    asyncio.run(scenario())
 
 
 def test_what_is_answered_at_once_needs_no_task() -> None:
@@ -84,3 +114,26 @@ def test_what_takes_slices_is_not_overtaken() -> None:
         assert task.done()
 
     asyncio.run(scenario())
+
+
+def test_all_names_of_all_machines_are_looked_at_in_parts() -> None:
+    def look(part: Sequence[str], machine: Sequence[str], now_ms: int) -> tuple[str, int, int]:
+        return "".join(part), len(machine), now_ms
+
+    story = Story()
+    runners: list[Any] = [Names(*names) for names in ("", "abcde", "", "f", ["lost"], "gh")]
+    work = story.calls.look_at_all(runners, iter, 2, look, story.told.append, story.told.append)
+    told = []
+    for _ in work:
+        told.append(len(story.told))
+    assert story.told == [
+        ("", 0, 77),
+        ("ab", 5, 77),
+        ("cd", 5, 77),
+        ("e", 5, 77),
+        ("", 0, 77),
+        ("f", 1, 77),
+        ErrorCode.NOT_COORDINATOR,
+        ("gh", 2, 77),
+    ]
+    assert told == [2, 3, 4, 6, 7, 8]

@@ -13,6 +13,7 @@ from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME
 from kavka.server.committed_offsets import Shape, SortedOut
 from kavka.server.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.steps import without_pauses
 from support.memory_broker import MemoryBroker, scenario
 
 TOPICS = {"a": 2, "b": 1}
@@ -48,7 +49,9 @@ def topic(name: str, *indexes: int, topic_id: UUID | None = None) -> SimpleNames
 
 def sorted_out(broker: MemoryBroker, topics: list[Any], **changes: Any) -> SortedOut:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
-    return SortedOut(broker.parts, context, topics, shape(**changes))
+    found = SortedOut(broker.parts, context, shape(**changes))
+    without_pauses(found.sort_out(topics))
+    return found
 
 
 @scenario(topics=TOPICS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,25 +16,12 @@ from kavka.server.later import GROUPS, TRANSACTIONS
 from kavka.server.replica.partition import Leadership
 from kavka.wire.errors import ApiError, ErrorCode
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
-from support.memory_broker import DATA, MemoryBroker, scenario
+from support.memory_broker import DATA, READS, MemoryBroker, scenario
+from support.refusals import refusal
 
 TWO_DIRECTORIES = f"log.dirs={DATA},/more"
 
 KINDS = pytest.mark.parametrize("kind", [OfGroups(), OfTransactions()], ids=lambda kind: kind.name)
-
-
-def refused(ask: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(ApiError) as failure:
-        ask()
-    return failure.value.code
-
-
-async def start_with_a_slow_disk(broker: MemoryBroker) -> None:
-    """Kill, and start on a disk that reads nothing before `release`."""
-    await broker.die()
-    broker._new_life(type(broker.network)())
-    broker.jobs.hold("_MemFile.pread")
-    await broker.start()
 
 
 @KINDS
@@ -43,8 +29,8 @@ async def start_with_a_slow_disk(broker: MemoryBroker) -> None:
 async def test_before_there_is_the_topic_nobody_coordinates(
     broker: MemoryBroker, kind: Kind
 ) -> None:
-    assert refused(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
-    assert refused(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert kind.of(broker).read_at_once("g", lambda shard, now_ms: 5) is None
     assert kind.of(broker).shards() == []
     assert kind.of(broker).coordinator_of("g") is None
@@ -83,10 +69,10 @@ async def test_what_is_committed_can_be_read_at_once(broker: MemoryBroker, kind:
 async def test_the_start_does_not_wait_for_what_is_kept(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     kind.write(broker)
-    await start_with_a_slow_disk(broker)
-    assert refused(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refused(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refused(kind.of(broker).shards) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await broker.kill(holding=READS)
+    assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refusal(kind.of(broker).shards) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert kind.read(broker, "other") is None, "partitions without records are there"
     broker.jobs.release()
     await broker.advance(0)
@@ -113,7 +99,7 @@ async def test_before_the_topic_is_made_what_it_needs_is_imported(
 async def test_each_slice_that_is_loaded_is_told(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     kind.write(broker)
-    await start_with_a_slow_disk(broker)
+    await broker.kill(holding=READS)
     found: list[int] = []
     loading = kind.of(broker)
     assert loading.is_loading
@@ -147,7 +133,7 @@ async def test_loading_is_told(
 async def test_how_long_it_took_is_known_for_a_while(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     kind.write(broker)
-    await start_with_a_slow_disk(broker)
+    await broker.kill(holding=READS)
     await broker.advance(700)
     broker.jobs.release()
     await broker.advance(0)
@@ -166,11 +152,11 @@ async def test_another_leader_is_another_coordinator(broker: MemoryBroker, kind:
     epoch, version = now.leader_epoch, now.partition_epoch
     now.follow(Leadership(1, 2, epoch + 1, (2,), version + 1, (1, 2)))
     broker.parts.replicas.role_changed(replica)
-    assert refused(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 49
     now.lead(Leadership(1, 1, epoch + 2, (1,), version + 2, (1, 2)))
     broker.parts.replicas.role_changed(replica)
-    assert refused(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await broker.advance(0)
     assert kind.read(broker) == 5
 
@@ -194,7 +180,7 @@ async def test_with_the_topic_all_goes(broker: MemoryBroker, kind: Kind) -> None
     kind.write(broker)
     answer = await broker.ask("DeleteTopics", 5, topic_names=[kind.topic], timeout_ms=10_000)
     assert answer.responses[0].error_code == ErrorCode.NONE
-    assert refused(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert not kind.of(broker).runners
     await make(broker, kind)
     assert kind.read(broker) is None
@@ -214,8 +200,8 @@ async def test_a_directory_that_fails_takes_its_part_along(
     assert kind.write(broker, name) == DONE
     segment = f"{lost[0].log.directory}/00000000000000000000.log"
     broker.fs.faults.append(Fault("pwrite", segment, error=errno.EIO))
-    assert refused(lambda: kind.write(broker, name)) == ErrorCode.NOT_COORDINATOR
-    assert refused(lambda: kind.read(broker, name)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.write(broker, name)) == ErrorCode.NOT_COORDINATOR
+    assert refusal(lambda: kind.read(broker, name)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 50 - len(lost)
 
 
@@ -238,5 +224,5 @@ async def test_who_waits_at_the_stop_is_told(broker: MemoryBroker, kind: Kind) -
     with pytest.raises(ApiError) as failure:
         await waiting
     assert failure.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    code = refused(lambda: asked.call("g", ask))
+    code = refusal(lambda: asked.call("g", ask))
     assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -92,6 +92,21 @@ async def test_big_batches_go_in_many_slices(broker: MemoryBroker) -> None:
     assert toy.replays > 3
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("of_each", [1, 6])
+@scenario(topics=ONE)
+async def test_big_records_go_one_by_one(broker: MemoryBroker, codec: str, of_each: int) -> None:
+    keys = [b"%d" % number for number in range(12)]
+    big = b"v" * journal_loader.CHUNK_BYTES
+    for begin in range(0, len(keys), of_each):
+        batch = written(*keys[begin : begin + of_each], value=big)
+        append(broker, batches.build(batch, codec=codec))
+    toy = Toy()
+    await replay(broker, toy)
+    assert list(toy.numbers) == keys
+    assert toy.replays == len(keys)
+
+
 @scenario(topics={"t": 1})
 async def test_segments_follow_each_other(broker: MemoryBroker) -> None:
     for number in range(5):

@@ -18,8 +18,9 @@ from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from support import batches
 from support.memory_broker import DATA, MemoryBroker, scenario
+from support.refusals import refusal
 from support.toy_machine import BROKEN, Toy
-from support.toy_runner import NOT_COORDINATOR, Kit, code, refused
+from support.toy_runner import NOT_COORDINATOR, Kit, code
 from support.virtual import settle
 
 FSYNC = "kavka.durability=fsync"
@@ -99,7 +100,7 @@ async def test_without_enough_replicas_nothing_is_written(broker: MemoryBroker) 
         ],
         validate_only=False,
     )
-    assert refused(kit.put) == NOT_AVAILABLE
+    assert refusal(kit.put) == NOT_AVAILABLE
     assert broker.replica().log.end_offset == 0
 
 
@@ -118,7 +119,7 @@ async def test_with_a_lagging_replica_answers_wait_for_it(broker: MemoryBroker) 
 @scenario("message.max.bytes=200", topics=ONE)
 async def test_what_fits_into_no_batch_is_refused(broker: MemoryBroker) -> None:
     kit = Kit(broker)
-    assert refused(lambda: kit.put(value=b"x" * 300)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refusal(lambda: kit.put(value=b"x" * 300)) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert broker.replica().log.end_offset == 0
     assert kit.read() is None
 
@@ -167,7 +168,7 @@ async def test_the_time_is_said_to_be_the_logs_where_it_is(broker: MemoryBroker)
 @scenario(topics=ONE)
 async def test_records_of_a_transaction(broker: MemoryBroker) -> None:
     kit = Kit(broker)
-    assert refused(lambda: kit.put(producer=Producer(7, 1))) == ErrorCode.INVALID_TXN_STATE
+    assert refusal(lambda: kit.put(producer=Producer(7, 1))) == ErrorCode.INVALID_TXN_STATE
     kit.put(producer=Producer(7, 1, NOT_NEEDED))
     data = (await broker.fetch()).records
     assert batches.field(data, "attributes") == 0x10
@@ -252,8 +253,8 @@ async def test_while_the_log_is_replayed_nobody_is_served(broker: MemoryBroker) 
     broker.jobs.hold()
     kit = Kit(broker)
     await broker.advance(10)
-    assert refused(kit.put) == LOADING
-    assert refused(kit.read) == LOADING
+    assert refusal(kit.put) == LOADING
+    assert refusal(kit.read) == LOADING
     assert not kit.runner.is_active
     broker.jobs.release()
     await broker.advance(0)
@@ -320,7 +321,7 @@ async def test_who_leads_no_longer_answers_nobody(broker: MemoryBroker) -> None:
     assert broker.tasks.pending_timers == timers
     for one in waiting:
         assert await code(one) == NOT_COORDINATOR
-    assert refused(kit.put) == refused(kit.read) == NOT_COORDINATOR
+    assert refusal(kit.put) == refusal(kit.read) == NOT_COORDINATOR
     end = broker.replica().log.end_offset
     await broker.advance(200)
     assert broker.replica().log.end_offset == end
@@ -337,7 +338,7 @@ async def test_who_leads_no_longer_stops_loading(broker: MemoryBroker) -> None:
     broker.jobs.release()
     await broker.advance(0)
     assert not kit.loaded
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
 
 
 def follow(broker: MemoryBroker) -> None:
@@ -353,7 +354,7 @@ async def test_nothing_is_appended_in_another_epoch(broker: MemoryBroker) -> Non
     kit = Kit(broker)
     now = broker.replica().partition
     now.lead(Leadership(1, 1, now.leader_epoch + 1, (1,), now.partition_epoch + 1, (1,)))
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
     assert broker.replica().log.end_offset == 0
 
 
@@ -362,9 +363,9 @@ async def test_a_disk_that_fails_ends_it(broker: MemoryBroker) -> None:
     kit = Kit(broker)
     parked = kit.park(b"b", 100)
     broker.fs.faults.append(Fault("pwrite", SEGMENT, error=errno.EIO))
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
     assert await code(parked) == NOT_COORDINATOR
-    assert refused(kit.read) == NOT_COORDINATOR
+    assert refusal(kit.read) == NOT_COORDINATOR
 
 
 @scenario(topics=ONE)
@@ -374,7 +375,7 @@ async def test_a_log_that_can_not_be_read_serves_nobody(broker: MemoryBroker) ->
     kit = Kit(broker)
     await broker.advance(0)
     assert not kit.loaded
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
 
 
 @scenario(topics=ONE)
@@ -383,7 +384,7 @@ async def test_a_log_that_ends_in_nothing_serves_nobody(broker: MemoryBroker) ->
     broker.fs.open(SEGMENT).pwrite(b"\0\0\0\1", 8)  # the length of its only batch
     kit = Kit(broker)
     await broker.advance(0)
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("records", [0, 1])
@@ -402,7 +403,7 @@ async def test_a_machine_that_fails_at_once_serves_nobody(
     with caplog.at_level(logging.ERROR, journal_runner.__name__):
         kit = Kit(broker, toy)
         await broker.advance(0)
-    assert refused(kit.put) == NOT_COORDINATOR
+    assert refusal(kit.put) == NOT_COORDINATOR
     assert kit.runner.failed
     assert "nobody knows why" in caplog.text
 

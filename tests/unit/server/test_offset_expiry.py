@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
-from support.group_requests import join, make_topic
+from support import offset_requests
+from support.group_requests import join, leave, make_topic, sync
 from support.memory_broker import MemoryBroker, scenario
+from support.offset_requests import fetch
 
 MINUTE_MS = 60_000
 RETENTION_MS = 2 * MINUTE_MS
@@ -15,41 +17,17 @@ SETTINGS = ("offsets.retention.minutes=2", f"offsets.retention.check.interval.ms
 SESSION_MS = 30 * MINUTE_MS
 """Longer than anything here: no member is lost for its silence."""
 NONE_COMMITTED = -1
+PLACE = ("t", 0)
 
 
-async def commit(
-    broker: MemoryBroker, group: str = "g", offset: int = 5, member: str = "", generation: int = -1
-) -> None:
-    answer = await broker.ask(
-        "OffsetCommit",
-        9,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member,
-        group_instance_id=None,
-        topics=[
-            {
-                "name": "t",
-                "partitions": [
-                    {
-                        "partition_index": 0,
-                        "committed_offset": offset,
-                        "committed_leader_epoch": -1,
-                        "committed_metadata": "",
-                    }
-                ],
-            }
-        ],
-    )
-    assert answer.topics[0].partitions[0].error_code == Code.NONE
+async def commit(broker: MemoryBroker, group: str = "g", offset: int = 5, **more: Any) -> None:
+    told = await offset_requests.commit(broker, {PLACE: offset}, group_id=group, **more)
+    assert told == {PLACE: Code.NONE}
 
 
 async def committed(broker: MemoryBroker, group: str = "g") -> int:
-    topics = [{"name": "t", "partition_indexes": [0]}]
-    asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}]
-    answer = await broker.ask("OffsetFetch", 9, groups=asked, require_stable=False)
-    assert answer.groups[0].error_code == Code.NONE
-    offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
+    offset, code = (await fetch(broker, [PLACE], group_id=group))[PLACE]
+    assert code == Code.NONE
     return offset
 
 
@@ -67,25 +45,9 @@ async def prepare(broker: MemoryBroker) -> None:
 async def member_of(broker: MemoryBroker) -> Any:
     """The one member of group g, which is stable."""
     joined = await join(broker, 7, session_timeout_ms=SESSION_MS)
-    synced = await broker.ask(
-        "SyncGroup",
-        5,
-        group_id="g",
-        generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        group_instance_id=None,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[{"member_id": joined.member_id, "assignment": b""}],
-    )
+    synced = await sync(broker, joined, {joined.member_id: b""})
     assert synced.error_code == Code.NONE
     return joined
-
-
-async def leave(broker: MemoryBroker, member: str) -> None:
-    leaving = [{"member_id": member, "group_instance_id": None, "reason": None}]
-    answer = await broker.ask("LeaveGroup", 5, group_id="g", members=leaving)
-    assert answer.members[0].error_code == Code.NONE
 
 
 @scenario(*SETTINGS)
@@ -118,10 +80,15 @@ async def test_a_new_commit_counts_anew(broker: MemoryBroker) -> None:
 async def test_with_members_it_is_the_time_since_the_last_left(broker: MemoryBroker) -> None:
     await prepare(broker)
     joined = await member_of(broker)
-    await commit(broker, member=joined.member_id, generation=joined.generation_id)
+    await commit(
+        broker,
+        member_id=joined.member_id,
+        generation_id_or_member_epoch=joined.generation_id,
+    )
     await broker.advance(3 * RETENTION_MS)
     assert await committed(broker) == 5
-    await leave(broker, joined.member_id)
+    answer = await leave(broker, joined.member_id)
+    assert answer.members[0].error_code == Code.NONE
     await broker.advance(RETENTION_MS - 1)
     assert await committed(broker) == 5
     await broker.advance(1 + CHECK_MS)

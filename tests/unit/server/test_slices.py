@@ -11,9 +11,9 @@ import pytest
 
 from kavka.server import slices
 from kavka.server.context import Peer, RequestContext
-from kavka.server.slices import Slices
+from kavka.server.slices import Slices, Waits
 from kavka.wire.steps import Steps
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks
+from support.virtual import InlineJobs, VirtualClock, VirtualTasks, settle
 
 
 def work(turns: list[str], yields: int) -> Slices[str]:
@@ -86,6 +86,29 @@ def test_failures_are_the_callers(yields: int) -> None:
 
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(run())
+
+
+@pytest.mark.parametrize("slices_before", [0, 2])
+def test_what_it_waits_for_comes_first(slices_before: int) -> None:
+    async def run() -> str:
+        awaited = asyncio.get_running_loop().create_future()
+
+        def asked_for() -> Waits[str]:
+            for _ in range(slices_before):
+                yield None
+            yield awaited
+            yield None
+            return f"after {awaited.result()}"
+
+        result = slices.run(VirtualTasks(VirtualClock()), asked_for())
+        assert isinstance(result, Awaitable)
+        running = asyncio.ensure_future(result)
+        await settle()
+        assert not running.done()
+        awaited.set_result("that")
+        return await running
+
+    assert asyncio.run(run()) == "after that"
 
 
 # -- with jobs --------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from support.memory_transactions import (
     Transactor,
     committed,
     hold,
+    let_markers_fail,
     release,
     write_markers,
 )
@@ -338,14 +339,7 @@ async def test_a_failure_that_nobody_expects_is_one_marker_s(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = await written(broker, PLACE, OTHER)
-    kind = type(broker.replica())
-    append = kind.append_marker
-
-    def fails(replica: Any, *args: Any) -> Any:
-        assert replica.key != PLACE, "planted"
-        return append(replica, *args)
-
-    monkeypatch.setattr(kind, "append_marker", fails)
+    let_markers_fail(monkeypatch)
     assert await one.end(commit=True) == Code.NONE
     await settle()
     assert "a marker can't be written to t-0" in caplog.text

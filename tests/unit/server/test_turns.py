@@ -11,7 +11,8 @@ from kavka.log.verification import NOT_NEEDED
 from kavka.server import turns
 from kavka.wire.errors import ApiError, ErrorCode
 from support.memory_broker import MemoryBroker, scenario
-from support.toy_runner import NOT_COORDINATOR, Kit, code, refused
+from support.refusals import refusal
+from support.toy_runner import NOT_COORDINATOR, Kit, code
 
 ONE = {"t": 1}
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -102,8 +103,8 @@ async def test_too_many_that_wait_are_refused(
     monkeypatch.setattr(turns, "HELD_MAX", 2)
     kit = Kit(broker)
     first, second = long(kit, b"1"), kit.put(b"b")
-    assert refused(kit.put) == NOT_AVAILABLE
-    assert refused(kit.read) == NOT_AVAILABLE
+    assert refusal(kit.put) == NOT_AVAILABLE
+    assert refusal(kit.read) == NOT_AVAILABLE
     await broker.advance(0)
     assert (first.result(), second.result()) == (b"1", b"1")
     assert kit.read() == b"1"

@@ -8,14 +8,9 @@ from kavka.txncoord.ending import COMPLETION_RETRY_MS
 from kavka.txncoord.requests import NeedsProducerId, Producer
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, TIMELESS_MS, State
 from kavka.wire.errors import ErrorCode
-from support.transaction_machine import (
-    COMMIT_MS,
-    FIRST_ID,
-    START_MS,
-    TIMEOUT_MS,
-    TransactionKit,
-    refusal,
-)
+from support.journal_kit import COMMIT_MS, START_MS
+from support.refusals import refusal
+from support.transaction_machine import FIRST_ID, TIMEOUT_MS, TransactionKit
 
 FENCED = ErrorCode.PRODUCER_FENCED
 WAIT = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -18,7 +18,9 @@ from kavka.txncoord.listing import (
 from kavka.txncoord.requests import Producer
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import without_pauses
-from support.transaction_machine import FIRST_ID, START_MS, TIMEOUT_MS, TransactionKit, refusal
+from support.journal_kit import START_MS
+from support.refusals import refusal
+from support.transaction_machine import FIRST_ID, TIMEOUT_MS, TransactionKit
 
 X = ListedTransaction("x", FIRST_ID, "Ongoing")
 Y = ListedTransaction("y", FIRST_ID + 1, "Empty")

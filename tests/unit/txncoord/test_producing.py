@@ -7,7 +7,9 @@ import pytest
 from kavka.txncoord.requests import AddPartitions, NeedsProducerId, Producer
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, State
 from kavka.wire.errors import ErrorCode
-from support.transaction_machine import FIRST_ID, START_MS, TIMEOUT_MS, TransactionKit, refusal
+from support.journal_kit import START_MS
+from support.refusals import refusal
+from support.transaction_machine import FIRST_ID, TIMEOUT_MS, TransactionKit
 
 FENCED = ErrorCode.PRODUCER_FENCED
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
@@ -249,7 +251,7 @@ def test_a_transaction_may_begin_without_partitions() -> None:
     """As in Apache Kafka; it has no markers either."""
     kit = TransactionKit()
     producer = kit.init()
-    kit.ask(lambda *asked: kit.shard.add_partitions(AddPartitions("x", FIRST_ID, 0, ()), *asked))
+    kit.answer(lambda *asked: kit.shard.add_partitions(AddPartitions("x", FIRST_ID, 0, ()), *asked))
     assert kit.state().state is State.ONGOING
     kit.end(producer)
     assert kit.commands == [("x", FIRST_ID, 1, True, (), 2)]

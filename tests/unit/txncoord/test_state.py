@@ -10,7 +10,8 @@ from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, created, initialised
 from kavka.wire.steps import without_pauses
-from support.transaction_machine import START_MS, Settings
+from support.journal_kit import START_MS
+from support.transaction_machine import Settings
 
 ONE = initialised(
     created(7, 1_000, START_MS),

@@ -21,7 +21,8 @@ from kavka.txncoord import ending, expiry, producing, transaction
 from kavka.txncoord.requests import Markers, NeedsProducerId, Producer
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.errors import ApiError, ErrorCode
-from support.transaction_machine import COMMIT_MS, TransactionKit
+from support.journal_kit import COMMIT_MS
+from support.transaction_machine import TransactionKit
 from support.transaction_model import Known, NoFreshIds, Rules
 
 IDS: Final = ("x", "y")

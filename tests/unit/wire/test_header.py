@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kavka.wire.header import read_client_id, read_fixed, skip_tags
 from support import stock_codec
+from support.batches import uvarint
 
 FLEXIBLE = pytest.mark.parametrize("flexible", [False, True])
 
@@ -53,21 +54,13 @@ def test_headers_written_by_the_library_are_read(
     body=st.binary(max_size=20),
 )
 def test_tags_of_the_header_are_skipped(unknown: list[tuple[int, bytes]], body: bytes) -> None:
-    section = varint(len(unknown))
-    section += b"".join(varint(tag) + varint(len(data)) + data for tag, data in unknown)
+    section = uvarint(len(unknown))
+    section += b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in unknown)
     fixed = struct.pack(">hhih", 3, 9, 1, -1)
     frame = memoryview(fixed + section + body)
     assert library_header().decode(BytesIO(frame), flexible=True).client_id is None
     end = skip_tags(frame, len(fixed))
     assert frame[end:] == body
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out) + bytes([value])
 
 
 def test_a_short_frame_is_refused() -> None:

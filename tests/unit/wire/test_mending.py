@@ -21,6 +21,7 @@ from kavka.wire.apis import (
     produce,
 )
 from support import messages, stock_codec
+from support.batches import uvarint
 
 VARINT_BYTES_MAX = 5
 REFUSALS = (ValueError, IndexError, struct.error)
@@ -340,14 +341,6 @@ def test_known_tags_are_held_to_the_schema() -> None:
 # -- how many there may be ------------------------------------------------------------------
 
 ITEMS_MAX = 20_000
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
 
 
 def deletion(names: int) -> memoryview:

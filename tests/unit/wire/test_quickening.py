@@ -9,7 +9,7 @@ import pytest
 
 from kavka.wire import library
 from kavka.wire.apis import describe_configs, fetch
-from kavka.wire.codec import _SpliceBuffer, encode_response
+from kavka.wire.codec import SpliceBuffer, encode_response
 from support import messages, stock_codec
 
 
@@ -32,7 +32,7 @@ def test_every_message_of_the_library_is_read_and_written_as_it_does(name: str) 
             found = messages.values(messages.schema(name), version, Random(seed))
             message = messages.as_namespace(messages.schema(name), found)
             body = stock_codec.encode(name, version, message)
-            buffer = _SpliceBuffer()
+            buffer = SpliceBuffer()
             write(message, buffer)
             assert whole(buffer) == body
             again, end = read(memoryview(body), 0)
@@ -40,7 +40,7 @@ def test_every_message_of_the_library_is_read_and_written_as_it_does(name: str) 
             assert list(messages.differences(messages.schema(name), found, again)) == []
 
 
-def whole(buffer: _SpliceBuffer) -> bytes:
+def whole(buffer: SpliceBuffer) -> bytes:
     """What was written, with the records where they belong."""
     out, start = b"", 0
     for position, records in buffer.parts:

@@ -1,14 +1,18 @@
-"""Frames that are written in slices: the bytes are those of the quick writer, and none is long."""
+"""Messages that are read and written in slices: as by the quick reader and writer, and no slice is
+long."""
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Generator
+from random import Random
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.wire import slow_codec
@@ -17,14 +21,26 @@ from kavka.wire.apis import (
     consumer_group_describe,
     describe_groups,
     find_coordinator,
+    leave_group,
     list_groups,
     offset_fetch,
+    sync_group,
 )
 from kavka.wire.codec import encode_response
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
+from kavka.wire.slow_codec import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
+from support import messages, stock_codec
+from support.wire_client import plain
 
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
+SERVED = messages.served()
+EACH_VERSION = pytest.mark.parametrize(
+    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+)
+CHANCE = st.randoms(use_true_random=False)
+FEW = settings(max_examples=8)
+REFUSALS = (ValueError, IndexError, struct.error)
 
 
 def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
@@ -38,34 +54,144 @@ def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
         turns += 1
 
 
-def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse:
-    topics: list[Any] = []
-    for number, count in enumerate(counts):
-        partitions = [offset_fetch.PartitionResponse(one, 7, 3, "é" * one) for one in range(count)]
-        name = f"t{number}"
-        if version >= offset_fetch.GROUPS_VERSION:
-            topic_id = UUID(int=number)
-            topics.append(offset_fetch.GroupTopicResponse(name, topic_id, partitions))
-        else:
-            topics.append(offset_fetch.TopicResponse(name, partitions))
-    if version >= offset_fetch.GROUPS_VERSION:
-        groups = [offset_fetch.GroupResponse("g", topics), offset_fetch.GroupResponse("h", (), 16)]
-        return offset_fetch.OffsetFetchResponse(groups=groups)
-    return offset_fetch.OffsetFetchResponse(topics, ErrorCode.NONE)
+@pytest.fixture
+def a_pause_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_codec, "SLICE_BYTES", 1)
+    monkeypatch.setattr(slow_codec, "_decoders", {})
+    monkeypatch.setattr(slow_codec, "_encoders", {})
 
 
-@pytest.mark.parametrize("version", range(offset_fetch.API.lowest, offset_fetch.API.highest + 1))
-@given(counts=COUNTS)
-def test_the_bytes_are_those_of_the_quick_writer(version: int, counts: list[int]) -> None:
-    response = offsets(version, counts)
-    frame, _ = run(slow_codec.encode_slowly(offset_fetch.API, version, 77, response))
-    assert frame == encode_response(offset_fetch.API, version, 77, response)
+def items(fields: Any, version: int, found: messages.Values) -> int:
+    """Items of all lists in these values; numbers are read all at once."""
+    count = 0
+    for field in fields:
+        value = found.get(field.name)
+        if value is None or field.tag is not None:
+            continue
+        if field.is_struct_array():
+            count += sum(1 + items(field.fields.values(), version, one) for one in value)
+        elif field.is_array():
+            count += 0 if field.array_of.is_batchable() else len(value)
+        elif field.is_struct():
+            count += items(field.fields.values(), version, value)
+    return count
 
 
-def describing(count: int) -> describe_groups.DescribeGroupsResponse:
+# -- requests -------------------------------------------------------------------------------
+
+
+def request(api: Api, version: int, rnd: Random) -> tuple[messages.Values, bytes]:
+    """Values, and the body in which the library writes them."""
+    schema = messages.schema(api.request_name)
+    found = messages.values(schema, version, rnd)
+    return found, stock_codec.encode(
+        api.request_name, version, messages.as_namespace(schema, found)
+    )
+
+
+@EACH_VERSION
+@FEW
+@given(rnd=CHANCE)
+@pytest.mark.usefixtures("a_pause_an_item")
+def test_requests_written_by_the_library_are_read(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    api, schema = module.API, messages.schema(module.API.request_name)
+    found, body = request(api, version, rnd)
+    work = slow_codec.decode_slowly(api, version, memoryview(b"head" + body), 4)
+    (message, end), turns = run(work)
+    assert end == len(b"head" + body)
+    assert list(messages.differences(schema, found, message)) == []
+    assert turns == items(schema.fields.values(), version, found)
+
+
+def outcome(read: Any) -> Any:
+    try:
+        message, end = read()
+    except REFUSALS as failure:
+        return type(failure), str(failure)
+    return plain(message), end
+
+
+@EACH_VERSION
+@settings(max_examples=20)
+@given(rnd=CHANCE)
+@pytest.mark.usefixtures("a_pause_an_item")
+def test_damaged_requests_are_refused_as_by_the_quick_reader(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    _, whole = request(module.API, version, rnd)
+    body = bytearray(whole[: rnd.randint(0, len(whole))] if rnd.randint(0, 1) else whole)
+    for _ in range(min(rnd.randint(0, 3), len(body))):
+        body[rnd.randrange(len(body))] = rnd.choice((0, 1, 0x7F, 0x80, 0xFF, rnd.randrange(256)))
+    frame = memoryview(body)
+    quick = outcome(lambda: module.API.decoder(version)(frame, 0))
+    assert outcome(lambda: run(slow_codec.decode_slowly(module.API, version, frame, 0))[0]) == quick
+
+
+def leaving(count: int) -> memoryview:
+    """LeaveGroup 5 of so many members."""
+    members = [{"member_id": f"m-{number:05d}", "reason": None} for number in range(count)]
+    values = {"group_id": "g", "members": members}
+    schema = messages.schema("LeaveGroupRequest")
+    body = stock_codec.encode("LeaveGroupRequest", 5, messages.as_namespace(schema, values))
+    return memoryview(body)
+
+
+@pytest.mark.parametrize("count", [0, 400, 600, 9_000])
+def test_others_have_a_turn_while_a_request_is_read(count: int) -> None:
+    frame = leaving(count)
+    (message, _), turns = run(slow_codec.decode_slowly(leave_group.API, 5, frame, 0))
+    assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
+    assert turns == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
+
+
+def test_bytes_are_copied_in_slices() -> None:
+    each = 20_000
+    members = [{"member_id": f"m{one}", "assignment": bytes(each)} for one in range(200)]
+    values = {"group_id": "g", "assignments": members}
+    schema = messages.schema("SyncGroupRequest")
+    body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
+    (message, _), turns = run(slow_codec.decode_slowly(sync_group.API, 5, memoryview(body), 0))
+    assert len(message.assignments) == 200
+    assert turns >= len(body) // (SLICE_BYTES + each)
+
+
+def test_two_are_read_at_once() -> None:
+    frames = leaving(1_100), leaving(900)
+    works = [slow_codec.decode_slowly(leave_group.API, 5, frame, 0) for frame in frames]
+    for work in works:
+        next(work)
+    assert [len(run(work)[0][0].members) for work in works] == [1_100, 900]
+
+
+# -- answers --------------------------------------------------------------------------------
+
+
+@EACH_VERSION
+@FEW
+@given(rnd=CHANCE)
+@pytest.mark.usefixtures("a_pause_an_item")
+def test_answers_are_the_bytes_of_the_library(
+    module: ModuleType, version: int, rnd: Random
+) -> None:
+    api, name = module.API, messages.response_name(module.API)
+    schema = messages.schema(name)
+    found = messages.values(schema, version, rnd)
+    response = messages.as_answer(getattr(module, name), schema, found)
+    frame, turns = run(slow_codec.encode_slowly(api, version, 77, response))
+    whole = b"".join(map(bytes, frame))
+    head = struct.pack(">ii", len(whole) - 4, 77)
+    if api.is_flexible(version) and api.flexible_response_header:
+        head += b"\0"
+    assert whole == head + stock_codec.encode(name, version, messages.as_namespace(schema, found))
+    assert turns >= items(schema.fields.values(), version, found)
+
+
+def describing(count: int, data: bytes = b"meta") -> describe_groups.DescribeGroupsResponse:
     groups = [describe_groups.GroupResponse(f"g{number}") for number in range(count)]
     for group in groups:
-        group.members = [describe_groups.MemberResponse("m", None, "c", "/h", b"meta", b"part")]
+        group.members = [describe_groups.MemberResponse("m", None, "c", "/h", data, b"part")]
     return describe_groups.DescribeGroupsResponse(groups)
 
 
@@ -90,11 +216,21 @@ def listing(count: int) -> list_groups.ListGroupsResponse:
     ],
 )
 def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
-    for count in (0, 499, 500, 1_700):
+    for count in (0, 400, 600, 1_700):
         response = answer(count)
-        frame, turns = run(slow_codec.encode_slowly(api, api.highest, 1, response))
-        assert turns == items * count // slow_codec.ITEMS_A_SLICE
-        assert frame == encode_response(api, api.highest, 1, response)
+        (whole,) = encode_response(api, api.highest, 1, response)
+        parts, turns = run(slow_codec.encode_slowly(api, api.highest, 1, response))
+        assert b"".join(parts) == whole
+        at_least = items * count // ITEMS_A_SLICE
+        assert at_least <= turns <= at_least + len(whole) // SLICE_BYTES + 1
+        assert len(parts) == turns + 1
+
+
+def test_big_answers_are_made_of_parts() -> None:
+    response = describing(200, bytes(20_000))
+    parts, _ = run(slow_codec.encode_slowly(describe_groups.API, 6, 1, response))
+    assert max(map(len, parts)) < SLICE_BYTES + 21_000
+    assert b"".join(parts) == encode_response(describe_groups.API, 6, 1, response)[0]
 
 
 def test_two_at_once() -> None:
@@ -103,7 +239,46 @@ def test_two_at_once() -> None:
     for work in works:
         next(work)
     for work, answer in zip(works, (one, other), strict=True):
-        assert run(work)[0] == encode_response(list_groups.API, 5, 1, answer)
+        assert b"".join(run(work)[0]) == encode_response(list_groups.API, 5, 1, answer)[0]
+
+
+def test_an_answer_without_lists() -> None:
+    answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
+    frame, turns = run(slow_codec.encode_slowly(find_coordinator.API, 2, 1, answer))
+    assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
+
+
+def test_lists_of_names_are_gone_through_in_slices() -> None:
+    names = [f"topic-{number}" for number in range(3 * ITEMS_A_SLICE)]
+    nothing = consumer_group_describe.Assignment()
+    member = consumer_group_describe.Member(
+        "m", None, None, 1, "c", "h", names, None, nothing, nothing, 1
+    )
+    group = consumer_group_describe.DescribedGroup("g", members=[member])
+    response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
+    work = slow_codec.encode_slowly(consumer_group_describe.API, 1, 77, response)
+    frame, turns = run(work)
+    assert turns >= 3
+    assert b"".join(frame) == encode_response(consumer_group_describe.API, 1, 77, response)[0]
+
+
+# -- error codes ----------------------------------------------------------------------------
+
+
+def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse:
+    topics: list[Any] = []
+    for number, count in enumerate(counts):
+        partitions = [offset_fetch.PartitionResponse(one, 7, 3, "é" * one) for one in range(count)]
+        name = f"t{number}"
+        if version >= offset_fetch.GROUPS_VERSION:
+            topic_id = UUID(int=number)
+            topics.append(offset_fetch.GroupTopicResponse(name, topic_id, partitions))
+        else:
+            topics.append(offset_fetch.TopicResponse(name, partitions))
+    if version >= offset_fetch.GROUPS_VERSION:
+        groups = [offset_fetch.GroupResponse("g", topics), offset_fetch.GroupResponse("h", (), 16)]
+        return offset_fetch.OffsetFetchResponse(groups=groups)
+    return offset_fetch.OffsetFetchResponse(topics, ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("version", (0, 9))
@@ -118,24 +293,4 @@ def test_errors_are_counted_as_the_quick_way(version: int, counts: list[int]) ->
 def test_others_have_a_turn_while_errors_are_counted() -> None:
     counts, turns = run(slow_codec.count_slowly(offset_fetch.API, offsets(9, [600, 1_500])))
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
-    assert turns == 2_100 // slow_codec.ITEMS_A_SLICE
-
-
-def test_an_answer_without_lists() -> None:
-    answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
-    frame, turns = run(slow_codec.encode_slowly(find_coordinator.API, 2, 1, answer))
-    assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
-
-
-def test_lists_of_names_are_gone_through_in_slices() -> None:
-    names = [f"topic-{number}" for number in range(3 * slow_codec.ITEMS_A_SLICE)]
-    nothing = consumer_group_describe.Assignment()
-    member = consumer_group_describe.Member(
-        "m", None, None, 1, "c", "h", names, None, nothing, nothing, 1
-    )
-    group = consumer_group_describe.DescribedGroup("g", members=[member])
-    response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
-    work = slow_codec.encode_slowly(consumer_group_describe.API, 1, 77, response)
-    frame, turns = run(work)
-    assert turns >= 3
-    assert frame == encode_response(consumer_group_describe.API, 1, 77, response)
+    assert turns == 2_100 // ITEMS_A_SLICE

@@ -9,14 +9,17 @@ from kavka.groupcoord.classic.members import Member, OfferedProtocol
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import ITEMS_A_STEP, without_pauses
 from support.classic_groups import (
     BOTH,
     RANGE,
     SESSION_MS,
     STICKY,
     ClassicKit,
+    big_group,
     reading,
 )
+from support.steps import run_and_look
 
 
 def commit_code(
@@ -152,15 +155,26 @@ def test_votes() -> None:
     group = ClassicGroup("g", Timers(), NO_TIME)
     for index, protocols in enumerate([BOTH, STICKY + RANGE, STICKY + RANGE]):
         group.add(Member("g", f"m{index}", None, "c", "/h", 1, 1, protocols), "consumer", None)
-    assert group.choose_protocol() == "sticky"
+    assert without_pauses(group.choose_protocol()) == "sticky"
     group.add(Member("g", "m3", None, "c", "/h", 1, 1, RANGE), "consumer", None)
-    assert group.choose_protocol() == "range", "all must have it"
+    assert without_pauses(group.choose_protocol()) == "range", "all must have it"
     group.remove("m3")
     group.remove("m2")
     group.remove("m1")
-    assert group.choose_protocol() == "range"
+    assert without_pauses(group.choose_protocol()) == "range"
     group.remove("m0")
-    assert group.choose_protocol() is None
+    assert without_pauses(group.choose_protocol()) is None
+
+
+def test_a_big_group_votes_in_steps() -> None:
+    group = big_group(ClassicKit(), 2 * ITEMS_A_STEP)
+    assert run_and_look(group.choose_protocol()) == ("range", 2, [])
+
+
+def test_there_is_no_vote_where_there_is_no_choice() -> None:
+    group = big_group(ClassicKit(), 2 * ITEMS_A_STEP)
+    group.add(Member("g", "m", None, "c", "/h", 1, 1, STICKY), "consumer", None)
+    assert run_and_look(group.choose_protocol()) == ("sticky", 0, [])
 
 
 def test_another_leads_when_the_leader_goes() -> None:
@@ -184,10 +198,16 @@ def test_states_come_one_after_another() -> None:
     assert (group.previous, group.since_ms) == (GroupState.EMPTY, 7)
 
 
+def restored(stored: StoredGroup) -> ClassicGroup:
+    group = ClassicGroup("g", Timers(), NO_TIME)
+    without_pauses(group.restore(stored))
+    return group
+
+
 def test_odd_records() -> None:
     member = StoredMember("m", None, "c", "/h", 1, 1, b"", b"")
     stored = StoredGroup("", 3, None, "somebody", NO_TIME, [member, member])
-    group = ClassicGroup.restored("g", stored, Timers())
+    group = restored(stored)
     assert list(group.members) == ["m"]
     assert group.leader == "m"
-    assert ClassicGroup.restored("g", stored._replace(members=[]), Timers()).leader is None
+    assert restored(stored._replace(members=[])).leader is None

@@ -10,7 +10,7 @@ from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, without_pauses
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -18,8 +18,10 @@ from support.classic_groups import (
     REBALANCE_MS,
     SESSION_MS,
     ClassicKit,
+    big_group,
     code_of,
 )
+from support.steps import run_at_once, stops_of
 
 
 def test_heartbeats_keep_a_member() -> None:
@@ -195,10 +197,44 @@ def test_odd_records_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert "The record of group g can't be read" in caplog.text
 
 
+def test_a_record_that_breaks_off_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    kit = ClassicKit()
+    kit.form()
+    (stored,) = [one for one in kit.appended if one.value and len(one.value) > 50]
+    value = stored.value or b""
+    kit.shard.apply(stored._replace(value=value[:-1]), None)
+    assert not list(kit.shard.loaded(kit.now_ms))
+    assert (kit.group.current, kit.group.protocol_type) == (GroupState.EMPTY, "")
+    assert "The record of group g can't be read" in caplog.text
+
+
+def test_a_group_that_is_replayed_is_read_in_steps() -> None:
+    kit = ClassicKit()
+    group = big_group(kit, 2 * ITEMS_A_STEP)
+    record = run_at_once(group.record())
+    kit.shard.replay([record.key] * 3, [record.value] * 3)
+    assert not kit.group.members, "only the last counts, and is read when all are there"
+    pauses, _ = stops_of(kit.shard.classic.read_replayed())
+    assert pauses >= 4, "two while it is read, and two while it is made"
+    assert len(kit.group.members) == 2 * ITEMS_A_STEP
+    kit.shard.replay([record.key], [record.value])
+    read, begun = 4, 2
+    assert len(list(kit.shard.loaded(kit.now_ms))) >= read + begun
+
+
+def test_the_last_record_counts() -> None:
+    kit = ClassicKit()
+    record = run_at_once(big_group(kit, 2).record())
+    kit.shard.replay([record.key] * 2, [record.value, None])
+    assert not list(kit.shard.loaded(kit.now_ms))
+    assert not kit.shard.state.groups
+
+
 def test_a_record_takes_the_place_of_what_was() -> None:
     kit = ClassicKit()
     kit.form()
     kit.shard.apply(empty_record(ClassicGroup("g", kit.shard.timers, 5)), None)
+    without_pauses(kit.shard.classic.read_replayed())
     assert (kit.group.current, kit.group.since_ms, kit.group.generation) == (
         GroupState.EMPTY,
         5,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from kavka.groupcoord.classic.group import GroupState
+from kavka.groupcoord.classic.rebalancing import joined_members
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import ITEMS_A_STEP
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
     RANGE,
     REBALANCE_MS,
     SESSION_MS,
-    START_MS,
     ClassicKit,
     assert_sound,
+    big_group,
     code_of,
 )
+from support.journal_kit import START_MS
+from support.steps import run_and_look
 
 
 def test_the_first_rebalance_waits_for_more_members() -> None:
@@ -233,6 +237,13 @@ def test_a_rebalance_without_an_absent_static_member_keeps_it() -> None:
     kit.advance(REBALANCE_MS)
     assert ticket.answer.leader == member_id
     assert {one.member_id for one in ticket.answer.members} == {own, member_id}
+
+
+def test_the_leader_of_a_big_group_is_told_in_steps() -> None:
+    group = big_group(ClassicKit(), 2 * ITEMS_A_STEP)
+    told, pauses, _ = run_and_look(joined_members(group))
+    assert [one.member_id for one in told] == list(group.members)
+    assert pauses == 2
 
 
 def test_an_empty_group_that_can_not_be_stored() -> None:

@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 from kavka.groupcoord.classic.group import GroupState
+from kavka.groupcoord.classic.requests import SyncRequest
+from kavka.log.journal import Decision, Ticket
 from kavka.wire.errors import ErrorCode
-from support.classic_groups import DELAY_MS, RANGE, SESSION_MS, ClassicKit, assert_sound, code_of
+from kavka.wire.steps import ITEMS_A_STEP
+from support.classic_groups import (
+    DELAY_MS,
+    RANGE,
+    SESSION_MS,
+    ClassicKit,
+    assert_sound,
+    big_group,
+    code_of,
+)
+from support.steps import run_and_look
 
 
 def joined(kit: ClassicKit, members: int = 2) -> list[str]:
@@ -49,6 +61,23 @@ def test_members_that_get_nothing_get_nothing(caplog: pytest.LogCaptureFixture) 
     assert kit.sync(follower, 1).answer.assignment == b""
     assert "Setting empty assignments for members" in caplog.text
     assert kit.group.members[leader].assignment == b"one"
+
+
+def test_a_big_group_syncs_in_steps() -> None:
+    kit = ClassicKit()
+    group = kit.shard.state.groups["g"] = big_group(kit, 2 * ITEMS_A_STEP)
+    group.current = GroupState.COMPLETING_REBALANCE
+    assert isinstance(group.leader, str)
+    assigned = {one: one.encode() for one in group.members}
+    request = SyncRequest("g", 0, group.leader, None, "consumer", "range", assigned)
+    made = kit.shard.classic.sync(request, Ticket(), kit.now_ms)
+    assert not isinstance(made, Decision)
+    decision, pauses, _ = run_and_look(made)
+    assert pauses == 6, "two to tell, to store and to write"
+    assert {one.member_id: one.assignment for one in group.members.values()} == assigned
+    assert group.current is GroupState.COMPLETING_REBALANCE
+    kit.carry_out(decision)
+    assert group.current is GroupState.STABLE
 
 
 def test_what_a_follower_assigns_does_not_count() -> None:

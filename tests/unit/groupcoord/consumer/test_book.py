@@ -8,7 +8,8 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import without_pauses
-from support.consumer_groups import SESSION_MS, ConsumerKit, FakeTopics, refusal
+from support.consumer_groups import SESSION_MS, ConsumerKit, FakeTopics
+from support.refusals import refusal
 
 
 def book_with(*groups: ConsumerGroup) -> Book:

@@ -12,7 +12,8 @@ from kavka.groupcoord.consumer import embedded
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.wire.errors import ApiError, ErrorCode
 from support.classic_groups import SESSION_MS, reading
-from support.consumer_groups import INTERVAL_MS, Client, ConsumerKit, assert_sound, refusal
+from support.consumer_groups import INTERVAL_MS, Client, ConsumerKit, assert_sound
+from support.refusals import refusal
 
 RANGE = (OfferedProtocol("range", reading("t")),)
 

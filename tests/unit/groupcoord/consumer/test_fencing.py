@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from kavka.wire.errors import ErrorCode
-from support.consumer_groups import (
-    INTERVAL_MS,
-    REBALANCE_MS,
-    SESSION_MS,
-    ConsumerKit,
-    assert_sound,
-    refusal,
-)
+from support.consumer_groups import INTERVAL_MS, REBALANCE_MS, SESSION_MS, ConsumerKit, assert_sound
+from support.refusals import refusal
 
 
 def test_a_silent_member_is_gone_when_its_session_is_over() -> None:

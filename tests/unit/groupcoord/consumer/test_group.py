@@ -11,7 +11,7 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberSta
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import without_pauses
-from support.consumer_groups import refusal
+from support.refusals import refusal
 
 T, U = UUID(int=1), UUID(int=2)
 RANGE = ClassicProtocols(10_000, (("range", b""), ("roundrobin", b"")))

@@ -11,7 +11,8 @@ from kavka.groupcoord.consumer.heartbeats import random_id
 from kavka.groupcoord.consumer.member import MemberState
 from kavka.log.journal import Decision
 from kavka.wire.errors import ErrorCode
-from support.consumer_groups import INTERVAL_MS, REBALANCE_MS, ConsumerKit, assert_sound, refusal
+from support.consumer_groups import INTERVAL_MS, REBALANCE_MS, ConsumerKit, assert_sound
+from support.refusals import refusal
 
 T0, T1, T2, T3 = (("t", number) for number in range(4))
 

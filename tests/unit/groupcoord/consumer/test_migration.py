@@ -11,7 +11,8 @@ from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import MemberState
 from kavka.wire.errors import ErrorCode
 from support.classic_groups import SESSION_MS, code_of, reading
-from support.consumer_groups import INTERVAL_MS, ConsumerKit, assert_sound, refusal
+from support.consumer_groups import INTERVAL_MS, ConsumerKit, assert_sound
+from support.refusals import refusal
 
 RANGE = (OfferedProtocol("range", reading("t")),)
 ALL_OF_T = {"t": [0, 1, 2, 3]}

@@ -11,8 +11,8 @@ from support.consumer_groups import (
     FakeTopics,
     assert_sound,
     contents,
-    refusal,
 )
+from support.refusals import refusal
 
 
 def test_groups_go_on_at_another_coordinator() -> None:

@@ -12,7 +12,7 @@ from kavka.groupcoord.consumer.member import Member, MemberState
 from kavka.groupcoord.consumer.reconcile import Towards, next_member
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import without_pauses
-from support.consumer_groups import refusal
+from support.refusals import refusal
 
 T, U = UUID(int=1), UUID(int=2)
 STABLE, UNREVOKED, UNRELEASED = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,27 +13,8 @@ from kavka.server.controller.new_partitions import NewPartitions
 from kavka.server.controller.new_topics import PARTITIONS_PER_REQUEST_MAX, NewTopic
 from kavka.server.coordination import paths, storage
 from kavka.wire.errors import ApiError, ErrorCode
-from support.controlled_broker import ControlledCluster
+from support.controlled_broker import ControlledCluster, on_a_cluster
 from support.virtual import settle
-
-Body = Callable[[ControlledCluster], Awaitable[None]]
-
-
-def on_a_cluster(body: Body, *topics: NewTopic) -> None:
-    async def run() -> None:
-        cluster = ControlledCluster()
-        await cluster.start()
-        results = await cluster.controller.create_topics(
-            topics, timeout_ms=1000, validate_only=False
-        )
-        assert all(result.code is ErrorCode.NONE for result in results.values())
-        await body(cluster)
-        cluster.session._tree.check_invariants()
-        assert cluster.tasks.pending_timers == 0
-        if cluster.controller._reign is not None:
-            cluster.controller._reign.cluster.check_invariants()
-
-    asyncio.run(run())
 
 
 async def extend(

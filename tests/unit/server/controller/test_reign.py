@@ -41,13 +41,7 @@ def test_a_topic_that_cannot_be_read_is_reported(caplog: pytest.LogCaptureFixtur
 def test_who_waits_when_the_controller_fails_is_told() -> None:
     async def run() -> None:
         cluster = await started()
-        cluster.broker.gate.clear()
-        creating = asyncio.ensure_future(
-            cluster.controller.create_topics(
-                [NewTopic("t")], timeout_ms=60_000, validate_only=False
-            )
-        )
-        await settle()
+        creating = await cluster.begin_to_create("t")
         await cluster.session.create("/brokers/topics/broken", b"not json")
         assert (await creating)["t"].code is ErrorCode.UNKNOWN_SERVER_ERROR
         cluster.broker.gate.set()
@@ -185,13 +179,7 @@ def test_a_topic_that_others_remove_is_no_change_of_it() -> None:
 def test_who_waits_for_a_topic_that_goes_is_told() -> None:
     async def run() -> None:
         cluster = await started()
-        cluster.broker.gate.clear()
-        creating = asyncio.ensure_future(
-            cluster.controller.create_topics(
-                [NewTopic("t")], timeout_ms=60_000, validate_only=False
-            )
-        )
-        await settle()
+        creating = await cluster.begin_to_create("t")
         deleting = asyncio.ensure_future(cluster.controller.delete_topics(["t"], 60_000))
         await settle()
         cluster.broker.gate.set()

@@ -195,13 +195,7 @@ def test_who_is_replaced_resigns_and_comes_back_when_the_other_goes() -> None:
 def test_a_request_that_waits_when_the_controller_is_replaced_is_told() -> None:
     async def run() -> None:
         cluster = await started()
-        cluster.broker.gate.clear()
-        creating = asyncio.ensure_future(
-            cluster.controller.create_topics(
-                [NewTopic("t")], timeout_ms=60_000, validate_only=False
-            )
-        )
-        await settle()
+        creating = await cluster.begin_to_create("t")
         await take_over(cluster)
         assert (await creating)["t"].code is ErrorCode.NOT_CONTROLLER
         cluster.broker.gate.set()

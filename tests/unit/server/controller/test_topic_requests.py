@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,10 @@ from kavka.server.controller.messages import NO_TOPIC_ID, TopicPartition
 from kavka.server.controller.new_topics import NewTopic, TopicResult
 from kavka.server.coordination import paths, storage
 from kavka.wire.errors import ErrorCode
-from support.controlled_broker import ControlledCluster
+from support.controlled_broker import ControlledCluster, on_a_cluster
 from support.virtual import settle
 
-Body = Callable[[ControlledCluster], Awaitable[None]]
-
 RECORDED = json.loads(Path(__file__).with_name("kafka43_create_topics.json").read_text())["cases"]
-
-
-def on_a_cluster(body: Body, **settings: Any) -> None:
-    async def run() -> None:
-        cluster = ControlledCluster(**settings)
-        await cluster.start()
-        await body(cluster)
-        cluster.session._tree.check_invariants()
-        if cluster.controller._reign is not None:
-            cluster.controller._reign.cluster.check_invariants()
-
-    asyncio.run(run())
 
 
 async def create(

@@ -11,8 +11,8 @@ from kavka.server.handlers import consumer_group_describe
 from kavka.wire import steps
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
+from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import make_topic
 
 
 async def join(broker: MemoryBroker, member_id: str, group_id: str = "g", **more: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
+from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import make_topic
 
 FIRST: dict[str, Any] = {
     "rebalance_timeout_ms": 60_000,

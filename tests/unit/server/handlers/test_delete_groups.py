@@ -10,9 +10,11 @@ from kavka.server.handlers import delete_groups
 from kavka.wire.apis.delete_groups import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
-from support.group_requests import join
+from support.group_requests import join, make_topic, occupy
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import commit, fetch, make_topic
+from support.memory_network import until
+from support.offset_requests import commit, fetch
+from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 
@@ -49,6 +51,34 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied((Operation.DELETE, "one"))
     answer = await delete(broker, "one", "two")
     assert list(answer.items()) == [("two", Code.NONE), ("one", Code.GROUP_AUTHORIZATION_FAILED)]
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 9])
+@scenario(topics={"a": 9})
+async def test_while_something_takes_long(
+    broker: MemoryBroker, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 4)
+    await make_topic(broker)
+    await commit(broker, {("a", index): 5 for index in range(count)})
+    occupy(broker, monkeypatch)
+    assert await delete(broker, "g", "nobody") == {"g": 0, "nobody": Code.GROUP_ID_NOT_FOUND}
+    assert await fetch(broker) == {}
+
+
+@scenario(topics={"a": 1})
+async def test_a_coordinator_that_goes_before_it_is_done(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_topic(broker)
+    await commit(broker, {("a", 0): 5})
+    occupy(broker, monkeypatch)
+    asked = broker.client.send("DeleteGroups", 2, groups_names=["g"])
+    await settle()
+    assert not asked.done()
+    broker.parts.groups.close()
+    await until(asked.done, "an answer")
+    assert asked.result().results[0].error_code == Code.NOT_COORDINATOR
 
 
 @scenario()

@@ -12,9 +12,9 @@ from kavka.wire.apis.describe_groups import API, NOT_ASKED
 from kavka.wire.errors import ErrorCode as Code
 from support.classic_groups import RANGE
 from support.denied import Denied
-from support.group_requests import join, sync
+from support.group_requests import join, make_topic, sync
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import commit, make_topic
+from support.offset_requests import commit
 
 VERSIONS = range(API.lowest, API.highest + 1)
 

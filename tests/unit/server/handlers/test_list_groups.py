@@ -9,9 +9,9 @@ from kavka.server.handlers import list_groups
 from kavka.wire.apis.list_groups import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
-from support.group_requests import join
-from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import commit, committing, make_topic
+from support.group_requests import join, make_topic
+from support.memory_broker import READS, MemoryBroker, scenario
+from support.offset_requests import commit, committing
 
 VERSIONS = range(API.lowest, API.highest + 1)
 A0 = ("a", 0)
@@ -99,10 +99,7 @@ async def test_a_group_that_is_not_committed_yet(broker: MemoryBroker) -> None:
 @scenario("offsets.topic.num.partitions=1", topics={"a": 1})
 async def test_while_groups_are_loaded(broker: MemoryBroker) -> None:
     await commit_many(broker, "g")
-    await broker.die()
-    broker._new_life(type(broker.network)())
-    broker.jobs.hold("_MemFile.pread")
-    await broker.start()
+    await broker.kill(holding=READS)
     answer = await broker.ask("ListGroups", 5, states_filter=[], types_filter=[])
     assert answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     assert answer.groups == []

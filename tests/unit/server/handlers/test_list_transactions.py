@@ -12,7 +12,7 @@ from kavka.server.handlers import list_transactions
 from kavka.wire.apis.list_transactions import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
-from support.memory_broker import MemoryBroker, scenario
+from support.memory_broker import READS, MemoryBroker, scenario
 from support.transaction_requests import add, begun, end, find
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -121,10 +121,7 @@ async def test_who_may_not_see_them(broker: MemoryBroker, version: int) -> None:
 async def test_not_while_they_are_loaded(broker: MemoryBroker, version: int) -> None:
     await find(broker)
     await begun(broker)
-    await broker.die()
-    broker._new_life(type(broker.network)())
-    broker.jobs.hold("_MemFile.pread")
-    await broker.start()
+    await broker.kill(holding=READS)
     answer = await ask(broker, version, state_filters=["what"])
     assert answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     assert (answer.unknown_state_filters, answer.transaction_states) == ([], [])

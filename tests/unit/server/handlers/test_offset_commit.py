@@ -13,8 +13,9 @@ from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
+from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import codes, commit, committing, fetch, fetching, found, make_topic
+from support.offset_requests import codes, commit, committing, fetch, fetching, found
 
 VERSIONS = range(1, API.highest + 1)
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

@@ -11,8 +11,9 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import offset_delete
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
+from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import Place, commit, fetch, make_topic
+from support.offset_requests import Place, commit, fetch
 from support.wire_client import by_topic
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

@@ -15,8 +15,9 @@ from kavka.server.handlers import offset_fetch
 from kavka.wire.apis.offset_fetch import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
+from support.group_requests import make_topic, occupy
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import commit, committing, fetch, fetching, found, make_topic
+from support.offset_requests import commit, committing, fetch, fetching, found
 
 VERSIONS = range(1, API.highest + 1)
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
@@ -53,6 +54,21 @@ async def test_all_places(broker: MemoryBroker, version: int) -> None:
     await commit(broker, {A0: 5, B0: 7})
     assert await fetch(broker, None, version) == {A0: (5, 0), B0: (7, 0)}
     assert await fetch(broker, None, version, group_id="nobody") == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario("offsets.topic.num.partitions=1", topics=TOPICS)
+async def test_while_something_takes_long(
+    broker: MemoryBroker, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That nothing is found is not told because nobody has looked yet."""
+    await make_topic(broker)
+    await commit(broker, {A0: 5, B0: 7})
+    for places in ([A0, B0], None) if version >= 2 else ([A0, B0],):
+        occupy(broker, monkeypatch)
+        assert await fetch(broker, places, version) == {A0: (5, 0), B0: (7, 0)}
+    occupy(broker, monkeypatch)
+    assert await fetch(broker, [A0], version, group_id="nobody") == {A0: NONE}
 
 
 @scenario(topics=TOPICS)

@@ -13,6 +13,7 @@ from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
 from support.denied import Denied
+from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 from support.memory_transactions import (
@@ -21,9 +22,8 @@ from support.memory_transactions import (
     release,
     write_markers,
 )
-from support.offset_requests import codes, fetch, make_topic
+from support.offset_requests import Place, codes, fetch, with_offsets
 from support.virtual import settle
-from support.wire_client import by_topic
 
 VERSIONS = range(API.highest + 1)
 ADDS_SINCE = 5
@@ -31,7 +31,6 @@ A0, A1, A9, B0 = ("a", 0), ("a", 1), ("a", 9), ("b", 0)
 TOPICS = {"a": 2, "b": 1}
 ONE_PARTITION = "transaction.state.log.num.partitions=1"
 OFFSETS = "__consumer_offsets"
-Place = tuple[str, int]
 
 
 def committing(one: Transactor, offsets: dict[Place, int], **more: Any) -> dict[str, Any]:
@@ -41,20 +40,7 @@ def committing(one: Transactor, offsets: dict[Place, int], **more: Any) -> dict[
         "group_id": "g",
         "producer_id": one.now.id,
         "producer_epoch": one.now.epoch,
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    {
-                        "partition_index": index,
-                        "committed_offset": offset,
-                        "committed_metadata": "text",
-                    }
-                    for index, offset in partitions.items()
-                ],
-            }
-            for name, partitions in by_topic(offsets).items()
-        ],
+        "topics": with_offsets(offsets),
         **more,
     }
 

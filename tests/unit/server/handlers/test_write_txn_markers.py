@@ -24,6 +24,7 @@ from support.memory_transactions import (
     Transactor,
     committed,
     hold,
+    let_markers_fail,
     release,
     write_markers,
 )
@@ -204,14 +205,7 @@ async def test_a_failure_that_nobody_expects_is_one_partition_s(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await opened(broker, PLACE, OTHER)
-    kind = type(broker.replica())
-    append = kind.append_marker
-
-    def fails(replica: Any, *args: Any) -> Any:
-        assert replica.key != PLACE, "planted"
-        return append(replica, *args)
-
-    monkeypatch.setattr(kind, "append_marker", fails)
+    let_markers_fail(monkeypatch)
     told = await write_markers(broker, producer, PLACE, OTHER, commit=True)
     assert told == [Code.UNKNOWN_SERVER_ERROR, Code.NONE]
 

@@ -9,8 +9,9 @@ from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.metrics import view as view_module
-from support.group_requests import beat, join, sync
-from support.memory_broker import MemoryBroker, scenario
+from support import offset_requests
+from support.group_requests import beat, join, make_topic, sync
+from support.memory_broker import READS, MemoryBroker, scenario
 from support.metrics import ON, look
 
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
@@ -31,10 +32,6 @@ class Some:
         return self._state
 
 
-async def make(broker: MemoryBroker) -> None:
-    await broker.ask("FindCoordinator", 6, key_type=0, coordinator_keys=["g"])
-
-
 def fill(broker: MemoryBroker, groups: Sequence[tuple[str, str]]) -> None:
     """Have these kinds and states, spread over two partitions."""
     first, second, *_ = broker.parts.groups.shards()
@@ -47,7 +44,7 @@ def fill(broker: MemoryBroker, groups: Sequence[tuple[str, str]]) -> None:
 async def test_groups_by_kind_and_state(broker: MemoryBroker) -> None:
     found = await look(broker)
     assert found[f"{MANAGER}numgroups"] == 0
-    await make(broker)
+    await make_topic(broker)
     fill(
         broker,
         [
@@ -78,7 +75,7 @@ async def test_groups_by_kind_and_state(broker: MemoryBroker) -> None:
 
 @scenario(ON)
 async def test_offsets(broker: MemoryBroker) -> None:
-    await make(broker)
+    await make_topic(broker)
     for topic, partition in (("t", 0), ("t", 1), ("u", 0), ("t", 0)):
         key = offset_records.partition_key(offset_records.topic_key("g", topic), partition)
         record = Record(key, offset_records.encode(COMMITTED))
@@ -92,7 +89,7 @@ async def test_offsets(broker: MemoryBroker) -> None:
 
 @scenario(ON)
 async def test_many_groups_are_counted_in_slices(broker: MemoryBroker) -> None:
-    await make(broker)
+    await make_topic(broker)
     many = 2 * view_module.GROUPS_PER_SLICE + 1
     fill(broker, [("classic", "Empty")] * many)
     found = await look(broker)
@@ -101,16 +98,13 @@ async def test_many_groups_are_counted_in_slices(broker: MemoryBroker) -> None:
 
 @scenario(ON)
 async def test_partitions_and_how_long_they_took(broker: MemoryBroker) -> None:
-    await make(broker)
+    await make_topic(broker)
 
     def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
         return Decision([Record(b"\x7f\xff", b"")], [Reply(ticket, None)])
 
     broker.parts.groups.call("g", ask)
-    await broker.die()
-    broker._new_life(type(broker.network)())
-    broker.jobs.hold("_MemFile.pread")
-    await broker.start()
+    await broker.kill(holding=READS)
     found = await look(broker)
     progress = f"{COORDINATOR}num_partitions"
     assert found.all(progress) == {("loading",): 1, ("active",): 49, ("failed",): 0}
@@ -143,24 +137,14 @@ async def counts(broker: MemoryBroker) -> dict[str, float]:
 
 
 async def commit(broker: MemoryBroker, group: str, *partitions: int) -> None:
-    offset = {"committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": ""}
-    answer = await broker.ask(
-        "OffsetCommit",
-        8,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=[
-            {"name": "t", "partitions": [{"partition_index": one, **offset} for one in partitions]}
-        ],
-    )
-    assert [one.error_code for one in answer.topics[0].partitions] == [0] * len(partitions)
+    places = [("t", one) for one in partitions]
+    told = await offset_requests.commit(broker, dict.fromkeys(places, 5), group_id=group)
+    assert told == dict.fromkeys(places, 0)
 
 
 @scenario(ON, "offsets.retention.minutes=2", topics={"t": 3})
 async def test_what_happened_to_offsets(broker: MemoryBroker) -> None:
-    await make(broker)
+    await make_topic(broker)
     assert await counts(broker) == {}
     await commit(broker, "g", 0, 1, 2)
     await commit(broker, "h", 0)
@@ -188,7 +172,7 @@ async def test_rebalances(broker: MemoryBroker) -> None:
 
 @scenario(ON, topics={"t": 3})
 async def test_epochs(broker: MemoryBroker) -> None:
-    await make(broker)
+    await make_topic(broker)
     values = {"group_id": "n", "rebalance_timeout_ms": 60_000, "topic_partitions": []}
     told = []
     for member in ("a", "b"):

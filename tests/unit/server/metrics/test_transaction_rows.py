@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.server.metrics import view as view_module
 from kavka.txncoord.ending import COMPLETION_RETRY_MS
 from kavka.wire.errors import ErrorCode as Code
-from support.memory_broker import MemoryBroker, scenario
+from support.memory_broker import READS, MemoryBroker, scenario
 from support.memory_transactions import Transactor
 from support.metrics import ON, look
 from support.transaction_requests import ID, add, begun, end, find
@@ -119,10 +119,7 @@ async def test_many_are_counted_in_slices(broker: MemoryBroker) -> None:
 async def test_how_long_loading_took(broker: MemoryBroker) -> None:
     await find(broker)
     await begun(broker)
-    await broker.die()
-    broker._new_life(type(broker.network)())
-    broker.jobs.hold("_MemFile.pread")
-    await broker.start()
+    await broker.kill(holding=READS)
     await broker.advance(700)
     broker.jobs.release()
     await broker.advance(0)

@@ -17,16 +17,10 @@ from kavka.wire.records import BatchHeader
 from support.batches import Written, build, patch
 from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
-from support.stored import bare, stored
+from support.stored import LARGE, MANY, NOISE, SMALL, bare, stored
 from support.virtual import settle
 
 CHANCE = random.Random(3)
-NOISE = CHANCE.randbytes(200_000)
-SMALL = [Written(b"k%d" % n, b"v" * 50, (("h", None),), n) for n in range(20)]
-LARGE = [
-    Written(b"k%d" % n, NOISE[n : n + 500] + b"x" * 500, (("h", b"h"),), n) for n in range(300)
-]
-MANY = [Written(b"k%d" % n, b"v", (), n % 9) for n in range(5000)]
 
 
 def numbered(number: int) -> bytearray:

@@ -12,10 +12,10 @@ from kavka.log.memfs import Fault
 from kavka.log.verification import NOT_NEEDED
 from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
 from kavka.wire.control_records import Marker
-from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
+from support.refusals import refusal
 from support.replicas import DATA, Hosting, leading, stopping, telling
 from support.virtual import settle
 
@@ -35,12 +35,6 @@ def append(replica: Replica, producer: tuple[int, int, int] = (-1, -1, -1)) -> i
     """Append three records; their base offset."""
     batch = memoryview(build(producer=producer))
     return replica.append(batch, read_header(batch)).base_offset
-
-
-def refusal(act: Callable[[], object]) -> Code:
-    with pytest.raises(ApiError) as caught:
-        act()
-    return caught.value.code
 
 
 # -- finding --------------------------------------------------------------------------------

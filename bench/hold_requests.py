@@ -1,0 +1,217 @@
+"""The cases of `bench.holds` of one request that names thousands, or is answered with thousands.
+
+Twenty thousand items are the most that a request may name, so these are near the biggest that
+there are; what is told of the whole cluster is as big as the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from support import wire_client
+
+if TYPE_CHECKING:
+    from bench.holds import Groups
+
+    Case: TypeAlias = Callable[[Groups], Awaitable[None]]
+
+Request: TypeAlias = tuple[str, int, dict[str, Any]]
+"""An API, a version, and what is asked."""
+
+TOPICS: Final = 5_000
+NAMED: Final = 5_000
+"""Partitions, each with a few numbers, that one request names."""
+
+WIDE: Final = "wide"
+NAMES: Final = [f"topic-of-a-big-request-{number:05d}" for number in range(TOPICS)]
+NOWHERE: Final = [f"that-is-not-there-{number:05d}" for number in range(9_000)]
+
+_MANY: Final = [(name, 1) for name in NAMES]
+_ONE: Final = [(WIDE, NAMED)]
+_NONE: Final[Sequence[tuple[str, int]]] = ()
+
+
+def _asked(*requests: Request) -> Case:
+    """One after the other, all twice; the last is measured when it comes again."""
+
+    async def case(groups: Groups) -> None:
+        frames = [
+            wire_client.framed(wire_client.encode(name, version, 1, **values))
+            for name, version, values in requests
+        ]
+        for frame in frames:
+            await groups.ask(frame)
+        for frame in frames[:-1]:
+            await groups.ask(frame)
+        with groups.holds.measured():
+            await groups.ask(frames[-1])
+
+    return case
+
+
+def _both(title: str, of: Callable[[Any], Request], partition: Any, **names: str) -> Any:
+    """Two cases: one partition of each of many topics, and many partitions of one topic."""
+    yield f"{title}, 5,000 topics", _MANY, _asked(of(_topics(partition, **names)))
+    yield f"{title}, 5,000 partitions", _ONE, _asked(of(_partitions(partition, **names)))
+
+
+def _topics(partition: Any, *, name: str = "name", rest: str = "partitions") -> Any:
+    return [{name: one, rest: [partition(0)]} for one in NAMES]
+
+
+def _partitions(partition: Any, *, name: str = "name", rest: str = "partitions") -> Any:
+    return [{name: WIDE, rest: [partition(index) for index in range(NAMED)]}]
+
+
+# -- requests ----------------------------------------------------------------------------------
+
+
+def _metadata(topics: Sequence[str] | None, **asked: Any) -> Request:
+    named = None if topics is None else [{"name": one} for one in topics]
+    return "Metadata", 9, {"topics": named, "allow_auto_topic_creation": False, **asked}
+
+
+def _commit(topics: Any) -> Request:
+    values = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
+    return "OffsetCommit", 7, {**values, "topics": topics}
+
+
+def _of_commit(index: int) -> Any:
+    return {"partition_index": index, "committed_offset": 5, "committed_metadata": ""}
+
+
+def _lookup(topics: Any) -> Request:
+    values = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": topics}
+    return "OffsetFetch", 8, {"groups": [values], "require_stable": False}
+
+
+def _delete_offsets(topics: Any) -> Request:
+    return "OffsetDelete", 0, {"group_id": "g", "topics": topics}
+
+
+def _delete_records(topics: Any) -> Request:
+    return "DeleteRecords", 2, {"topics": topics, "timeout_ms": 1000}
+
+
+def _list_offsets(topics: Any) -> Request:
+    return "ListOffsets", 7, {"replica_id": -1, "isolation_level": 0, "topics": topics}
+
+
+def _of_list(index: int) -> Any:
+    return {"partition_index": index, "timestamp": -1, "current_leader_epoch": -1}
+
+
+def _epochs(topics: Any) -> Request:
+    return "OffsetForLeaderEpoch", 4, {"replica_id": -1, "topics": topics}
+
+
+def _of_epoch(index: int) -> Any:
+    return {"partition": index, "current_leader_epoch": -1, "leader_epoch": 0}
+
+
+def _fetch(topics: Any) -> Request:
+    values = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1}
+    return "Fetch", 11, {**values, "topics": topics}
+
+
+def _of_fetch(index: int) -> Any:
+    return {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1000}
+
+
+def _produce(topics: Any) -> Request:
+    return "Produce", 9, {"acks": 1, "timeout_ms": 1000, "topic_data": topics}
+
+
+def _of_produce(index: int) -> Any:
+    return {"index": index, "records": b""}
+
+
+def _of_delete(index: int) -> Any:
+    return {"partition_index": index, "offset": 0}
+
+
+def _plain(index: int) -> Any:
+    return index
+
+
+def _create(names: Sequence[str]) -> Request:
+    topics = [{"name": one, "num_partitions": 1, "replication_factor": 1} for one in names]
+    return "CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000, "validate_only": True}
+
+
+def _widen(names: Sequence[str]) -> Request:
+    topics = [{"name": one, "count": 3, "assignments": None} for one in names]
+    return "CreatePartitions", 3, {"topics": topics, "timeout_ms": 1000, "validate_only": True}
+
+
+def _of_groups(api: str, version: int, field: str) -> Request:
+    return api, version, {field: NOWHERE}
+
+
+def _sync() -> Request:
+    """A leader's, with assignments of 17 MB."""
+    given = [{"member_id": f"m-{one}", "assignment": bytes(8_500)} for one in range(2_000)]
+    member = {"group_id": "g", "generation_id": 1, "member_id": "m-0"}
+    return "SyncGroup", 3, {**member, "assignments": given}
+
+
+def _add(topics: Any) -> Request:
+    writer = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1}
+    return "AddPartitionsToTxn", 3, {**writer, "v3_and_below_topics": topics}
+
+
+def _find(kind: int) -> Request:
+    return "FindCoordinator", 4, {"key_type": kind, "coordinator_keys": NOWHERE}
+
+
+def _alter(operation: int, value: str, count: int = 1) -> Request:
+    config = {"name": "cleanup.policy", "config_operation": operation, "value": value}
+    one = {"resource_type": 2, "resource_name": WIDE, "configs": [config] * count}
+    return "IncrementalAlterConfigs", 1, {"resources": [one], "validate_only": False}
+
+
+_LIST: Final = ",".join(["compact", "delete"] * 2_000)
+
+CASES: Final = (
+    ("Metadata, all of 5,000 topics", _MANY, _asked(_metadata(None))),
+    (
+        "Metadata, all of 5,000 topics and operations",
+        _MANY,
+        _asked(_metadata(None, include_topic_authorized_operations=True)),
+    ),
+    ("Metadata, 5,000 topics", _MANY, _asked(_metadata(NAMES))),
+    ("Metadata, 5,000 partitions", _ONE, _asked(_metadata([WIDE]))),
+    ("Metadata, 9,000 topics that are not there", _NONE, _asked(_metadata(NOWHERE))),
+    *_both("OffsetCommit", _commit, _of_commit),
+    *_both("OffsetFetch", _lookup, _plain, rest="partition_indexes"),
+    *_both("OffsetDelete", _delete_offsets, lambda index: {"partition_index": index}),
+    *_both("DeleteRecords", _delete_records, _of_delete),
+    *_both("ListOffsets", _list_offsets, _of_list),
+    *_both("OffsetForLeaderEpoch", _epochs, _of_epoch, name="topic"),
+    *_both("Fetch", _fetch, _of_fetch, name="topic"),
+    *_both("Produce", _produce, _of_produce, rest="partition_data"),
+    *_both("AddPartitionsToTxn", _add, _plain),
+    ("SyncGroup, 2,000 assignments of 8,500 bytes", _NONE, _asked(_sync())),
+    ("CreateTopics, 5,000 topics, only validated", _NONE, _asked(_create(NOWHERE[:5000]))),
+    ("CreatePartitions, 5,000 topics, only validated", _MANY, _asked(_widen(NAMES))),
+    ("DescribeGroups, 9,000", _NONE, _asked(_of_groups("DescribeGroups", 5, "groups"))),
+    ("DeleteGroups, 9,000", _NONE, _asked(_of_groups("DeleteGroups", 2, "groups_names"))),
+    (
+        "ConsumerGroupDescribe, 9,000",
+        _NONE,
+        _asked(_of_groups("ConsumerGroupDescribe", 0, "group_ids")),
+    ),
+    (
+        "DescribeTransactions, 9,000",
+        _NONE,
+        _asked(_of_groups("DescribeTransactions", 0, "transactional_ids")),
+    ),
+    ("FindCoordinator, 9,000 groups", _NONE, _asked(_find(0))),
+    ("FindCoordinator, 9,000 transactional ids", _NONE, _asked(_find(1))),
+    (
+        "IncrementalAlterConfigs, a list of 30 KB is appended to",
+        _ONE,
+        _asked(_alter(0, _LIST), _alter(2, "compact,delete", 500)),
+    ),
+)

@@ -1,0 +1,126 @@
+"""A coordinator's machine without a broker: under a journal, over a partition, with a clock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from kavka.log.journal import Journal, Machine, Made, Record, Ticket
+from kavka.wire.errors import ErrorCode
+from support.toy_machine import ToyPort
+
+START_MS = 1_700_000_000_000
+COMMIT_MS = 5_000
+
+M = TypeVar("M", bound=Machine)
+
+
+class CountedTicket(Ticket):
+    """Fails if it is settled twice."""
+
+    def settle(self, answer: Any) -> None:
+        assert not self.settled, f"answered with {self.answer or self.failure}, then {answer}"
+        super().settle(answer)
+
+
+class JournalKit(ABC, Generic[M]):
+    """The machine of one partition; it has no deadlines before `begin` or `move`. What is
+    appended is committed at once, unless `holds`."""
+
+    shard: M
+    journal: Journal
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+        self.port = ToyPort()
+        self.holds = False
+        self._take_over()
+
+    @abstractmethod
+    def new_shard(self) -> M:
+        """A machine that knows nothing yet."""
+
+    # -- the partition
+
+    def begin(self) -> None:
+        """Become the coordinator: what is in the log is all that is known."""
+        self._take_over()
+        for decision in self.shard.loaded(self.now_ms):
+            self.journal.carry_out(decision, self.now_ms)
+
+    def _take_over(self) -> None:
+        """Without what a machine does when it is loaded."""
+        self.shard = self.replayed()
+        self.journal = Journal(
+            self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
+        )
+
+    def move(self, *, lost: bool = False) -> None:
+        """Another broker is the coordinator now; perhaps one that does not have what was not
+        committed."""
+        self.journal.resign(ErrorCode.NOT_COORDINATOR)
+        if lost:
+            while self.port.end > self.port.high_watermark:
+                self.port.end -= len(self.port.batches.pop()[0])
+        self.port.high_watermark = self.port.end
+        self.begin()
+
+    def replayed(self) -> M:
+        """Another machine, to which the log has been given."""
+        shard = self.new_shard()
+        self.replay(shard)
+        return shard
+
+    def replay(self, shard: M) -> None:
+        """Give a machine the log."""
+        appended = self.appended
+        shard.replay([one.key for one in appended], [one.value for one in appended])
+
+    @property
+    def appended(self) -> list[Record]:
+        """All records of the log."""
+        return [record for records, _ in self.port.batches for record in records]
+
+    # -- requests
+
+    def ask(self, decide: Callable[[Ticket, int], Made]) -> CountedTicket:
+        """Any request."""
+        ticket = CountedTicket()
+        self.carry_out(decide(ticket, self.now_ms))
+        return ticket
+
+    def answer(self, decide: Callable[[Ticket, int], Made]) -> Any:
+        """To any request; its ticket while there is none. ApiError."""
+        ticket = self.ask(decide)
+        if ticket.failure is not None:
+            raise ticket.failure
+        return ticket.answer if ticket.settled else ticket
+
+    def carry_out(self, made: Made) -> None:
+        """What a request, or something else, has led to."""
+        self.journal.carry_out(made, self.now_ms)
+        self.commit_unless_held()
+
+    # -- time
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass, from deadline to deadline."""
+        end_ms = self.now_ms + by_ms
+        while True:
+            at_ms = self.journal.wake_at()
+            if at_ms is None or at_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, at_ms)
+            while self.journal.tick(self.now_ms):
+                self.commit_unless_held()
+        self.now_ms = end_ms
+
+    def commit_unless_held(self) -> None:
+        if not self.holds:
+            self.commit()
+
+    def commit(self) -> None:
+        """All that was appended is committed."""
+        self.port.high_watermark = self.port.end
+        self.journal.committed()

@@ -1,0 +1,27 @@
+"""The same done on Kavka and on Apache Kafka, at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from support import java, stock_codec
+from support.process import BrokerProcess, running
+
+S = TypeVar("S")
+
+
+@contextmanager
+def both_sides(
+    kavka: BrokerProcess, kafka: BrokerProcess, side: Callable[[BrokerProcess], S]
+) -> Iterator[tuple[S, S]]:
+    """Start both, and give what `side` makes of each: of Kavka, and of Apache Kafka."""
+    java.kafka_libs()  # without Java the test is skipped here and not in a thread
+    stock_codec.modules()  # two threads must not load it at once
+    pair = kavka, kafka
+    with running(pair):
+        with ThreadPoolExecutor(2) as pool:
+            ours, theirs = pool.map(side, pair)
+        yield ours, theirs
