@@ -23,10 +23,10 @@ from kavka.server.machine import Machine, new_event_loop
 
 logger = logging.getLogger(__name__)
 
-COLLECTOR: Final = (5_000, 5, 200)
+COLLECTOR: Final = (1_500, 5, 700)
 """The collector's thresholds: objects made until the young ones are looked at, and how often that
 is done before those that were looked at are once more, and then all. Requests make few cycles, so
-it need not run often, but each time that holds the loop: for 0.2 us an object, 25,000 of them where
+it need not run often, but each time that holds the loop: for 0.4 us an object, 9,000 of them where
 groups and offsets come that stay."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -32,6 +32,7 @@ from kavka.server.topics import GROUP_TOPIC
 from kavka.server.transactions import TransactionCoordinator
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, each
 
 if TYPE_CHECKING:
     from kavka.txncoord.requests import Markers
@@ -40,6 +41,11 @@ logger = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.002
 """How long markers are written before the loop gets a turn."""
+
+PLACES_A_STEP: Final = 50
+"""Partitions that are looked at again before it is asked whether the slice is over."""
+
+_OVER: Final = object()
 
 RETRY_S: Final = 1.0
 """When to try again what nobody tells the end of: that too many files are open, say."""
@@ -87,19 +93,44 @@ def write_marker(
     return Written(replica, replica.partition.leader_epoch, appended.last_offset)
 
 
+class _Reign:
+    """The time that this broker has the coordinators of one partition of their topic."""
+
+    __slots__ = ("endings", "is_over")
+
+    def __init__(self) -> None:
+        self.endings: dict[str, _Ending] = {}
+        """By transactional id."""
+        self.is_over = False
+
+
 class _Ending:
     """A transaction that ends."""
 
-    __slots__ = ("coordinator_epoch", "dropped", "left", "markers", "partition")
+    __slots__ = ("_is_replaced", "coordinator_epoch", "left", "markers", "reign", "written")
 
-    def __init__(self, markers: Markers, coordinator_epoch: int, partition: int) -> None:
+    def __init__(self, markers: Markers, coordinator_epoch: int, reign: _Reign) -> None:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
-        self.partition = partition
-        """Of the coordinators' topic."""
-        self.left: dict[Place, Written | None] = dict.fromkeys(markers.partitions)
-        """Where there is no marker yet that is safe."""
-        self.dropped = False
+        self.reign = reign
+        self.left = len(markers.partitions)
+        """How many partitions have no marker yet that is safe."""
+        self.written: dict[Place, Written] = {}
+        """Markers that are not safe yet."""
+        self._is_replaced = False
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether nobody cares any more."""
+        return self._is_replaced or self.reign.is_over
+
+    def drop(self) -> None:
+        self._is_replaced = True
+        self.forget()
+
+    def forget(self) -> None:
+        """It has ended, or is dropped."""
+        del self.reign.endings[self.markers.transactional_id]
 
 
 class TransactionMarkers:
@@ -119,54 +150,64 @@ class TransactionMarkers:
         self._clock: Final[Clock] = replicas.clock
         self._tasks: Final[Tasks] = replicas.tasks
         self._purgatory: Final[Purgatory] = replicas.purgatory
-        self._endings: Final[dict[str, _Ending]] = {}
-        self._queue: Final[deque[tuple[_Ending, Iterator[Place]]]] = deque()
+        self._reigns: Final[dict[int, _Reign]] = {}
+        """By partition of the coordinators' topic."""
+        self._queue: Final[deque[Slices[None]]] = deque()
+        """What there is to do, one after the other."""
         self._is_scheduled = False
         self._waiting: Final[dict[Place, dict[_Ending, None]]] = {}
+        self.waiting = 0
+        """Markers that can't be written yet, or are not safe yet."""
         self._watches: Final[dict[Place, asyncio.Future[Any]]] = {}
         self._asked: Final[dict[str, None]] = {}
         self._retries: dict[Place, None] = {}
         self._timer: Timer | None = None
         self._delays: Final = LogLimit(logger, logging.INFO, "markers that wait", self._tasks)
 
-    @property
-    def waiting(self) -> int:
-        """Markers that can't be written yet, or are not safe yet."""
-        return sum(map(len, self._waiting.values()))
-
     def send(self, markers: Markers, coordinator_epoch: int) -> None:
         """Write markers, in the next turn of the loop, and tell the coordinator when all are safe.
         What else was to be written for the transactional id is not any more."""
         name = markers.transactional_id
-        if (before := self._endings.get(name)) is not None:
+        partition = self._transactions.partition_of(name)
+        reign = self._reigns.get(partition)
+        if reign is None:
+            reign = self._reigns[partition] = _Reign()
+        if (before := reign.endings.get(name)) is not None:
             self._drop(before)
-        ending = _Ending(markers, coordinator_epoch, self._transactions.partition_of(name))
-        self._endings[name] = ending
+        ending = reign.endings[name] = _Ending(markers, coordinator_epoch, reign)
         if not ending.left:
             self._complete(ending)
             return
-        self._queue.append((ending, iter(markers.partitions)))
-        self._schedule()
+        self._do(self._write(ending))
 
     def resigned(self, partition: int) -> None:
         """The coordinators of this partition are elsewhere now: so are their markers."""
-        for ending in list(self._endings.values()):
-            if ending.partition == partition:
-                self._drop(ending)
+        reign = self._reigns.pop(partition, None)
+        if reign is not None:
+            reign.is_over = True
+            self._do(self._forget(reign.endings.values()))
 
     def _drop(self, ending: _Ending) -> None:
-        ending.dropped = True
-        del self._endings[ending.markers.transactional_id]
-        for place in ending.left:
-            waiting = self._waiting.get(place, {})
-            if ending in waiting:
-                del waiting[ending]
-                if not waiting:
-                    self._unwatch(place)
+        ending.drop()
+        self._do(self._forget([ending]))
+
+    def _forget(self, endings: Iterable[_Ending]) -> Slices[None]:
+        """Let nothing wait for some that are dropped."""
+        for ending in endings:
+            for place in ending.markers.partitions:
+                waiting = self._waiting.get(place)
+                if waiting is not None and ending in waiting:
+                    del waiting[ending]
+                    self.waiting -= 1
+                    if not waiting:
+                        self._unwatch(place)
+                yield
 
     # -- writing --------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
+    def _do(self, work: Slices[None]) -> None:
+        """Do something in the next turn of the loop, behind what there is to do already."""
+        self._queue.append(work)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._tasks.call_soon(self._work)
@@ -176,19 +217,24 @@ class TransactionMarkers:
         ends_s = self._clock.monotonic_s() + SLICE_S
         queue = self._queue
         while queue:
-            ending, places = queue[0]
-            place = None if ending.dropped else next(places, None)
-            if place is None:
+            if next(queue[0], _OVER) is _OVER:
                 queue.popleft()
-            else:
-                self._see_to(ending, place)
-            if queue and self._clock.monotonic_s() >= ends_s:
-                self._schedule()
+            elif self._clock.monotonic_s() >= ends_s:
+                self._is_scheduled = True
+                self._tasks.call_soon(self._work)
                 return
+
+    def _write(self, ending: _Ending) -> Slices[None]:
+        for place in ending.markers.partitions:
+            if ending.is_dropped:
+                return
+            self._see_to(ending, place)
+            if ending.left:
+                yield
 
     def _see_to(self, ending: _Ending, place: Place) -> None:
         """Write a marker, or see whether it has become safe."""
-        written = ending.left[place]
+        written = ending.written.pop(place, None)
         if written is None or written.is_lost:
             markers = ending.markers
             producer = markers.producer_id, markers.producer_epoch
@@ -198,13 +244,12 @@ class TransactionMarkers:
                     self._replicas, self._groups, place, producer, marker, markers.version
                 )
             except Exception as failure:
-                ending.left[place] = None
                 self._refused(ending, place, refusal_of(failure, place))
                 return
-            ending.left[place] = written
         if written.is_safe:
-            self._done(ending, place)
+            self._done(ending)
         else:
+            ending.written[place] = written
             self._wait(ending, place)
 
     def _refused(self, ending: _Ending, place: Place, refusal: ApiError) -> None:
@@ -216,7 +261,7 @@ class TransactionMarkers:
         if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH:
             # its producer goes on with a newer epoch there: nothing of this transaction is open
             logger.warning("%r needs no marker in %s-%d: %s", name, *place, refusal)
-            self._done(ending, place)
+            self._done(ending)
             return
         self._delays.line("the marker of %r for %s-%d waits: %s", name, *place, refusal)
         self._wait(ending, place)
@@ -230,15 +275,15 @@ class TransactionMarkers:
         replica = self._replicas.find(*place)
         return replica is not None and replica.partition.is_leader and not replica.offline
 
-    def _done(self, ending: _Ending, place: Place) -> None:
-        del ending.left[place]
+    def _done(self, ending: _Ending) -> None:
+        ending.left -= 1
         if not ending.left:
             self._complete(ending)
 
     def _complete(self, ending: _Ending) -> None:
         """Have the coordinator take down that all markers are written."""
         markers = ending.markers
-        if ending.dropped:
+        if ending.is_dropped:
             return
         try:
             answer = self._transactions.call(
@@ -256,11 +301,11 @@ class TransactionMarkers:
     def _told(self, ending: _Ending, failure: BaseException | None) -> None:
         """The coordinator has taken it down, or will (see `kavka.txncoord.ending`); or can't be
         asked now, and has to be told again."""
-        if ending.dropped:
+        if ending.is_dropped:
             return
         name = ending.markers.transactional_id
         if failure is None:
-            del self._endings[name]
+            ending.forget()
             return
         logger.warning(
             "that %r has ended is not taken down now: %s",
@@ -274,21 +319,28 @@ class TransactionMarkers:
 
     def _wait(self, ending: _Ending, place: Place) -> None:
         self._waiting.setdefault(place, {})[ending] = None
+        self.waiting += 1
         if place not in self._watches:
             self._watches[place] = self._purgatory.watch(place, partial(self._changed, place))
 
     def _changed(self, place: Place) -> None:
         """Something has happened to a partition, or some time has passed."""
-        waiting = self._waiting.get(place, {})
-        self._queue.extend((ending, iter((place,))) for ending in waiting)
-        if waiting:
-            self._unwatch(place)
-            self._schedule()
+        if place in self._waiting:
+            self._do(self._see_again(place, self._unwatch(place)))
 
-    def _unwatch(self, place: Place) -> None:
-        del self._waiting[place]
+    def _see_again(self, place: Place, endings: Iterable[_Ending]) -> Slices[None]:
+        for ending in endings:
+            if not ending.is_dropped:
+                self._see_to(ending, place)
+            yield
+
+    def _unwatch(self, place: Place) -> Iterable[_Ending]:
+        """Who has waited for a partition."""
+        endings = self._waiting.pop(place)
+        self.waiting -= len(endings)
         self._retries.pop(place, None)
         self._watches.pop(place).cancel()
+        return endings
 
     def _retry_later(self, place: Place) -> None:
         self._retries[place] = None
@@ -298,8 +350,7 @@ class TransactionMarkers:
     def _retry(self) -> None:
         self._timer = None
         retries, self._retries = self._retries, {}
-        for place in retries:
-            self._changed(place)
+        self._do(each(retries, self._changed, PLACES_A_STEP))
 
     # -- deleted topics -------------------------------------------------------------------
 
@@ -317,29 +368,33 @@ class TransactionMarkers:
             there = {}.keys()
         except CoordinationError as failure:
             logger.warning("whether %s has been deleted can't be told: %s", topic, failure)
-            for place in self._places_of(topic):
-                self._retry_later(place)
+            self._do(self._with_places_of(topic, self._retry_later))
             return
         finally:
             del self._asked[topic]
-        for place in self._places_of(topic):
-            if place[1] not in there:
-                self._give_up(place)
+        self._do(self._with_places_of(topic, partial(self._look_at, there)))
 
     def _topic_changed(self, event: WatchEvent) -> None:
-        for place in self._places_of(event.path.removeprefix(paths.topic(""))):
-            self._changed(place)
+        topic = event.path.removeprefix(paths.topic(""))
+        self._do(self._with_places_of(topic, self._changed))
 
-    def _places_of(self, topic: str) -> list[Place]:
-        return [place for place in self._waiting if place[0] == topic]
+    def _with_places_of(self, topic: str, do: Callable[[Place], object]) -> Slices[None]:
+        for place in list(self._waiting):
+            if place[0] == topic and place in self._waiting:
+                do(place)
+            yield
 
-    def _give_up(self, place: Place) -> None:
-        endings = list(self._waiting[place])
-        self._unwatch(place)
+    def _look_at(self, there: Container[int], place: Place) -> None:
+        if place[1] not in there:
+            self._do(self._give_up(place, self._unwatch(place)))
+
+    def _give_up(self, place: Place, endings: Iterable[_Ending]) -> Slices[None]:
         for ending in endings:
-            name = ending.markers.transactional_id
-            logger.warning("%r ends without a marker in %s-%d, which is deleted", name, *place)
-            self._done(ending, place)
+            if not ending.is_dropped:
+                name = ending.markers.transactional_id
+                logger.warning("%r ends without a marker in %s-%d, which is deleted", name, *place)
+                self._done(ending)
+            yield
 
 
 def refusal_of(failure: Exception, place: Place) -> ApiError:

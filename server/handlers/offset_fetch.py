@@ -49,7 +49,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         looked_at = 0
         for asked in _asked(broker, context, request):
             groups.append(asked)
-            yield from asked.begin(calls)
+            if asked.begin(calls):
+                yield from calls.answered()
             for size in asked.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
                 if looked_at >= OFFSETS_A_STEP:
@@ -178,13 +179,12 @@ class _Group:
         topic_id = topic.topic_id if self._by_id else None
         self.refused.append(GroupTopicResponse(topic.name, topic_id, partitions))
 
-    def begin(self, calls: GroupCalls) -> Waits[None]:
-        """Ask whether this member may ask; whatever it asks for comes behind that. For everything,
-        though, only then it is known what that is."""
+    def begin(self, calls: GroupCalls) -> bool:
+        """Ask whether this member may ask; whatever it asks for comes behind that. If it asks for
+        everything, only then it is known what that is: whether that is still to be waited for."""
         if not self.code:
             calls.read(self._group_id, self._begin, _nothing, self._failed)
-            if self._asked is None and not self._has_begun:
-                yield from calls.answered()
+        return self._asked is None and not self._has_begun and not self.code
 
     def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
         """Look everything up, and tell how much in each step."""

@@ -78,16 +78,21 @@ class Confluent:
                 [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in ends]
             )
 
-            def at_end() -> bool:
-                for message in consumer.consume(MESSAGES_A_POLL, POLL_S):
+            def goes_on() -> bool:
+                messages = consumer.consume(MESSAGES_A_POLL, POLL_S)
+                for message in messages:
                     assert message.error() is None, message.error()
                     found[message.partition()].append(_found(message))
+                return bool(messages)
+
+            def is_whole() -> bool:
                 return all(  # by offset: old records, or old values of a key, may be gone
                     not end or (found[partition] and found[partition][-1].offset >= end - 1)
                     for partition, end in ends.items()
                 )
 
-            eventually(at_end, within_s=CLIENT_TIMEOUT_S, what=f"{self.name} read {topic}")
+            while not is_whole():  # there may be millions
+                eventually(goes_on, within_s=CLIENT_TIMEOUT_S, what=f"{self.name} read {topic}")
         finally:
             consumer.close()
         return found

@@ -185,7 +185,9 @@ class LogUnderFaults(LogLife):
             for one in gone:
                 del self.seen[one]
             self.durable = min(self.durable, offset)
+            self.is_loaded = True  # what is known of producers is as after a start
             self.look()
+            self.look_at_producers()
 
     # --- flushing
 

@@ -55,7 +55,7 @@ groups = SimpleNamespace(is_loading=sys.argv[1] == "loading", on_replayed=None)
 _quieten_collector(groups)
 assert gc.isenabled() and gc.get_threshold() == COLLECTOR
 assert gc.get_freeze_count() > 100_000
-more = [[] for _ in range(COLLECTOR[0] - 1000)]
+more = [[] for _ in range(COLLECTOR[0] - 500)]
 frozen = gc.get_freeze_count()
 groups.on_replayed()
 assert gc.get_freeze_count() - frozen >= len(more)

@@ -209,7 +209,9 @@ class Story:
         await self._join()
         await self._commit_all()
         await self._leave()
-        await self._join_classic()
+        while self._watcher.member.epoch < 0:
+            with suppress(Refused):  # what is not synchronized is forgotten
+                await self._join_classic()
         await self._commit_all()
 
     async def _commit_all(self) -> None:
@@ -346,6 +348,7 @@ async def strike(step: int) -> bool:
     assert watcher.seen[Code.UNSTABLE_OFFSET_COMMIT]
     assert watcher.least[True] == watcher.tried, "the last of each was told in the end"
     await broker.stop()
+    gc.collect()
     return has_died
 
 
@@ -361,16 +364,15 @@ def little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def collected_in_the_end() -> Iterator[None]:
-    """Coroutines that a dead process leaves are not found inside of a NamedTuple's constructor,
-    where no warning can be made of them."""
+def collected_by_the_test() -> Iterator[None]:
+    """What a dead process leaves, coroutines for one, is not found inside of a NamedTuple's
+    constructor, where no warning can be made of it."""
     gc.disable()
     yield
     gc.enable()
-    gc.collect()
 
 
-@pytest.mark.usefixtures("little_at_a_time", "collected_in_the_end")
+@pytest.mark.usefixtures("little_at_a_time", "collected_by_the_test")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_an_offset_that_is_committed_is_never_forgotten(part: int) -> None:
     step = part * EVERY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -312,8 +313,9 @@ async def test_who_coordinates_no_more_writes_none(broker: MemoryBroker) -> None
     now = state.partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
     broker.parts.replicas.role_changed(state)
-    assert writer(broker).waiting == 0
     lead(broker, 51)
+    await settle()
+    assert writer(broker).waiting == 0
     await settle()
     assert broker.replica(*PLACE).log.end_offset == 1, "it is for another to write"
 
@@ -331,7 +333,49 @@ async def test_what_is_handed_over_anew_takes_the_place_of_what_was(broker: Memo
     assert found.waiting == 1
     assert broker.replica(*OTHER).log.end_offset == end + 3
     found.resigned(broker.parts.transactions.partition_of("tx"))
+    await settle()
     assert found.waiting == 0
+
+
+@pytest.mark.parametrize("by", ["another", "elsewhere", "deleted", "known"])
+@scenario(topics=TOPICS)
+async def test_thousands_of_markers_take_turns(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    one = await written(broker, PLACE)
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    found = writer(broker)
+    monkeypatch.setattr(transaction_markers, "SLICE_S", 0)
+    monkeypatch.setattr(found, "_look_for", looks_for_nothing)
+    places = [("nowhere", number) for number in range(40)]
+
+    async def turns_until(waiting: int) -> int:
+        turns = 0
+        while found.waiting != waiting:
+            await broker.tasks.sleep(0)
+            turns += 1
+        return turns
+
+    found.send(Markers("tx", 77, 3, True, places, 0), 3)
+    assert await turns_until(len(places)) >= len(places)
+    if by == "another":
+        found.send(Markers("tx", 77, 4, True, [], 0), 4)
+    elif by == "elsewhere":
+        found.resigned(broker.parts.transactions.partition_of("tx"))
+    elif by == "deleted":
+        found._do(found._with_places_of("nowhere", partial(found._look_at, ())))
+    else:
+        monkeypatch.setattr(transaction_markers, "PLACES_A_STEP", 1)
+        for place in places:
+            found._retry_later(place)
+        found._retry()
+    assert found.waiting == len(places), "nothing is done at once"
+    assert await turns_until(0) >= len(places)
+
+
+async def looks_for_nothing(topic: str) -> None:
+    """The topic is not known so far."""
 
 
 @scenario(topics=TOPICS)
