@@ -32,17 +32,15 @@ _ONE: Final = [(WIDE, NAMED)]
 _NONE: Final[Sequence[tuple[str, int]]] = ()
 
 
-def _asked(*requests: Request) -> Case:
-    """One after the other, all twice; the last is measured when it comes again."""
+def _asked(*requests: Request, twice: bool = True) -> Case:
+    """One after the other; the last is measured, when it comes again."""
 
     async def case(groups: Groups) -> None:
         frames = [
             wire_client.framed(wire_client.encode(name, version, 1, **values))
             for name, version, values in requests
         ]
-        for frame in frames:
-            await groups.ask(frame)
-        for frame in frames[:-1]:
+        for frame in frames[: len(frames) if twice else -1]:
             await groups.ask(frame)
         with groups.holds.measured():
             await groups.ask(frames[-1])
@@ -165,13 +163,24 @@ def _find(kind: int) -> Request:
     return "FindCoordinator", 4, {"key_type": kind, "coordinator_keys": NOWHERE}
 
 
-def _alter(operation: int, value: str, count: int = 1) -> Request:
-    config = {"name": "cleanup.policy", "config_operation": operation, "value": value}
-    one = {"resource_type": 2, "resource_name": WIDE, "configs": [config] * count}
+_REPLICAS: Final = [f"{partition}:7" for partition in range(120_000)]
+"""What a list of a megabyte has in it; a request has room for a thirtieth of that."""
+
+_SET, _APPEND = 0, 2
+
+
+def _alter(operation: int, items: Sequence[str]) -> Request:
+    name, value = "leader.replication.throttled.replicas", ",".join(items)
+    config = {"name": name, "config_operation": operation, "value": value}
+    one = {"resource_type": 2, "resource_name": WIDE, "configs": [config]}
     return "IncrementalAlterConfigs", 1, {"resources": [one], "validate_only": False}
 
 
-_LIST: Final = ",".join(["compact", "delete"] * 2_000)
+_APPENDS: Final = [
+    _alter(_APPEND if begin else _SET, _REPLICAS[begin : begin + 3_500])
+    for begin in range(0, len(_REPLICAS) - 3_500, 3_500)
+]
+
 
 CASES: Final = (
     ("Metadata, all of 5,000 topics", _MANY, _asked(_metadata(None))),
@@ -210,8 +219,8 @@ CASES: Final = (
     ("FindCoordinator, 9,000 groups", _NONE, _asked(_find(0))),
     ("FindCoordinator, 9,000 transactional ids", _NONE, _asked(_find(1))),
     (
-        "IncrementalAlterConfigs, a list of 30 KB is appended to",
-        _ONE,
-        _asked(_alter(0, _LIST), _alter(2, "compact,delete", 500)),
+        "IncrementalAlterConfigs, a list of a megabyte is appended to",
+        [(WIDE, 1)],
+        _asked(*_APPENDS, _alter(_APPEND, ["1:8"]), twice=False),
     ),
 )

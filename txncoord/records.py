@@ -17,7 +17,7 @@ from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.fields import Reader, uvarint
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
 
 ID_BYTES_MAX: Final = 2**15 - 1
 """The longest transactional id that a key has room for."""
@@ -179,9 +179,13 @@ class _Reader(Reader):
             topic = self.take(self._length(_SHORT)).decode()
             count = self._length(_INT)
             indexes = Struct(f">{count}i").unpack(self.take(_INT.size * count))
-            found.update(zip(repeat(topic), indexes, strict=False))
+            for begin in range(0, count, QUICK_ITEMS_A_STEP):
+                some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
+                found.update(zip(repeat(topic), some, strict=False))
+                if pace.is_over(len(some)):
+                    yield
             self._skip_tags()
-            if pace.is_over(TOPIC_COST + count):
+            if pace.is_over(TOPIC_COST):
                 yield
         return frozenset(found)
 

@@ -58,6 +58,9 @@ PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
 COMPLETED: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
+TOPIC_COST: Final = 5
+"""A topic takes as long as so many partitions."""
+
 LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
     State.EMPTY: SETTLED,
     State.ONGOING: (State.ONGOING, *SETTLED),
@@ -109,17 +112,21 @@ class Transaction(NamedTuple):
         if len(self.partitions) == 1:  # as often
             ((topic, index),) = self.partitions
             return [(topic, [index])]
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for number, (topic, index) in enumerate(self.partitions, 1):
-            found[topic].append(index)
+            found[topic, index // QUICK_ITEMS_A_STEP].append(index)
             if number % QUICK_ITEMS_A_STEP == 0:
                 yield
-        topics, pace = [], Pace()
-        for topic in (yield from _in_order(list(found))):
-            indexes = found[topic]
+        topics: list[tuple[str, list[int]]] = []
+        pace = Pace()
+        for part in (yield from _in_order(list(found))):
+            indexes = found.pop(part)
             indexes.sort()
-            topics.append((topic, indexes))
-            if pace.is_over(len(indexes)):
+            if topics and topics[-1][0] == part[0]:
+                topics[-1][1].extend(indexes)
+            else:
+                topics.append((part[0], indexes))
+            if pace.is_over(TOPIC_COST + len(indexes)):
                 yield
         return topics
 
@@ -232,13 +239,13 @@ def producer_after(one: Transaction) -> Producer:
     return Producer(one.producer_id, one.producer_epoch)
 
 
-def _in_order(names: list[str]) -> Slices[Iterable[str]]:
-    """The names, sorted in runs that are merged as they are taken."""
+def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]:
+    """Parts of topics, sorted in runs that are merged as they are taken."""
     runs = []
-    for start in range(0, len(names), QUICK_ITEMS_A_STEP):
+    for start in range(0, len(parts), QUICK_ITEMS_A_STEP):
         if start:
             yield
-        runs.append(sorted(names[start : start + QUICK_ITEMS_A_STEP]))
+        runs.append(sorted(parts[start : start + QUICK_ITEMS_A_STEP]))
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
@@ -247,9 +254,11 @@ def markers_of(transactional_id: str, one: Transaction) -> Slices[Markers]:
     partitions: list[tuple[str, int]] = []
     pace = Pace()
     for topic, indexes in (yield from one.by_topic()):
-        partitions += [(topic, index) for index in indexes]
-        if pace.is_over(len(indexes)):
-            yield
+        for begin in range(0, len(indexes), QUICK_ITEMS_A_STEP):
+            some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
+            partitions += [(topic, index) for index in some]
+            if pace.is_over(len(some)):
+                yield
     return Markers(
         transactional_id,
         one.producer_id,

@@ -145,7 +145,7 @@ class Heartbeats:
             new.member_id,
             new.member_epoch,
             book.heartbeat_interval_ms(request.group_id),
-            partitions_of(new.assigned) if tells else None,
+            (yield from partitions_of(new.assigned)) if tells else None,
         )
         return Decision(
             collected, [*self._migration.let_go(request.group_id, now_ms), Reply(ticket, answer)]

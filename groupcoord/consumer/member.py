@@ -8,6 +8,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+from kavka.wire.steps import Pace, Slices
+
 Target: TypeAlias = Mapping[UUID, Sequence[int]]
 """{topic id: partitions, in ascending order}; no topic is without partitions."""
 
@@ -93,6 +95,11 @@ def with_epoch(target: Target, epoch: int) -> dict[UUID, dict[int, int]]:
     return {topic: dict.fromkeys(partitions, epoch) for topic, partitions in target.items()}
 
 
-def partitions_of(owned: Owned) -> dict[UUID, list[int]]:
+def partitions_of(owned: Owned) -> Slices[dict[UUID, list[int]]]:
     """An assignment without its epochs; partitions in order."""
-    return {topic: sorted(partitions) for topic, partitions in owned.items()}
+    found, pace = {}, Pace()
+    for topic, partitions in owned.items():
+        found[topic] = sorted(partitions)
+        if pace.is_over(2 + len(partitions)):
+            yield
+    return found

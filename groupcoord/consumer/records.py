@@ -6,9 +6,9 @@ Kafka's schemas `ConsumerGroup*Key` and `ConsumerGroup*Value`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from kavka.groupcoord.consumer.member import (
@@ -24,6 +24,9 @@ from kavka.groupcoord.consumer.member import (
 from kavka.log.journal import Record
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
+from kavka.wire.steps import Slices, each, without_pauses
+
+T = TypeVar("T")
 
 GROUP: Final = 3
 TOPICS: Final = 4
@@ -38,6 +41,9 @@ KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_
 
 _TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
 _VERSION: Final = fields.int16(0)
+TOPICS_A_STEP: Final = 500
+"""Topics of a member that are written in one go, at 2 us each."""
+
 _ONE_TAG: Final = b"\1\0"
 """There is one tagged field, and its tag is 0."""
 
@@ -101,8 +107,20 @@ def _made(key: bytes, value: bytes, said: object) -> MadeRecord:
     return record
 
 
+def _array(values: Collection[T], write: Callable[[T], bytes]) -> Slices[bytes]:
+    written: list[bytes] = []
+    yield from each(values, lambda one: written.append(write(one)), TOPICS_A_STEP)
+    return fields.uvarint(len(values) + 1) + b"".join(written)
+
+
 def member(group_id: str, of: Member) -> MadeRecord:
+    """As `member_in_steps`, in one go."""
+    return without_pauses(member_in_steps(group_id, of))
+
+
+def member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
     """Without epochs and partitions."""
+    topic_names = yield from _array(of.topic_names, fields.string)
     value = b"".join(
         (
             _VERSION,
@@ -110,7 +128,7 @@ def member(group_id: str, of: Member) -> MadeRecord:
             fields.string(of.rack_id),
             fields.string(of.client_id),
             fields.string(of.client_host),
-            fields.array(of.topic_names, fields.string),
+            topic_names,
             fields.string(of.topic_regex),
             fields.int32(of.rebalance_timeout_ms),
             fields.string(of.server_assignor),
@@ -145,25 +163,36 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def target_member(group_id: str, member_id: str, partitions: Target) -> MadeRecord:
+    """As `target_member_in_steps`, in one go."""
+    return without_pauses(target_member_in_steps(group_id, member_id, partitions))
+
+
+def target_member_in_steps(group_id: str, member_id: str, partitions: Target) -> Slices[MadeRecord]:
     """`partitions` must not change any more."""
-    topics = fields.array(
-        list(partitions.items()),
-        lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS,
+    topics = yield from _array(
+        partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
     return _made(key, _VERSION + topics + NO_TAGS, partitions)
 
 
 def current_member(group_id: str, of: Member) -> MadeRecord:
+    """As `current_member_in_steps`, in one go."""
+    return without_pauses(current_member_in_steps(group_id, of))
+
+
+def current_member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
     """Nothing of `of` may change any more."""
+    assigned = yield from _owned(of.assigned)
+    revoking = yield from _owned(of.revoking)
     value = b"".join(
         (
             _VERSION,
             fields.int32(of.member_epoch),
             fields.int32(of.previous_member_epoch),
             fields.int8(of.state),
-            _owned(of.assigned),
-            _owned(of.revoking),
+            assigned,
+            revoking,
             NO_TAGS,
         )
     )
@@ -173,7 +202,7 @@ def current_member(group_id: str, of: Member) -> MadeRecord:
     return _made(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, said)
 
 
-def _owned(owned: Owned) -> bytes:
+def _owned(owned: Owned) -> Slices[bytes]:
     def topic(one: tuple[UUID, Mapping[int, int]]) -> bytes:
         topic_id, epochs = one
         if len(epochs) > 1:
@@ -182,7 +211,7 @@ def _owned(owned: Owned) -> bytes:
         partitions = fields.int32s(list(epochs))
         return topic_id.bytes + partitions + _ONE_TAG + fields.uvarint(len(at)) + at
 
-    return fields.array(list(owned.items()), topic)
+    return (yield from _array(owned.items(), topic))
 
 
 def regex(group_id: str, expression: str, of: Resolved) -> MadeRecord:

@@ -57,9 +57,7 @@ class Change:
         names."""
         if new == self.old:
             return False
-        if self._pace.is_over(5 * len(new.topic_names)):
-            yield
-        self.records.append(records.member(self.group.group_id, new))
+        self.records.append((yield from records.member_in_steps(self.group.group_id, new)))
         return new.topic_names != self.old.topic_names
 
     # -- regular expressions -------------------------------------------------------------------
@@ -157,7 +155,8 @@ class Change:
             if self._pace.is_over(1 + 5 * len(target)):
                 yield
             if group.targets.get(member_id) != target:
-                self.records.append(records.target_member(group.group_id, member_id, target))
+                made = records.target_member_in_steps(group.group_id, member_id, target)
+                self.records.append((yield from made))
         self.records.append(records.target(group.group_id, epoch, self.now_ms))
         logger.info(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
@@ -201,9 +200,7 @@ class Change:
         )
         if moved == member:
             return member
-        if self._pace.is_over(10 * (len(moved.assigned) + len(moved.revoking))):
-            yield
-        self.records.append(records.current_member(group.group_id, moved))
+        self.records.append((yield from records.current_member_in_steps(group.group_id, moved)))
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
             # nothing cancels it: it means nothing to a member in another state
             at_ms = self.now_ms + moved.rebalance_timeout_ms

@@ -9,14 +9,19 @@ segments begin, by the time that their files were last written.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from typing import Any, Final
 
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server import slices
+from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.context import RequestContext, Response
 from kavka.server.replica import offsets
 from kavka.server.replica.reading import ISOLATION_LEVELS, READ_COMMITTED
+from kavka.server.slices import Slices
 from kavka.wire.apis.list_offsets import (
+    API,
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -28,6 +33,7 @@ from kavka.wire.apis.list_offsets import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +55,33 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return _offsets_of_segments(broker, context, request)
     if request.isolation_level not in ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
-    asked_once, twice = _each_once(request)
+    found = slices.run(broker.tasks, _look_up(broker, context, request))
+    if isinstance(found, Awaitable):
+        return _later(broker, context, found)
+    response, waiting = found
+    return _when_all(response, waiting) if waiting else response
+
+
+async def _later(
+    broker: Broker,
+    context: RequestContext,
+    found: Awaitable[tuple[ListOffsetsResponse, list[Any]]],
+) -> Response:
+    return await written(broker.tasks, API, context, await _when_all(*await found))
+
+
+def _look_up(
+    broker: Broker, context: RequestContext, request: Any
+) -> Slices[tuple[ListOffsetsResponse, list[Any]]]:
+    """The answer, and what has to be done before it is one."""
+    asked_once, twice = yield from _each_once(request)
     waiting: list[Any] = []
-    topics = []
+    topics, pace = [], Pace()
     for name, partitions in asked_once.items():
-        answers = []
+        answers: list[PartitionResponse] = []
         for asked in partitions.values():
+            if pace.is_over(QUESTION):
+                yield
             answer = PartitionResponse(asked.partition_index)
             answers.append(answer)
             try:
@@ -71,8 +98,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             else:
                 waiting.append(_fill_later(broker, answer, name, found))
         topics.append(TopicResponse(name, answers))
-    response = ListOffsetsResponse(topics)
-    return _when_all(response, waiting) if waiting else response
+    return ListOffsetsResponse(topics), waiting
 
 
 def _offsets_of_segments(
@@ -104,15 +130,18 @@ def _offsets_of_segments(
     return ListOffsetsResponse(allowed + refused)
 
 
-def _each_once(request: Any) -> tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]:
+def _each_once(request: Any) -> Slices[tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]]:
     """What is asked by topic and partition, in order; and which partitions were named twice."""
     asked_once: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
+    pace = Pace()
     for topic in request.topics:
         for asked in topic.partitions:
             index = asked.partition_index
             if asked_once.setdefault(topic.name, {}).setdefault(index, asked) is not asked:
                 twice.add((topic.name, index))
+            if pace.is_over(1):
+                yield
     return asked_once, twice
 
 

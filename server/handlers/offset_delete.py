@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls, Part, check_group, in_parts
@@ -25,6 +25,7 @@ from kavka.wire.apis.offset_delete import (
     TopicResponse,
 )
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import Pace
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets that go with one batch, at 2 us each."""
@@ -46,8 +47,9 @@ class _Deletion:
         self._code = ErrorCode.NONE
         self._answers: Final[dict[str, list[PartitionResponse]]] = {}
         self._accepted: Final[list[tuple[str, Sequence[int]]]] = []
-        for topic in request.topics:
-            self._sort_out(broker, context, topic)
+        self._broker: Final = broker
+        self._context: Final = context
+        self._asked: Final = request.topics
 
     def _sort_out(self, broker: Broker, context: RequestContext, topic: Any) -> None:
         """Accept a topic's partitions, or answer why not."""
@@ -71,6 +73,11 @@ class _Deletion:
 
     def steps(self) -> Slices[None]:
         """Ask the group; at least once, to know whether it is there."""
+        pace = Pace()
+        for topic in self._asked:
+            self._sort_out(self._broker, self._context, topic)
+            if pace.is_over(QUESTION + 2 * len(topic.partitions)):
+                yield
         for part in in_parts(self._accepted, OFFSETS_A_STEP):
             ask = partial(_ask, self._group_id, part)
             self.calls.call(self._group_id, ask, partial(self._deleted, part), self._failed)

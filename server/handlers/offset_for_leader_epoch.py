@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.slices import Slices
 from kavka.wire.apis.offset_for_leader_epoch import (
+    API,
     OffsetForLeaderEpochResponse,
     PartitionResponse,
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Pace
 
 
-def handle(broker: Broker, context: RequestContext, request: Any) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        [
-            TopicResponse(
-                topic.topic,
-                [_end_offset(broker, context, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    return answer(broker.tasks, API, context, _look_up(broker, context, request))
+
+
+def _look_up(
+    broker: Broker, context: RequestContext, request: Any
+) -> Slices[OffsetForLeaderEpochResponse]:
+    topics, pace = [], Pace()
+    for topic in request.topics:
+        partitions: list[PartitionResponse] = []
+        topics.append(TopicResponse(topic.topic, partitions))
+        for asked in topic.partitions:
+            partitions.append(_end_offset(broker, context, topic.topic, asked))
+            if pace.is_over(QUESTION):
+                yield
+    return OffsetForLeaderEpochResponse(topics)
 
 
 def _end_offset(

@@ -214,6 +214,14 @@ class LogLife(RuleBasedStateMachine):
         self.leader_epoch += 1
         self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
 
+    def write_back(self) -> None:
+        """Time passes, and the system writes what is in the files and in the directory."""
+        directory = self.log.directory
+        for name in self.fs.list_dir(directory):
+            self.fs.sync_file(f"{directory}/{name}")
+        self.fs.sync_dir(directory)
+        self.gone = {}
+
     def appended_after_all(self, end: int) -> None:
         """The batch that was being written when the end came is there as a whole."""
         assert self.pending is not None

@@ -21,6 +21,7 @@ from support.process import BrokerProcess
 from support.transactions import judge, readers
 from support.transactions.clients import TransactionClient
 from support.transactions.instances import GROUP, SOURCE, TARGET, Instance, Story
+from support.transactions.programs.reporting import HANGS
 from support.wait import eventually, random_moment
 
 PARTITIONS = 6
@@ -156,6 +157,11 @@ class Scenario:
             f"{one.instance} is fenced by nobody: {one.why}"
             for one in self.story.told("fenced")
             if one.instance not in may_be_fenced
+        ]
+        found += [
+            f"{one.instance} {one.why}"
+            for one in self.story.told("failed")
+            if one.why.startswith(HANGS)
         ]
         self.invisible = sum(map(len, everything.values())) - sum(map(len, visible.values()))
         return found

@@ -180,7 +180,9 @@ class LogUnderFaults(LogLife):
         def cut() -> None:
             self.broker.logs.truncate(self.log, offset)
 
-        if self.attempt(cut, loses=[*gone, offset]):
+        if not self.attempt(cut, loses=[*gone, offset]):
+            self.write_back()  # else a power cut much later may undo what it did
+        else:
             self.history.cut(offset)
             for one in gone:
                 del self.seen[one]

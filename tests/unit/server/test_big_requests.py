@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from kavka.server.dispatch import BIG_BYTES
 from kavka.wire.apis import metadata
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.slow_codec import ITEMS_A_SLICE
+from kavka.wire.slow_codec import ITEMS_A_SLICE, decode_slowly
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
@@ -58,9 +58,9 @@ def pauses_of(broker: MemoryBroker) -> list[float]:
     found: list[float] = []
     sleep = broker.tasks.sleep
 
-    def noting(delay_s: float) -> Awaitable[None]:
+    async def noting(delay_s: float) -> None:
         found.append(delay_s)
-        return sleep(delay_s)
+        await sleep(delay_s)
 
     broker.tasks.sleep = noting  # type: ignore[method-assign]
     return found
@@ -167,13 +167,12 @@ async def test_the_end_of_the_connection_ends_it(broker: MemoryBroker) -> None:
 
 def test_only_big_ones_that_are_not_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    decode_slowly = dispatch.decode_slowly
 
     def noting(api: Any, *rest: Any) -> Any:
         asked.append(api.name)
         return decode_slowly(api, *rest)
 
-    monkeypatch.setattr(dispatch, "decode_slowly", noting)
+    monkeypatch.setattr("kavka.server.dispatch.decode_slowly", noting)
 
     @scenario(topics={"t": 1})
     async def story(broker: MemoryBroker) -> None:

@@ -24,6 +24,10 @@ RECOVERY = "none"
 """librdkafka 2.16 begins anew with its bootstrap servers when its only broker ends, but goes on to
 wait for what it knew as the group's coordinator: send_offsets_to_transaction then often hangs for
 ever, whoever the broker is."""
+RECONNECT_WITHIN_MS = 1000
+"""Short: librdkafka doubles its wait for the next try to connect with each loss of a connection
+within this time of the last try, however well that one did. With 10 s, which it has otherwise, two
+tries that meet a dead broker are 20 s in which requests wait for a connection."""
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -60,6 +64,7 @@ class ConfluentInstance(Instance):
             "bootstrap.servers": given.bootstrap,
             "client.id": given.name,
             "metadata.recovery.strategy": RECOVERY,
+            "reconnect.backoff.max.ms": RECONNECT_WITHIN_MS,
             "log_level": 0,
         }
         self._found: dict[int, list[tuple[int, bytes]]] = {}

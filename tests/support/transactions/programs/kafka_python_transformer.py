@@ -11,11 +11,13 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 from kafka.structs import OffsetAndMetadata
 
 from support.transactions.programs.reporting import BATCH, Abort, Fenced, keywords
-from support.transactions.programs.transforming import Found, Instance, main
+from support.transactions.programs.transforming import HANGS_AFTER_S, Found, Instance, main
 
 POLL_MS = 2000
 """Long: when a poll of 3.0.12 ends while its group is being joined, and the answer comes before the
 next poll, the client forgets its assignment, and its member is gone after the session's time."""
+REQUEST_TIMEOUT_MS = int(2 * HANGS_AFTER_S * 1000)
+"""So long that a request without an answer is seen as a call that hangs."""
 FENCED = (ProducerFencedError.__name__, InvalidProducerEpochError.__name__)
 """Once told, the client has these in the text of all that it raises."""
 
@@ -52,6 +54,7 @@ class KafkaPythonInstance(Instance):
             client_id=given.name,
             transactional_id=given.transactional_id,
             linger_ms=1,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
             **keywords("producer.", given.settings),
         )
         self._producer.init_transactions()
@@ -90,6 +93,20 @@ class KafkaPythonInstance(Instance):
     def abort(self) -> None:
         with judged():
             self._producer.abort_transaction()
+        # 3.0.12 would commit these in its next transaction, by then another member's partitions.
+        self._producer._transaction_manager._pending_txn_offset_commits.clear()
+
+    def has_lost_request(self) -> bool:
+        """3.0.12 loses one whoever the broker is: without a connection to the coordinator, because
+        the broker is down, `await_ready` raises; `Sender._maybe_send_pending_request` then looks
+        for the coordinator, but puts the request back only if it has no target_node, and it has.
+        The caller waits for the result without limit."""
+        manager, client = self._producer._transaction_manager, self._producer._sender._client
+        return not (
+            manager._pending_requests
+            or manager.has_in_flight_transactional_request()
+            or client.in_flight_request_count()
+        )
 
     def rewind(self, offsets: Mapping[int, int]) -> None:
         owned = self._consumer.assignment()

@@ -23,7 +23,9 @@ instance, `e` what, `a` the attempt:
     committed a                      the client says so
     aborted a, why                   likewise; the records come again in another attempt
     fenced a, why                    another has the transactional id, says the client; it ends
-    failed why                       it ends by itself for another reason, with exit code 1
+    failed why                       it ends by itself for another reason, with exit code 1; `why`
+                                     begins with HANGS if a call does not return, and that not
+                                     for a reason within the client that is known
     left                             it has ended politely
 """
 
@@ -37,6 +39,7 @@ BATCH = 100
 DWELL_MS = 20
 ABORTED_EVERY = 8
 POLL_MS = 100
+HANGS = "hangs in"
 
 
 class Abort(Exception):

@@ -15,14 +15,17 @@ from support.groups.programs import reporting as groups
 from support.transactions.programs.reporting import (
     ABORTED_EVERY,
     DWELL_MS,
+    HANGS,
     Abort,
     Fenced,
     transformed,
 )
 
-HANGS_S = 15.0
-"""What an end of a transaction may take. kafka-python 3.0.12 has once been seen to wait in
-commit_transaction, fenced, for longer than its requests' time-out; why is not known."""
+LOST_AFTER_S = 15.0
+"""How long a call may take before the client is asked whether it has lost its request."""
+HANGS_AFTER_S = 45.0
+"""What a call may take: far longer than a broker needs to come back, and less than a transaction
+may."""
 
 Found = Mapping[int, Sequence[tuple[int, bytes]]]
 """Records of the input, offset and value, by their partition."""
@@ -107,16 +110,23 @@ class Instance(ABC):
     @contextmanager
     def _watched(self, call: str) -> Iterator[None]:
         """End the program if it hangs, as whoever watches over such programs would."""
-        watchdog = threading.Timer(HANGS_S, self._give_up, [call])
-        watchdog.daemon = True
-        watchdog.start()
+        returned = threading.Event()
+        threading.Thread(target=self._watch, args=[call, returned], daemon=True).start()
         try:
             yield
         finally:
-            watchdog.cancel()
+            returned.set()
 
-    def _give_up(self, call: str) -> None:
-        self.tell("failed", why=f"hangs in {call}")
+    def _watch(self, call: str, returned: threading.Event) -> None:
+        for _ in range(int(HANGS_AFTER_S / LOST_AFTER_S)):
+            if returned.wait(LOST_AFTER_S):
+                return
+            if self.has_lost_request():
+                self._give_up(f"has lost its request in {call}")
+        self._give_up(f"{HANGS} {call}")
+
+    def _give_up(self, why: str) -> None:
+        self.tell("failed", why=why)
         os._exit(1)
 
     def _write(self, found: Found) -> None:
@@ -139,6 +149,10 @@ class Instance(ABC):
         except (Abort, Fenced) as why:
             self.tell("refused", a=self.attempt, why=str(why))
             raise
+
+    def has_lost_request(self) -> bool:
+        """Whether the client waits for the answer to a request that it has forgotten to send."""
+        return False
 
     # What is asked of the client. All but `open`, `poll` and `close` may raise Fenced, and all of
     # these but `abort` Abort.

@@ -13,6 +13,8 @@ from kavka.groupcoord.consumer.member import (
     partitions_of,
     with_epoch,
 )
+from kavka.wire.steps import QUICK_ITEMS_A_STEP
+from support.steps import run_and_look, run_at_once
 
 T = UUID(int=1)
 
@@ -23,7 +25,14 @@ def test_names_of_topics_come_once_and_in_order() -> None:
 
 def test_assignments_with_and_without_epochs() -> None:
     assert with_epoch({T: (1, 0)}, 7) == {T: {1: 7, 0: 7}}
-    assert partitions_of({T: {1: 7, 0: 3}}) == {T: [0, 1]}
+    assert run_at_once(partitions_of({T: {1: 7, 0: 3}})) == {T: [0, 1]}
+
+
+def test_those_of_many_topics_are_told_in_steps() -> None:
+    owned = {UUID(int=number + 1): {0: 7} for number in range(QUICK_ITEMS_A_STEP)}
+    told, pauses, _ = run_and_look(partitions_of(owned))
+    assert told == dict.fromkeys(owned, [0])
+    assert pauses == 3, "one for each three hundred"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState, in_order
-from kavka.groupcoord.consumer.records import Key, Resolved
+from kavka.groupcoord.consumer.records import TOPICS_A_STEP, Key, Resolved
 from kavka.log.journal import Record
 from kavka.wire.fields import Malformed
+from support.steps import run_and_look
 
 ALPHA = UUID("182a9a66-e341-4b6f-a263-e4048219ef14")
 BETA = UUID("c48176f9-e382-4da9-bf4a-dfa89540d9ab")
@@ -252,3 +253,19 @@ def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> 
     regex = records.regex(GROUP, "t.*", resolved)
     assert regex.value is not None
     assert regex.said == records.read_regex(regex.value)
+
+
+def test_members_of_many_topics_are_written_in_steps() -> None:
+    topics = [UUID(int=number + 1) for number in range(2 * TOPICS_A_STEP)]
+    owned = {topic: {0: 7} for topic in topics}
+    big = Member("m", topic_names=in_order(map(str, topics)), assigned=owned, revoking=owned)
+    for work, pauses, written in (
+        (records.member_in_steps(GROUP, big), 2, records.member(GROUP, big)),
+        (records.current_member_in_steps(GROUP, big), 4, records.current_member(GROUP, big)),
+        (
+            records.target_member_in_steps(GROUP, "m", dict.fromkeys(topics, (0,))),
+            2,
+            records.target_member(GROUP, "m", dict.fromkeys(topics, (0,))),
+        ),
+    ):
+        assert run_and_look(work) == (written, pauses, [])
