@@ -27,7 +27,8 @@ PINS := constraints.txt pyproject.toml
 FOR_RUN := $(VENV)/.installed-run
 FOR_TEST := $(VENV)/.installed-test
 
-PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
+# In the order of the files: those that start brokers, with few tests that take long, come first.
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help run test lint unit format crash groups transactions commits misbehaviour faults fuzz compact bench clean java clients
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
