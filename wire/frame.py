@@ -9,6 +9,7 @@ than until the next read.
 from __future__ import annotations
 
 import struct
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 _unpack_length: Final = struct.Struct(">i").unpack_from
@@ -31,7 +32,9 @@ STASH_BYTES_MAX: Final = 64 * 1024
 so peers that send slowly, or a little and no more, hold no more memory than they sent."""
 
 FIRST_ARENA_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A connection that once sent a bigger frame doesn't begin each read with as big an arena."""
+"""A connection that once sent a bigger frame doesn't begin each read with as big an arena. Up to
+here an arena is left for one of twice the size, then for one that has room for all of the frame:
+to move more takes too long."""
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 _HTTP_METHODS: Final = (
@@ -48,17 +51,28 @@ class FrameError(Exception):
 class Arena:
     """A buffer and the one view of it that frames are cut from. Its pool knows that it exists."""
 
-    __slots__ = ("_pool", "buffer", "size", "view")
+    __slots__ = ("_pool", "buffer", "counted", "size", "view")
 
     def __init__(self, size: int, pool: ArenaPool) -> None:
-        self.buffer = bytearray(size)
+        self.buffer: bytearray | mmap
+        if size > FIRST_ARENA_BYTES_MAX:  # to clear it at once takes half a millisecond a MiB
+            self.buffer = mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS)
+        else:
+            self.buffer = bytearray(size)
         self.size = size
         self.view = memoryview(self.buffer)
+        self.counted = 0
+        """Bytes that its pool knows of."""
         self._pool = pool
-        pool.made_bytes += size
+        self.count(size)
+
+    def count(self, upto: int) -> None:
+        """Have the pool know of so many bytes."""
+        self._pool.made_bytes += upto - self.counted
+        self.counted = upto
 
     def __del__(self) -> None:
-        self._pool.made_bytes -= self.size
+        self._pool.made_bytes -= self.counted
 
 
 class ArenaPool:
@@ -98,9 +112,18 @@ class ArenaPool:
         desk, self.desk = self.desk, self.take(ARENA_BYTES)
         return desk
 
+    def take_for_big(self, at_least: int) -> Arena:
+        """The same for a big frame: a new one gets its memory, and counts, as the bytes arrive."""
+        made_bytes = self.made_bytes
+        arena = self.take(at_least)
+        if self.made_bytes > made_bytes:
+            arena.count(0)
+        return arena
+
     def give(self, arena: Arena) -> None:
         """Put an arena back; nobody may look at frames in it any more."""
         if self._free_bytes + arena.size <= POOL_BYTES_MAX:
+            arena.count(arena.size)
             self._free.setdefault(arena.size, []).append(arena)
             self._free_bytes += arena.size
 
@@ -151,13 +174,15 @@ class Framer:
         start, end = self._start, self._end
         if arena.size - start < self.needed or arena.size - end < ROOM_BYTES_MIN:
             arena = self._make_room(arena, start, end)
+        if self._end > arena.counted:
+            arena.count(self._end)
         return arena.view[self._end :]
 
     def _make_room(self, arena: Arena, start: int, end: int) -> Arena:
         """Move the begun frame to the front, of a bigger arena if this one is full of it."""
         held = end - start
         if held + ROOM_BYTES_MIN > arena.size:
-            bigger = self._pool.take(min(arena.size * 2, self._frame_bytes_max + _LENGTH_BYTES))
+            bigger = self._bigger(arena)
             bigger.view[:held] = arena.view[start:end]
             self._pool.give(arena)
             self._arena = arena = bigger
@@ -166,6 +191,11 @@ class Framer:
             arena.buffer[:held] = arena.view[start:end].tobytes()
         self._start, self._end = 0, held
         return arena
+
+    def _bigger(self, arena: Arena) -> Arena:
+        if arena.size >= FIRST_ARENA_BYTES_MAX:
+            return self._pool.take_for_big(max(self.needed, arena.size) + ROOM_BYTES_MIN)
+        return self._pool.take(min(arena.size * 2, self._frame_bytes_max + _LENGTH_BYTES))
 
     def received(self, count: int) -> None:
         """`count` bytes were written into `room()`."""

@@ -332,6 +332,34 @@ def test_a_big_frame_gets_memory_as_it_arrives() -> None:
     assert found == [body]
 
 
+def test_a_very_big_frame_is_moved_once_and_counts_as_it_arrives() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    body = bytes(range(256)) * (40 * MIB // 256)
+    stream = framed(body, b"and one more")
+    sent = 0
+    found: list[bytes] = []
+    for at in range(0, len(stream), 64 * 1024):
+        part = stream[at : at + 64 * 1024]
+        found += feed(framer, part)
+        sent += len(part)
+        assert pool.in_use_bytes <= max(ARENA_BYTES, 2 * sent + MIB)
+        assert found or pool.in_use_bytes >= sent - len(part), "what has come is known of"
+    assert found == [body, b"and one more"]
+    assert [size for size in pool.sizes if size > FIRST_ARENA_BYTES_MAX] == [64 * MIB]
+    assert pool.lent == []
+    assert pool.in_use_bytes == 0
+
+
+def test_very_big_frames_one_behind_the_other() -> None:
+    pool = CountingPool()
+    framer = Framer(pool, LIMIT_BYTES)
+    bodies = [bytes([number]) * (5 + number) * MIB for number in range(4)]
+    for _ in range(2):
+        assert list(feed(framer, framed(*bodies))) == bodies
+        assert pool.in_use_bytes == 0
+
+
 def test_the_next_big_frame_finds_an_arena_of_its_size() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
