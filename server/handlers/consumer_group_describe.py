@@ -31,7 +31,7 @@ from kavka.wire.apis.consumer_group_describe import (
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, each
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, each
 
 GROUPS_A_STEP: Final = 200
 """Groups that are asked in one go, at some 10 us each."""
@@ -105,7 +105,7 @@ class _Description:
             names = self._broker.metadata.image.names_by_id.get
             told: list[Member] = []
             for member, target in self._members:
-                told.append(_member(member, target, names))
+                told.append((yield from _member(member, target, names)))
                 if pace.is_over(20 + 10 * (len(member.assigned) + len(target))):
                     yield
             response.members = told
@@ -139,10 +139,12 @@ class _Description:
         return True
 
 
-def _member(member: members.Member, target: members.Target, name_of: Any) -> Member:
-    own = partitions_of(member.assigned)
-    for topic_id, partitions in partitions_of(member.revoking).items():
+def _member(member: members.Member, target: members.Target, name_of: Any) -> Slices[Member]:
+    own = yield from partitions_of(member.assigned)
+    for topic_id, partitions in (yield from partitions_of(member.revoking)).items():
         own[topic_id] = own.get(topic_id, []) + partitions
+    own_told = yield from _assignment(own, name_of)
+    target_told = yield from _assignment(target, name_of)
     return Member(
         member.member_id,
         member.instance_id,
@@ -152,16 +154,24 @@ def _member(member: members.Member, target: members.Target, name_of: Any) -> Mem
         member.client_host,
         member.topic_names,
         member.topic_regex,
-        _assignment(own, name_of),
-        _assignment(target, name_of),
+        own_told,
+        target_told,
         CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Assignment:
+def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Slices[Assignment]:
     """Topics that are gone have no names, and are left out."""
-    found = ((topic_id, name_of(topic_id), own) for topic_id, own in partitions.items())
-    return Assignment([TopicPartitions(*one) for one in found if one[1] is not None])
+    told: list[TopicPartitions] = []
+
+    def tell(one: tuple[UUID, Sequence[int]]) -> None:
+        topic_id, own = one
+        name = name_of(topic_id)
+        if name is not None:
+            told.append(TopicPartitions(topic_id, name, own))
+
+    yield from each(partitions.items(), tell, QUICK_ITEMS_A_STEP)
+    return Assignment(told)
 
 
 def _nothing(answer: object) -> None:

@@ -30,6 +30,7 @@ from kavka.server.produce_requests import (
 from kavka.server.replica.admission import ALL, AtOnce, Opening, Prepared, check_in_sync, prepare
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.rules import NotVerified, RecordsRefused
+from kavka.server.slices import Slices, go_on
 from kavka.server.topics import INTERNAL_TOPICS
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
@@ -43,6 +44,7 @@ from kavka.wire.records import (
     LOG_APPEND_TIME,
     Unacceptable,
 )
+from kavka.wire.steps import begun
 
 if TYPE_CHECKING:
     from kavka.log.verification import Guard
@@ -52,6 +54,9 @@ logger = logging.getLogger(__name__)
 
 NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
+
+BATCHES_A_STEP: Final = 200
+"""Batches that are appended before the loop gets a turn, at up to 15 us each."""
 
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
@@ -130,9 +135,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
     unfinished = _Unfinished([], [], AtOnce(), verdicts)
-    topics = _append_all(broker, context, request, asked, unfinished)
-    if unfinished.opened:
+    topics = begun(_append_all(broker, context, request, asked, unfinished))
+    if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
+        context.keeps_frame = not isinstance(topics, list)
         return _finish(broker, context, request, topics, unfinished)
     if request.acks == NO_ANSWER:
         if reason := _reason_to_hang_up(topics):
@@ -146,20 +152,26 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _append_all(
     broker: Broker, context: RequestContext, request: Any, asked: Any, unfinished: _Unfinished
-) -> list[TopicResponse]:
+) -> Slices[list[TopicResponse]]:
     """Append what can be appended at once; the answer, as far as it is known."""
     acks = request.acks
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
-    topics = []
+    topics: list[TopicResponse] = []
+    done = 0
     for topic in asked:
         name, refusal_code = _resolve(broker, context, topic, by_id)
-        partitions = [
-            append(broker, context, name, data, acks, unfinished)
-            if refusal_code is None
-            else PartitionResponse(data.index, refusal_code)
-            for data in topic.partition_data
-        ]
+        partitions: list[PartitionResponse] = []
+        for data in topic.partition_data:
+            if done == BATCHES_A_STEP:
+                yield
+                done = 0
+            done += 1
+            partitions.append(
+                append(broker, context, name, data, acks, unfinished)
+                if refusal_code is None
+                else PartitionResponse(data.index, refusal_code)
+            )
         topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
     return topics
 
@@ -176,7 +188,7 @@ async def _when_verified(
     assert applied is not None, "others wait for it"
     try:
         unfinished = _Unfinished([], [], AtOnce(), await verdicts)
-        topics = _append_all(broker, context, request, asked, unfinished)
+        topics = begun(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
         raise
@@ -187,13 +199,16 @@ async def _finish(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    topics: list[TopicResponse],
+    topics: list[TopicResponse] | Slices[list[TopicResponse]],
     unfinished: _Unfinished,
 ) -> ProduceResponse | BadRequest | None:
-    """Append the batches that take their time; the answer after all of them, if there is one."""
+    """Append what is left, and the batches that take their time; the answer after all of them, if
+    there is one."""
     applied = context.applied
     assert applied is not None, "others wait for it"
     try:
+        if not isinstance(topics, list):
+            topics = await go_on(broker.tasks, topics)
         for opened in unfinished.opened:
             await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
     finally:

@@ -21,6 +21,7 @@ from kavka.wire.slow_codec import ITEMS_A_SLICE, decode_slowly
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
+from support.pauses import pauses_of
 from support.virtual import settle
 from support.wire_client import encode
 
@@ -51,19 +52,6 @@ class Script:
         return metadata.MetadataResponse(
             topics=[metadata.TopicResponse(one.name, None) for one in request.topics]
         )
-
-
-def pauses_of(broker: MemoryBroker) -> list[float]:
-    """How long whoever pauses wants to, in seconds; noted from now on."""
-    found: list[float] = []
-    sleep = broker.tasks.sleep
-
-    async def noting(delay_s: float) -> None:
-        found.append(delay_s)
-        await sleep(delay_s)
-
-    broker.tasks.sleep = noting  # type: ignore[method-assign]
-    return found
 
 
 # -- turns and order ------------------------------------------------------------------------

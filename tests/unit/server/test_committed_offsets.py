@@ -10,11 +10,13 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME
-from kavka.server.committed_offsets import Shape, SortedOut
+from kavka.server.auth.authorizer import QUESTIONS_A_STEP
+from kavka.server.committed_offsets import OFFSETS_A_STEP, Shape, SortedOut
 from kavka.server.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, without_pauses
 from support.memory_broker import MemoryBroker, scenario
+from support.steps import stops_of
 
 TOPICS = {"a": 2, "b": 1}
 UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -110,3 +112,18 @@ async def test_what_comes_with_an_offset(
     assert (only.offset, only.metadata) == (11, "m1")
     assert only.leader_epoch == (3 if with_epochs else NO_EPOCH)
     assert only.timestamp_ms == (99 if with_times else NO_TIME)
+
+
+@scenario(topics={"a": 2 * ITEMS_A_STEP})
+async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
+    context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
+    found = SortedOut(broker.parts, context, shape())
+    assert stops_of(found.sort_out([topic("a", *range(2 * ITEMS_A_STEP))]))[0] == 1
+    gone = [topic("gone", 0)] * 2 * QUESTIONS_A_STEP
+    assert stops_of(found.sort_out(gone))[0] == 2, "questions"
+    codes = [0] * len(found.offsets)
+    assert stops_of(found.answer_slowly(codes))[0] == 0
+    for _ in range(4):
+        without_pauses(found.sort_out([topic("a", *range(2 * ITEMS_A_STEP))]))
+    codes = [0] * len(found.offsets)
+    assert stops_of(found.answer_slowly(codes))[0] == len(codes) // OFFSETS_A_STEP > 0

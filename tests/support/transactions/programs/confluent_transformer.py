@@ -92,7 +92,7 @@ class ConfluentInstance(Instance):
 
     def _assigned(self, _: Consumer, places: list[Any]) -> None:
         """Ask for the offsets here. librdkafka 2.16, asking by itself for one that an open
-        transaction holds, begins at auto.offset.reset if meanwhile more is assigned to it, whoever
+        transaction holds, begins at auto.offset.reset if its assignment changes meanwhile, whoever
         the broker is; and a group of this protocol assigns little by little."""
         with self._watched("assignment"):
             while True:

@@ -32,7 +32,7 @@ def test_those_of_many_topics_are_told_in_steps() -> None:
     owned = {UUID(int=number + 1): {0: 7} for number in range(QUICK_ITEMS_A_STEP)}
     told, pauses, _ = run_and_look(partitions_of(owned))
     assert told == dict.fromkeys(owned, [0])
-    assert pauses == 3, "one for each three hundred"
+    assert pauses == 2, "one for each 334"
 
 
 @pytest.mark.parametrize(

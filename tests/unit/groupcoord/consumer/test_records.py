@@ -258,7 +258,9 @@ def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> 
 def test_members_of_many_topics_are_written_in_steps() -> None:
     topics = [UUID(int=number + 1) for number in range(2 * TOPICS_A_STEP)]
     owned = {topic: {0: 7} for topic in topics}
-    big = Member("m", topic_names=in_order(map(str, topics)), assigned=owned, revoking=owned)
+    big = Member(
+        "m", topic_names=in_order([str(one) for one in topics]), assigned=owned, revoking=owned
+    )
     for work, pauses, written in (
         (records.member_in_steps(GROUP, big), 2, records.member(GROUP, big)),
         (records.current_member_in_steps(GROUP, big), 4, records.current_member(GROUP, big)),

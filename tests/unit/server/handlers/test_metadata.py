@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation
+from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
+from kavka.server.context import Peer, RequestContext
+from kavka.server.handlers import metadata
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.steps import ITEMS_A_STEP
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
+from support.steps import stops_of
 from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -257,3 +262,22 @@ async def test_who_asks_for_a_coordinators_topic_has_it_made(
     ]
     topic = broker.replica(name).log.settings
     assert topic.cleanup_policy == ("compact",)
+
+
+@scenario(topics={"t": 2 * ITEMS_A_STEP})
+async def test_many_topics_and_partitions_are_told_in_steps(broker: MemoryBroker) -> None:
+    context = RequestContext(Peer("PLAINTEXT", "host:1"), 9, 1, None)
+
+    def pauses(names: list[str] | None, *, operations: bool = False) -> int:
+        asked = SimpleNamespace(
+            topics=None if names is None else [SimpleNamespace(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=operations,
+            include_cluster_authorized_operations=False,
+        )
+        return stops_of(metadata._look(broker.parts, context, asked))[0]
+
+    unknown = [f"n{number}" for number in range(QUESTIONS_A_STEP)]
+    assert pauses(["t"]) == pauses(None) == 2, "of partitions"
+    assert pauses(unknown) >= 2, "questions"
+    assert pauses(unknown, operations=True) >= 10

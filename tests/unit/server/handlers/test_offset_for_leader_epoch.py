@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation
+from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
+from kavka.server.context import Peer, RequestContext
+from kavka.server.handlers import offset_for_leader_epoch
 from kavka.wire.apis.offset_for_leader_epoch import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
+from support.steps import stops_of
 
 VERSIONS = range(API.lowest, API.highest + 1)
 UNKNOWN = (-1, -1)
@@ -111,3 +115,12 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied(Operation.DESCRIBE)
     (answer,) = await ask(broker, 0)
     assert answer.error_code == Code.TOPIC_AUTHORIZATION_FAILED
+
+
+@scenario(topics={"t": 1})
+async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> None:
+    context = RequestContext(Peer("PLAINTEXT", "host:1"), 4, 1, None)
+    one = SimpleNamespace(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    topic = SimpleNamespace(topic="t", partitions=[one] * 2 * QUESTIONS_A_STEP)
+    asked = SimpleNamespace(topics=[topic])
+    assert stops_of(offset_for_leader_epoch._look_up(broker.parts, context, asked))[0] == 2

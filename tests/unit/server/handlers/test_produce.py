@@ -13,6 +13,7 @@ import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers import produce
 from kavka.server.log_limit import LINES_MAX
 from kavka.server.replica.partition import Leadership
 from kavka.wire.apis.produce import API
@@ -21,6 +22,7 @@ from support.batches import CODECS, REFUSED, Written, build
 from support.denied import Denied
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
+from support.pauses import pauses_of
 from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -106,6 +108,38 @@ async def test_each_partition_has_its_own_outcome(broker: MemoryBroker) -> None:
     assert len(await broker.read_all("t", 2)) == 1
     assert await broker.read_all("t", 0) == []
     assert len(await broker.read_all("u", 0)) == 3
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce, "BATCHES_A_STEP", 2)
+    places = [("t", 0), ("t", 1), ("gone", 0), ("t", 2), ("u", 0), ("u", 1), ("u", 2)]
+
+    @scenario(topics={"t": 3, "u": 3})
+    async def story(broker: MemoryBroker) -> None:
+        pauses = pauses_of(broker)
+        told = [place for place in places if acks or place[0] != "gone"]
+        asked = producing({place: build() for place in told}, acks=acks)
+        first = broker.client.send("Produce", 9, **asked) if acks else None
+        if first is None:
+            broker.client.tell("Produce", 9, **asked)
+        behind = broker.client.send("Produce", 9, **producing({("u", 2): build([Written()])}))
+        ((after,),) = [one.partition_responses for one in (await behind).responses]
+        assert after.base_offset == 3, "what comes behind does not overtake"
+        assert pauses == [0, 0, 0][: (len(told) - 1) // 2]
+        if first is not None:
+            found = {
+                (topic.name, one.index): (one.error_code, one.base_offset)
+                for topic in first.result().responses
+                for one in topic.partition_responses
+            }
+            unknown = (Code.UNKNOWN_TOPIC_OR_PARTITION, -1)
+            assert found == {one: (Code.NONE, 0) for one in told} | {("gone", 0): unknown}
+        for place in told:
+            if place[0] != "gone":
+                assert len(await broker.read_all(*place)) == 3 + (place == ("u", 2))
+
+    story()
 
 
 @scenario()
