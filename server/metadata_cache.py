@@ -122,7 +122,8 @@ def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicI
     known: tuple[PartitionImage, ...] = ()
     if before is not None and before.topic_id == state.topic_id:
         known = before.partitions  # else it was made anew under the same name
-    if all(
+    has_gaps = bool(known) and known[-1].partition != len(known) - 1
+    if not has_gaps and all(
         partition.partition_index == index and partition.leader != LEADER_DURING_DELETE
         for index, partition in enumerate(state.partition_states, start=len(known))
     ):  # the next part of a big topic

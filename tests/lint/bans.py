@@ -149,6 +149,7 @@ EXEMPTIONS: Final = (
     Exemption("server/processes.py", (JOBS, TASKS), "is the seam to processes, each with a thread"),
     Exemption("server/processes.py", (FILES,), "tells a process where it finds the modules"),
     Exemption("server/worker.py", (JOBS, CLOCK, FILES), "is the process at the other end"),
+    Exemption("wire/frame.py", (FILES,), "has memory mapped, which is no file"),
     Exemption("wire/library.py", (JOBS,), "has a lock: brokers in threads share what it makes"),
     Exemption("server/network.py", (NETWORK,), "is the seam to sockets"),
     Exemption("server/network.py", (TASKS,), "sets up what it accepts on the loop it was given"),

@@ -141,3 +141,12 @@ def test_partitions_are_found_by_number_also_with_gaps() -> None:
         None,
         None,
     ]
+
+
+def test_what_fills_a_gap_is_in_its_place() -> None:
+    cache = MetadataCache("cluster")
+    cache.apply(update(("a", ID_A, [state(2)])))
+    cache.apply(update(("a", ID_A, [state(1)])))
+    assert cache.image.topics["a"].partitions == (image(1), image(2))
+    cache.apply(update(("a", ID_A, [state(2, leader=2)])))
+    assert cache.image.topics["a"].partitions == (image(1), image(2, 2))
