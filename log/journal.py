@@ -264,6 +264,7 @@ class Journal:
         wait for that, or are known already."""
         if self._resigned is not None:
             _fail(decision, self._resigned)
+            self._dismiss(self._resigned)
             return False
         if self._port.high_watermark < self.applied_end:
             deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
@@ -354,17 +355,24 @@ class Journal:
         self._resigned = code
         while self._waiting:
             _fail(self._waiting.popleft().decision, code)
+        self._dismiss(code)
+
+    def _dismiss(self, code: ErrorCode) -> None:
+        """Whoever waits in the machine; somebody may come to wait there even after this broker has
+        resigned, if what was asked had been begun."""
         for ticket in self.machine.resign():
             ticket.settle(ApiError(code))
 
 
 def _is_little(decision: Decision) -> bool:
+    """Whether its records are one part."""
     records = decision.records
-    if len(decision.replies) > ITEMS_A_STEP:
+    if len(records) > ITEMS_A_STEP or len(decision.replies) > ITEMS_A_STEP:
         return False
-    if len(records) > 1 and len(_parts(records)) > 1:
-        return False
-    return not records or len(records[0].value or b"") < BYTES_A_STEP
+    room = BYTES_A_STEP
+    for record in records:
+        room -= len(record.value or b"")
+    return room >= 0
 
 
 def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:

@@ -28,7 +28,7 @@ class Written:
 
 
 def answer(
-    tasks: Tasks, api: Api, context: RequestContext, work: slices.Slices[Response]
+    tasks: Tasks, api: Api, context: RequestContext, work: slices.Waits[Response]
 ) -> Response | Awaitable[Response]:
     """What `work` gives; what took slices to make takes slices to write."""
     made = slices.run(tasks, work)
@@ -44,8 +44,8 @@ async def _later(
 async def written(
     tasks: Tasks, api: Api, context: RequestContext, response: Response
 ) -> Written | Response:
-    """An answer without records, with its frame; nothing in it may change any more. As it was if
-    there is no such frame, which then is for the connection to find (see `Dispatcher.encode`)."""
+    """An answer with its frame; nothing in it may change any more. As it was if there is no such
+    frame, which then is for the connection to find (see `Dispatcher.encode`)."""
 
     def steps() -> slices.Slices[Written]:
         version, correlation_id = context.version, context.correlation_id

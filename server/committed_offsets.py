@@ -23,7 +23,7 @@ from kavka.server.metadata_cache import TopicImage
 from kavka.server.slices import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, begun, without_pauses
 
 Question: TypeAlias = Callable[[GroupShard, Ticket, int], Decision]
 
@@ -73,21 +73,25 @@ class SortedOut:
         image, authorizer = self._broker.metadata.image, self._broker.authorizer
         for topic in topics:
             name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
+            known, why_not = None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if name is None:
-                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+                why_not = ErrorCode.UNKNOWN_TOPIC_ID
             elif not authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
-                self._refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif (known := image.topics.get(name)) is None:
-                self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                why_not = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
-                accepted: list[int] = []
-                for begin in range(0, len(topic.partitions), ITEMS_A_STEP):
-                    if begin:
-                        yield
-                    self._take(topic, known, begin, accepted)
-                if accepted:
-                    self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
-            done += QUESTION + len(topic.partitions)
+                known = image.topics.get(name)
+            partitions = topic.partitions
+            accepted: list[int] = []
+            if len(partitions) <= ITEMS_A_STEP:
+                self._take(topic, partitions, known, why_not, accepted)
+            else:
+                for begin in range(0, len(partitions), ITEMS_A_STEP):
+                    some = partitions[begin : begin + ITEMS_A_STEP]
+                    self._take(topic, some, known, why_not, accepted)
+                    yield
+            if accepted:
+                self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
+            done += QUESTION + len(partitions)
             if done >= QUICK_ITEMS_A_STEP:
                 done = 0
                 yield
@@ -95,11 +99,7 @@ class SortedOut:
     def _id_of(self, topic: Any) -> UUID:
         return topic.topic_id if self._shape.by_id else NO_TOPIC_ID
 
-    def _refuse(self, topic: Any, code: ErrorCode) -> None:
-        for one in topic.partitions:
-            self._refuse_partition(topic, one.partition_index, code)
-
-    def _refuse_partition(self, topic: Any, index: int, code: ErrorCode) -> None:
+    def _refuse(self, topic: Any, index: int, code: ErrorCode) -> None:
         answer = self._answer_of(topic.name, self._id_of(topic))
         answer.partitions.append(self._shape.partition(index, code))
 
@@ -110,14 +110,25 @@ class SortedOut:
             found = self._refused[key] = self._shape.topic(name, topic_id)
         return found
 
-    def _take(self, topic: Any, known: TopicImage, begin: int, accepted: list[int]) -> None:
-        """Some partitions of a topic."""
+    def _take(
+        self,
+        topic: Any,
+        partitions: Any,
+        known: TopicImage | None,
+        why_not: ErrorCode,
+        accepted: list[int],
+    ) -> None:
+        """Some partitions of a topic; those that are not there are refused."""
+        if known is None:
+            for one in partitions:
+                self._refuse(topic, one.partition_index, why_not)
+            return
         name, topic_id = known.name, known.topic_id
         _, with_epochs, with_times, *_ = self._shape
-        for one in topic.partitions[begin : begin + ITEMS_A_STEP]:
+        for one in partitions:
             index = one.partition_index
             if known.partition(index) is None:
-                self._refuse_partition(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self._refuse(topic, index, why_not)
                 continue
             accepted.append(index)
             # to ask for what a version does not have takes long
@@ -154,15 +165,30 @@ class SortedOut:
         return self.answer() if self._refused else self._shape.whole(topics)
 
 
-async def when_sorted_out(
+def when_sorted_out(
+    broker: Broker,
+    context: RequestContext,
+    shape: Shape,
+    topics: Any,
+    then: Callable[[SortedOut], Any],
+) -> Any:
+    """What `then` answers, once a request's topics have been sorted out. Until then other requests
+    wait, and for what `then` lets them wait for."""
+    found = SortedOut(broker, context, shape)
+    rest = begun(found.sort_out(topics))
+    if rest is None:
+        return then(found)
+    applied = context.applied = broker.tasks.future()
+    return _go_on(broker, context, rest, partial(then, found), applied)
+
+
+async def _go_on(
     broker: Broker,
     context: RequestContext,
     rest: Slices[None],
     then: Callable[[], Any],
     applied: asyncio.Future[None],
 ) -> Response:
-    """What `then` answers, once the rest of a request has been sorted out. Other requests wait
-    until then, for `applied`, and for what `then` lets them wait for."""
     try:
         await slices.go_on(broker.tasks, rest)
         answer = then()

@@ -274,13 +274,18 @@ class Connection(asyncio.BufferedProtocol):
         self._weight += slot.weight
 
     def _applied(self, slot: _Slot) -> None:
-        """What was asked for is done, whatever the answer still waits for: others may follow."""
+        """What was asked for is done, whatever the answer still waits for: others may follow; a
+        turn later, as the answer may be that the connection is to be closed."""
+        if slot.weight == UNANSWERED_MAX:  # else the answer was quicker than this word
+            self._let_follow(slot)
+        self._tasks.call_soon(self._resume)
+
+    def _let_follow(self, slot: _Slot) -> None:
         weight = _weight_of(slot.api)
         self._weight -= slot.weight - weight
         slot.weight = weight
         if slot.context.keeps_frame:
             self._framer.let_go()
-        self._resume()
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler that waited has its answer. Where that can't be sent, nor can any behind it:
@@ -301,6 +306,8 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is now at the head of the order."""
         failure = waiting.exception()
         slot.waiting = None
+        if slot.weight == UNANSWERED_MAX:
+            self._let_follow(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
         if failure is None:

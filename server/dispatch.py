@@ -65,6 +65,7 @@ from kavka.wire.apis import (
 from kavka.wire.codec import encode_response
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.slow_codec import decode_slowly
+from kavka.wire.steps import begun
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,6 @@ Answer: TypeAlias = Response | Awaitable[Response] | None
 """Plain where the handler need not wait, so that it costs no task; None: no reply (acks=0)."""
 
 Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
-
 
 _Row: TypeAlias = tuple[Api, Handler]
 
@@ -180,9 +180,13 @@ class Dispatcher:
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             if len(frame) > BIG_BYTES and api is not produce.API:  # its records cost nothing
-                context = RequestContext(peer, version, correlation_id, client_id)
-                return self._call_big(row, context, frame, position)
-            request, end = api.decoder(version)(frame, position)
+                decoded = begun(decode_slowly(api, version, frame, position))
+                if not isinstance(decoded, tuple):
+                    context = RequestContext(peer, version, correlation_id, client_id)
+                    return self._call_later(row, context, frame, decoded)
+                request, end = decoded
+            else:
+                request, end = api.decoder(version)(frame, position)
         except ValueError as failure:
             raise _malformed(api, version, failure) from failure
         except (IndexError, struct.error) as failure:
@@ -217,22 +221,16 @@ class Dispatcher:
                 context.timing.written(context, size, 0, 0)
         return answer
 
-    def _call_big(
-        self, row: _Row, context: RequestContext, frame: memoryview, position: int
+    def _call_later(
+        self, row: _Row, context: RequestContext, frame: memoryview, decoding: slices.Slices[Any]
     ) -> Call:
-        """The rest of `call` for a request that may name thousands of things. It is decoded in
-        slices of the loop, and the connection's next one waits until it has been handled."""
-        api, size, arrived_s = row[0], len(frame), context.peer.arrived_s
-        decoding = _decode(api, context.version, frame, position)
-        try:
-            next(decoding)
-        except StopIteration as end:
-            request = end.value
-            answer = self._handle(row, context, request, size, arrived_s)
-            return Call(api, context, request, answer)
+        """The rest of `call` for a request that names thousands of things. It is decoded in slices
+        of the loop, and the connection's next one waits until it has been handled."""
         context.applied = self._broker.tasks.future()
         context.keeps_frame = True
-        return Call(api, context, None, self._handle_later(row, context, decoding, size, arrived_s))
+        rest = _decode(row[0], context.version, frame, decoding)
+        later = self._handle_later(row, context, rest, len(frame), context.peer.arrived_s)
+        return Call(row[0], context, None, later)
 
     async def _handle_later(
         self,
@@ -250,7 +248,7 @@ class Dispatcher:
             context.applied = None
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
-            tasks.call_soon(applied.set_result, None)  # the connection is closed by then
+            applied.set_result(None)
             return refusal
         except BaseException:
             applied.set_result(None)
@@ -336,10 +334,12 @@ class Dispatcher:
         return throttle_ms
 
 
-def _decode(api: Api, version: int, frame: memoryview, position: int) -> slices.Slices[Any]:
-    """A request. BadRequest."""
+def _decode(
+    api: Api, version: int, frame: memoryview, decoding: slices.Slices[Any]
+) -> slices.Slices[Any]:
+    """The rest of a request. BadRequest."""
     try:
-        request, end = yield from decode_slowly(api, version, frame, position)
+        request, end = yield from decoding
     except ValueError as failure:
         raise _malformed(api, version, failure) from failure
     except (IndexError, struct.error) as failure:

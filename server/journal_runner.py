@@ -303,7 +303,7 @@ class JournalRunner(Generic[M]):
 
     def _carried_out(self, journal: Journal, made: Made, now_ms: int) -> Slices[None]:
         if not isinstance(made, Decision):
-            yield  # it has been begun, and others may have the loop now
+            yield  # where it has been begun, others may have the loop now
         yield from journal.carry_out_slowly(made, now_ms)
         self._after(journal)
 
@@ -370,7 +370,7 @@ class JournalRunner(Generic[M]):
 
     def _after(self, journal: Journal) -> None:
         """Carry out commands, and see to it that the next deadline is met."""
-        if journal.commands:
+        if journal.commands and not self._closed:
             self._carry_out_commands(journal)
         at_ms = journal.wake_at()
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
@@ -381,11 +381,7 @@ class JournalRunner(Generic[M]):
         for _ in range(min(len(commands), COMMANDS_A_TURN)):
             self._perform(commands.popleft())
         if commands:
-            self._parts.tasks.call_soon(self._go_on_with_commands, journal)
-
-    def _go_on_with_commands(self, journal: Journal) -> None:
-        if not self._closed:
-            self._after(journal)
+            self._parts.tasks.call_soon(self._after, journal)
 
     def now_ms(self) -> int:
         """The time of the day, which the machine is to be asked with: if somebody has set it, all
@@ -439,5 +435,6 @@ def _tell(future: asyncio.Future[Any], ticket: Ticket) -> None:
         return  # nobody waits any more
     if ticket.failure is not None:
         future.set_exception(ticket.failure)
+        future.exception()  # or asyncio would report it if whoever waited is gone
     else:
         future.set_result(ticket.answer)

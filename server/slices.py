@@ -19,7 +19,7 @@ __all__ = ["Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
 T = TypeVar("T")
 
 Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
-"""Slices that may yield what they have to wait for, too; it must not fail."""
+"""Slices that may yield what they have to wait for, too; where that fails they end."""
 
 
 def run(tasks: Tasks, work: Waits[T], context: RequestContext | None = None) -> T | Awaitable[T]:

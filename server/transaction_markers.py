@@ -208,6 +208,9 @@ class TransactionMarkers:
     def _do(self, work: Slices[None]) -> None:
         """Do something in the next turn of the loop, behind what there is to do already."""
         self._queue.append(work)
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._tasks.call_soon(self._work)
@@ -219,9 +222,8 @@ class TransactionMarkers:
         while queue:
             if next(queue[0], _OVER) is _OVER:
                 queue.popleft()
-            elif self._clock.monotonic_s() >= ends_s:
-                self._is_scheduled = True
-                self._tasks.call_soon(self._work)
+            if queue and self._clock.monotonic_s() >= ends_s:
+                self._schedule()
                 return
 
     def _write(self, ending: _Ending) -> Slices[None]:
@@ -385,7 +387,8 @@ class TransactionMarkers:
             yield
 
     def _look_at(self, there: Container[int], place: Place) -> None:
-        if place[1] not in there:
+        is_new = self._replicas.find(*place) is not None  # made since the tree was asked
+        if place[1] not in there and not is_new:
             self._do(self._give_up(place, self._unwatch(place)))
 
     def _give_up(self, place: Place, endings: Iterable[_Ending]) -> Slices[None]:

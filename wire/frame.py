@@ -54,6 +54,9 @@ class Arena:
     __slots__ = ("_pool", "buffer", "counted", "size", "view")
 
     def __init__(self, size: int, pool: ArenaPool) -> None:
+        self._pool = pool
+        self.counted = 0
+        """Bytes that its pool knows of."""
         self.buffer: bytearray | mmap
         if size > FIRST_ARENA_BYTES_MAX:  # to clear it at once takes half a millisecond a MiB
             self.buffer = mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS)
@@ -61,9 +64,6 @@ class Arena:
             self.buffer = bytearray(size)
         self.size = size
         self.view = memoryview(self.buffer)
-        self.counted = 0
-        """Bytes that its pool knows of."""
-        self._pool = pool
         self.count(size)
 
     def count(self, upto: int) -> None:
@@ -80,7 +80,7 @@ class ArenaPool:
 
     def __init__(self) -> None:
         self.made_bytes = 0
-        """Bytes of all arenas that exist, at rest or not."""
+        """Bytes of all arenas that exist, at rest or not; of one for a big frame, as they come."""
         self._free: dict[int, list[Arena]] = {}
         self._free_bytes = 0
         self.desk = Arena(ARENA_BYTES, self)
@@ -107,11 +107,6 @@ class ArenaPool:
             return free.pop()
         return Arena(size, self)
 
-    def clear_desk(self) -> Arena:
-        """The desk, with what lies on it; there is another one from now on."""
-        desk, self.desk = self.desk, self.take(ARENA_BYTES)
-        return desk
-
     def take_for_big(self, at_least: int) -> Arena:
         """The same for a big frame: a new one gets its memory, and counts, as the bytes arrive."""
         made_bytes = self.made_bytes
@@ -119,6 +114,11 @@ class ArenaPool:
         if self.made_bytes > made_bytes:
             arena.count(0)
         return arena
+
+    def clear_desk(self) -> Arena:
+        """The desk, with what lies on it; there is another one from now on."""
+        desk, self.desk = self.desk, self.take(ARENA_BYTES)
+        return desk
 
     def give(self, arena: Arena) -> None:
         """Put an arena back; nobody may look at frames in it any more."""

@@ -180,8 +180,9 @@ class Joining:
             "protocol will not trigger a rebalance."
         )
         if request.version >= _SKIPS_ASSIGNMENT_SINCE:
-            told = yield from joined_members(group)
-            answer = joined(group, new, told, skips=group.leader == new.member_id)
+            leads = group.leader == new.member_id
+            told = (yield from joined_members(group)) if leads else ()
+            answer = joined(group, new, told, skips=leads)
         else:
             # One that takes itself for the leader would assign, which nobody would hear of.
             answer = joined(group, new)

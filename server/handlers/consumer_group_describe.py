@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer import member as members
 from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.group_calls import GroupCalls
@@ -45,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     calls = GroupCalls(broker, API)
-    descriptions = [_Description(broker, context, group_id) for group_id in request.group_ids]
+    descriptions: list[_Description] = []
     asks_operations = request.include_authorized_operations
 
     def answer() -> Slices[ConsumerGroupDescribeResponse]:
@@ -55,8 +55,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             groups.append((yield from one.finished(pace, asks_operations)))
         return ConsumerGroupDescribeResponse(groups)
 
+    def ask(group_id: str) -> None:
+        description = _Description(broker, context, group_id)
+        descriptions.append(description)
+        description.ask(calls)
+
     def steps() -> Slices[None]:
-        yield from each(descriptions, lambda one: one.ask(calls), GROUPS_A_STEP)
+        yield from each(request.group_ids, ask, GROUPS_A_STEP)
 
     return calls.run(context, steps(), answer)
 
@@ -134,7 +139,7 @@ class _Description:
         for topic in topics:
             if not allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
                 return False
-            if pace.is_over(10):
+            if pace.is_over(QUESTION):
                 yield
         return True
 

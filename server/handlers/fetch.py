@@ -210,8 +210,8 @@ class _Fetch:
             and self._context.version >= _CURRENT_LEADER_SINCE
         ):
             known = self._broker.metadata.image.topics.get(self._name(wanted.topic) or "")
-            if known is not None and wanted.partition < len(known.partitions):
-                leads = known.partitions[wanted.partition]
+            leads = None if known is None else known.partition(wanted.partition)
+            if leads is not None:
                 answer.current_leader = LeaderIdAndEpoch(leads.leader, leads.leader_epoch)
         return answer
 

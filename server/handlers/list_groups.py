@@ -11,13 +11,19 @@ from typing import Any, Final
 
 from kavka.groupcoord import listing
 from kavka.groupcoord.shard import GroupShard
-from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.auth.authorizer import (
+    CLUSTER_NAME,
+    QUESTIONS_A_STEP,
+    Operation,
+    ResourceType,
+)
 from kavka.server.broker import Broker
 from kavka.server.calls import Calls
 from kavka.server.context import RequestContext
 from kavka.server.slices import Slices
 from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import each
 
 GROUPS_A_STEP: Final = 1_000
 """Groups that are looked at in one go, at 1 to 2 us each."""
@@ -58,19 +64,20 @@ class _Listing:
         if code != ErrorCode.NOT_COORDINATOR:  # its groups are another's to tell by now
             self._code = code
 
-    def answer(self) -> ListGroupsResponse:
+    def answer(self) -> Slices[ListGroupsResponse]:
         if self._code:
             return ListGroupsResponse(error_code=self._code)
         allows, context = self._broker.authorizer.allows, self._context
         if allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             return ListGroupsResponse(self._groups)
-        return ListGroupsResponse(
-            [
-                group
-                for group in self._groups
-                if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            ]
-        )
+        told: list[ListedGroup] = []
+
+        def tell(group: ListedGroup) -> None:
+            if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+                told.append(group)
+
+        yield from each(self._groups, tell, QUESTIONS_A_STEP)
+        return ListGroupsResponse(told)
 
 
 def _ids(shard: GroupShard) -> Iterable[str]:

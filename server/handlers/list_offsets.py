@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kavka.server import slices
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
-from kavka.server.big_answers import written
+from kavka.server.big_answers import answer, written
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
 from kavka.server.replica import offsets
@@ -52,7 +52,7 @@ _CONSUMER: Final = -1
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not context.version:
-        return _offsets_of_segments(broker, context, request)
+        return answer(broker.tasks, API, context, _offsets_of_segments(broker, context, request))
     if request.isolation_level not in ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
     found = slices.run(broker.tasks, _look_up(broker, context, request))
@@ -82,51 +82,56 @@ def _look_up(
         for asked in partitions.values():
             if pace.is_over(QUESTION):
                 yield
-            answer = PartitionResponse(asked.partition_index)
-            answers.append(answer)
+            told = PartitionResponse(asked.partition_index)
+            answers.append(told)
             try:
                 is_twice = (name, asked.partition_index) in twice
                 found = _find(broker, context, request, name, asked, is_twice)
             except ApiError as refusal:
-                answer.error_code = refusal.code
+                told.error_code = refusal.code
                 continue
             except OSError as failure:
-                _fail(broker, answer, name, failure)
+                _fail(broker, told, name, failure)
                 continue
             if isinstance(found, offsets.Found):
-                _fill(answer, found)
+                _fill(told, found)
             else:
-                waiting.append(_fill_later(broker, answer, name, found))
+                waiting.append(_fill_later(broker, told, name, found))
         topics.append(TopicResponse(name, answers))
     return ListOffsetsResponse(topics), waiting
 
 
 def _offsets_of_segments(
     broker: Broker, context: RequestContext, request: Any
-) -> ListOffsetsResponse:
+) -> Slices[ListOffsetsResponse]:
     """Version 0. What may not be described comes last, and what is named twice is answered so."""
     allowed: list[TopicResponse] = []
     refused: list[TopicResponse] = []
+    pace = Pace()
     for topic in request.topics:
         may = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers = [PartitionResponse(asked.partition_index) for asked in topic.partitions]
+        answers: list[PartitionResponse] = []
         (allowed if may else refused).append(TopicResponse(topic.name, answers))
-        for answer, asked in zip(answers, topic.partitions, strict=True):
+        for asked in topic.partitions:
+            if pace.is_over(QUESTION):
+                yield
+            told = PartitionResponse(asked.partition_index)
+            answers.append(told)
             try:
                 if not may:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked.timestamp < EARLIEST:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                answer.old_style_offsets = offsets.find_old(
+                told.old_style_offsets = offsets.find_old(
                     broker.replicas.leader(topic.name, asked.partition_index),
                     asked.timestamp,
                     asked.max_num_offsets,
                     by_replica=request.replica_id != _CONSUMER,
                 )
             except ApiError as refusal:
-                answer.error_code = refusal.code
+                told.error_code = refusal.code
             except OSError as failure:
-                _fail(broker, answer, topic.name, failure)
+                _fail(broker, told, topic.name, failure)
     return ListOffsetsResponse(allowed + refused)
 
 

@@ -9,10 +9,10 @@ milliseconds here. Who asks while another's question makes the topic is answered
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Container, Iterable
 from typing import Any, Final
+from uuid import UUID
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import (
     CLUSTER_NAME,
     QUESTION,
@@ -20,13 +20,13 @@ from kavka.server.auth.authorizer import (
     Operation,
     ResourceType,
 )
-from kavka.server.big_answers import answer, written
+from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
+from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import NewTopic, check_topic_name
 from kavka.server.metadata_cache import PartitionImage, TopicImage
 from kavka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
-from kavka.server.slices import Slices
+from kavka.server.slices import Slices, Waits
 from kavka.server.topics import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
 from kavka.wire.apis.metadata import (
     API,
@@ -51,64 +51,48 @@ _COORDINATED: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    found = slices.run(broker.tasks, _look(broker, context, request))
-    return found if isinstance(found, MetadataResponse) else _later(broker, context, request, found)
+    return answer(broker.tasks, API, context, _look(broker, context, request))
 
 
-async def _later(
-    broker: Broker,
-    context: RequestContext,
-    request: Any,
-    found: list[str] | Awaitable[MetadataResponse | list[str]],
-) -> Response:
-    if isinstance(found, Awaitable):
-        looked = await found
-        if isinstance(looked, MetadataResponse):
-            return await written(broker.tasks, API, context, looked)
-        found = looked
-    refused = await _create(broker, context, found)
-    work = _by_name(broker, context, request, refused)
-    made = answer(broker.tasks, API, context, work)
-    return await made if isinstance(made, Awaitable) else made
-
-
-def _look(
-    broker: Broker, context: RequestContext, request: Any
-) -> Slices[MetadataResponse | list[str]]:
-    """The answer; or what has to be made before there is one."""
-    if request.topics is None or (context.version == 0 and not request.topics):
-        return (yield from _all(broker, context, request))
-    if (yield from _asks_by_id(context, request)):
-        return (yield from _by_id(broker, context, request))
-    missing = yield from _to_create(broker, context, request)
-    return missing or (yield from _by_name(broker, context, request, {}))
-
-
-def _all(broker: Broker, context: RequestContext, request: Any) -> Slices[MetadataResponse]:
-    """Every topic that the client may know of."""
+def _look(broker: Broker, context: RequestContext, request: Any) -> Waits[MetadataResponse]:
+    """The answer; what has to be made first is waited for."""
     told = _Answer(broker, context, request)
-    for name, topic in told.image.topics.items():
-        if told.may_describe(name):
-            yield from told.add(topic)
-        elif told.pace.is_over(told.cost):
-            yield
+    if request.topics is None or (context.version == 0 and not request.topics):
+        yield from _all(told)
+        return told.whole()
+    names, ids = yield from _asked(context, request)
+    if ids:
+        yield from _by_id(told, ids)
+        return told.whole()
+    missing = (yield from _missing(told, names)) if _creates(broker, context, request) else []
+    refused: set[str] = set()
+    if missing:
+        yield _create(broker, context, missing, refused)
+        told = _Answer(broker, context, request)
+    yield from _by_name(told, names, refused)
     return told.whole()
 
 
-def _asks_by_id(context: RequestContext, request: Any) -> Slices[bool]:
-    """ApiError if the names are not in order."""
-    pace, by_id = Pace(), False
+def _asked(
+    context: RequestContext, request: Any
+) -> Slices[tuple[dict[str, None], dict[UUID, None]]]:
+    """Names and ids, each once. ApiError if they are not in order."""
+    names: dict[str, None] = {}
+    ids: dict[UUID, None] = {}
+    pace = Pace()
     for topic in request.topics:
-        topic_id = topic.topic_id if context.version >= _IDS_SINCE else None
-        unusual = topic.name is None or topic_id is not None
-        if unusual and context.version < _IDS_ASKED_SINCE:
+        name, topic_id = topic.name, topic.topic_id if context.version >= _IDS_SINCE else None
+        if (name is None or topic_id is not None) and context.version < _IDS_ASKED_SINCE:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if topic.name is None and topic_id is None:  # Apache Kafka does not expect it
+        if topic_id is not None:
+            ids[topic_id] = None
+        elif name is not None:
+            names[name] = None
+        else:  # Apache Kafka does not expect it
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name and id")
-        by_id = by_id or topic_id is not None
         if pace.is_over(1):
             yield
-    return by_id
+    return names, ids
 
 
 def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -> int:
@@ -126,11 +110,18 @@ def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -
 # -- topics -------------------------------------------------------------------------------
 
 
-def _by_id(broker: Broker, context: RequestContext, request: Any) -> Slices[MetadataResponse]:
-    told = _Answer(broker, context, request)
+def _all(told: _Answer) -> Slices[None]:
+    """Every topic that the client may know of."""
+    for name, topic in told.image.topics.items():
+        if told.may_describe(name):
+            yield from told.add(topic)
+        elif told.pace.is_over(told.cost):
+            yield
+
+
+def _by_id(told: _Answer, ids: Iterable[UUID]) -> Slices[None]:
     image = told.image
-    asked = {topic.topic_id: None for topic in request.topics if topic.topic_id is not None}
-    for topic_id in asked:
+    for topic_id in ids:
         name = image.names_by_id.get(topic_id)
         if name is None:
             told.topics.append(TopicResponse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
@@ -142,34 +133,27 @@ def _by_id(broker: Broker, context: RequestContext, request: Any) -> Slices[Meta
             told.topics.append(TopicResponse(None, topic_id, code))
         if told.pace.is_over(told.cost):
             yield
-    return told.whole()
 
 
-def _by_name(
-    broker: Broker, context: RequestContext, request: Any, refused: Mapping[str, ErrorCode]
-) -> Slices[MetadataResponse]:
-    told = _Answer(broker, context, request)
-    for name in {topic.name: None for topic in request.topics}:
+def _by_name(told: _Answer, names: Iterable[str], refused: Container[str]) -> Slices[None]:
+    """`refused`: those that the client may not make."""
+    for name in names:
         known = told.image.topics.get(name)
         if not told.may_describe(name):
             told.topics.append(TopicResponse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif known is not None:
             yield from told.add(known)
             continue
+        elif name in refused:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            told.topics.append(TopicResponse(name, None, code, _internal(name)))
         else:
-            code, operations = _why_missing(name, refused), told.operations(name)
+            code, operations = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told.operations(name)
+            if not _is_valid(name):
+                code = ErrorCode.INVALID_TOPIC_EXCEPTION
             told.topics.append(TopicResponse(name, None, code, _internal(name), (), operations))
         if told.pace.is_over(told.cost):
             yield
-    return told.whole()
-
-
-def _why_missing(name: str, refused: Mapping[str, ErrorCode]) -> ErrorCode:
-    if name in refused:
-        return refused[name]
-    if not _is_valid(name):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _is_valid(name: str) -> bool:
@@ -267,41 +251,44 @@ class _Answer:
 # -- creation by asking -------------------------------------------------------------------
 
 
-def _to_create(broker: Broker, context: RequestContext, request: Any) -> Slices[list[str]]:
-    """Topics to be made because somebody asked for them (versions before 4 always allow it)."""
+def _creates(broker: Broker, context: RequestContext, request: Any) -> bool:
+    """Whether topics are made because they are asked for; versions before 4 always allow it."""
     if not broker.settings.auto_create_topics_enable:
-        return []
-    if context.version >= 4 and not request.allow_auto_topic_creation:
-        return []
-    topics, pace = broker.metadata.image.topics, Pace()
-    missing: dict[str, None] = {}
-    for name in {topic.name: None for topic in request.topics}:
+        return False
+    return context.version < 4 or bool(request.allow_auto_topic_creation)
+
+
+def _missing(told: _Answer, names: Iterable[str]) -> Slices[list[str]]:
+    """Topics that are not there and can be made, as far as the client may know."""
+    topics, pace = told.image.topics, Pace()
+    missing: list[str] = []
+    for name in names:
         if name in topics:
             continue
-        if _is_valid(name) and (name in _COORDINATED or not _internal(name)):
-            missing[name] = None
-        if pace.is_over(5):
+        can_be = _is_valid(name) and (name in _COORDINATED or not _internal(name))
+        if can_be and told.may_describe(name):
+            missing.append(name)
+        if pace.is_over(QUESTION):
             yield
-    return list(missing)
+    return missing
 
 
 async def _create(
-    broker: Broker, context: RequestContext, missing: list[str]
-) -> dict[str, ErrorCode]:
-    """Make topics; which of them the client may not make."""
-    refused: dict[str, ErrorCode] = {}
+    broker: Broker, context: RequestContext, missing: list[str], refused: set[str]
+) -> None:
+    """Make topics; those that the client may not make are added to `refused`."""
     allowed: list[NewTopic] = []
     for number, name in enumerate(missing, 1):
-        if _may_create(broker, context, name):
-            allowed.append(NewTopic(name))
+        if not _may_create(broker, context, name):
+            refused.add(name)
+        elif name == broker.groups.topic:
+            await broker.groups.make_topic()
+        elif name == broker.transactions.topic:
+            await broker.transactions.make_topic()
         else:
-            refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            allowed.append(NewTopic(name))
         if number % QUESTIONS_A_STEP == 0:
             await broker.tasks.sleep(0)
-    for coordinator in (broker.groups, broker.transactions):
-        if coordinator.topic in [topic.name for topic in allowed]:
-            await coordinator.make_topic()
-    allowed = [topic for topic in allowed if topic.name not in _COORDINATED]
     results = await broker.controller.create_topics(
         allowed, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
     )
@@ -311,7 +298,6 @@ async def _create(
             logger.warning("can't create topic %s on first use: %s %s", name, code.name, message)
         if number % QUESTIONS_A_STEP == 0:
             await broker.tasks.sleep(0)
-    return refused
 
 
 def _may_create(broker: Broker, context: RequestContext, name: str) -> bool:

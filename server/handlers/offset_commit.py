@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
+from kavka.groupcoord.offset_records import NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
+from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.committed_offsets import Shape, SortedOut, commit, when_sorted_out
@@ -23,6 +25,8 @@ from kavka.server.context import RequestContext
 from kavka.wire.apis.offset_commit import (
     API,
     EPOCHS_VERSION,
+    INSTANCES_VERSION,
+    RETENTION_VERSIONS,
     TIMES_VERSION,
     TOPIC_IDS_VERSION,
     OffsetCommitResponse,
@@ -30,20 +34,14 @@ from kavka.wire.apis.offset_commit import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import begun
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    sorted_out = SortedOut(broker, context, _shape(context.version))
-    rest = begun(sorted_out.sort_out(request.topics))
-    then = partial(_commit, broker, context, request, sorted_out)
-    if rest is None:
-        return then()
-    applied = context.applied = broker.tasks.future()
-    return when_sorted_out(broker, context, rest, then, applied)
+    then = partial(_commit, broker, context, request)
+    return when_sorted_out(broker, context, _shape(context.version), request.topics, then)
 
 
 def _commit(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
@@ -56,6 +54,7 @@ def _commit(broker: Broker, context: RequestContext, request: Any, sorted_out: S
     return commit(broker, context, API, group_id, sorted_out, partial(_question, context, request))
 
 
+@cache
 def _shape(version: int) -> Shape:
     return Shape(
         by_id=version >= TOPIC_IDS_VERSION,
@@ -74,14 +73,16 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
 def _question(
     context: RequestContext, request: Any, offsets: Sequence[OffsetToCommit]
 ) -> partial[Decision]:
+    version = context.version
+    # to ask for what a version does not have takes long
     asked = Commit(
         request.group_id,
         request.member_id,
-        request.group_instance_id,
+        request.group_instance_id if version >= INSTANCES_VERSION else None,
         request.generation_id_or_member_epoch,
-        context.version,
+        version,
         offsets,
-        request.retention_time_ms,
+        request.retention_time_ms if version in RETENTION_VERSIONS else NO_TIME,
     )
     return partial(_ask, asked)
 
@@ -108,4 +109,4 @@ async def _in_tree(
                 codes.append(refusal.code)
     finally:
         applied.set_result(None)
-    return sorted_out.answer_with(codes)
+    return await slices.go_on(broker.tasks, sorted_out.answer_slowly(codes))

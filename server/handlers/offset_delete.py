@@ -25,7 +25,7 @@ from kavka.wire.apis.offset_delete import (
     TopicResponse,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import Pace
+from kavka.wire.steps import Pace, each
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets that go with one batch, at 2 us each."""
@@ -51,21 +51,27 @@ class _Deletion:
         self._context: Final = context
         self._asked: Final = request.topics
 
-    def _sort_out(self, broker: Broker, context: RequestContext, topic: Any) -> None:
+    def _sort_out(self, topic: Any) -> Slices[None]:
         """Accept a topic's partitions, or answer why not."""
-        name, partitions = topic.name, [one.partition_index for one in topic.partitions]
+        broker, context, name = self._broker, self._context, topic.name
         known = broker.metadata.image.topics.get(name)
+        why_not = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not broker.authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
-            self._answer(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif known is None:
-            self._answer(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            there = [one for one in partitions if known.partition(one) is not None]
-            if there:
-                self._accepted.append((name, there))
-            if len(there) < len(partitions):
-                missing = [one for one in partitions if known.partition(one) is None]
-                self._answer(name, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            known, why_not = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        there: list[int] = []
+
+        def sort_out(one: Any) -> None:
+            index = one.partition_index
+            if known is not None and known.partition(index) is not None:
+                there.append(index)
+            else:
+                self._answer(name, [index], why_not)
+
+        if known is None:
+            self._answer(name, [], why_not)
+        yield from each(topic.partitions, sort_out, OFFSETS_A_STEP)
+        if there:
+            self._accepted.append((name, there))
 
     def _answer(self, name: str, partitions: Sequence[int], code: int) -> None:
         answers = self._answers.setdefault(name, [])
@@ -75,7 +81,7 @@ class _Deletion:
         """Ask the group; at least once, to know whether it is there."""
         pace = Pace()
         for topic in self._asked:
-            self._sort_out(self._broker, self._context, topic)
+            yield from self._sort_out(topic)
             if pace.is_over(QUESTION + 2 * len(topic.partitions)):
                 yield
         for part in in_parts(self._accepted, OFFSETS_A_STEP):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import TOLD, Decision, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
 from kavka.server.committed_offsets import Shape, SortedOut, commit, let_others, when_sorted_out
 from kavka.server.context import RequestContext, Response
@@ -32,7 +33,6 @@ from kavka.wire.apis.txn_offset_commit import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import NO_SEQUENCE
-from kavka.wire.steps import begun
 
 _EPOCHS_SINCE: Final = 2
 _LOADING_SINCE: Final = 2
@@ -45,13 +45,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id, version = request.group_id, context.version
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    sorted_out = SortedOut(broker, context, _shape(version))
-    rest = begun(sorted_out.sort_out(request.topics))
-    then = partial(_verify, broker, context, request, sorted_out)
-    if rest is None:
-        return then()
-    applied = context.applied = broker.tasks.future()
-    return when_sorted_out(broker, context, rest, then, applied)
+    then = partial(_verify, broker, context, request)
+    return when_sorted_out(broker, context, _shape(version), request.topics, then)
 
 
 def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
@@ -60,7 +55,7 @@ def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: S
     if not sorted_out.offsets:
         return sorted_out.answer()
     if not group_id:
-        return _refuse(sorted_out, ErrorCode.INVALID_GROUP_ID)
+        return _refuse(broker, context, sorted_out, ErrorCode.INVALID_GROUP_ID)
     writer = Writer(
         request.transactional_id,
         request.producer_id,
@@ -76,6 +71,7 @@ def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: S
     return _commit(broker, context, request, sorted_out, found[place])
 
 
+@cache
 def _shape(version: int) -> Shape:
     return Shape(
         by_id=False,
@@ -98,8 +94,11 @@ def _of_old(index: int, code: int) -> PartitionResponse:
     return PartitionResponse(index, code)
 
 
-def _refuse(sorted_out: SortedOut, code: ErrorCode) -> Response:
-    return sorted_out.answer_with([code] * len(sorted_out.offsets))
+def _refuse(
+    broker: Broker, context: RequestContext, sorted_out: SortedOut, code: ErrorCode
+) -> Response | Awaitable[Response]:
+    codes = [code] * len(sorted_out.offsets)
+    return answer(broker.tasks, API, context, sorted_out.answer_slowly(codes))
 
 
 async def _when_verified(
@@ -114,10 +113,10 @@ async def _when_verified(
     """Commit once the coordinator has said that the offsets belong to the transaction."""
     try:
         verdict = (await found)[place]
-        answer = _commit(broker, context, request, sorted_out, verdict)
+        made = _commit(broker, context, request, sorted_out, verdict)
     finally:
         let_others(context, applied)
-    return await answer if isinstance(answer, Awaitable) else answer
+    return await made if isinstance(made, Awaitable) else made
 
 
 def _commit(
@@ -125,7 +124,8 @@ def _commit(
 ) -> Any:
     """Have the group keep the offsets, if the coordinator says so."""
     if isinstance(verdict, NotVerified):
-        return _refuse(sorted_out, TOLD.get(verdict.code, verdict.code))
+        code = TOLD.get(verdict.code, verdict.code)
+        return _refuse(broker, context, sorted_out, code)
     producer = Producer(request.producer_id, request.producer_epoch, verdict)
     question = partial(_question, context, request, producer)
     return commit(broker, context, API, request.group_id, sorted_out, question)

@@ -278,7 +278,7 @@ class ReplicaManager:
         if (replica is not None and replica.offline) or (topic, index) in self._missing:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         known = self._metadata.image.topics.get(topic)
-        if known is None or not 0 <= index < len(known.partitions):
+        if known is None or known.partition(index) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from kafka.protocol.consumer.offsets import OffsetCommitRequest
 
 TIMES_VERSION: Final = 1
+RETENTION_VERSIONS: Final = range(2, 5)
 EPOCHS_VERSION: Final = 6
+INSTANCES_VERSION: Final = 7
 TOPIC_IDS_VERSION: Final = 10
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kavka.log import journal as journal_module
 from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import Slices, without_pauses
 from support.toy_machine import Toy, ToyPort
 
 TIMEOUT_MS = 100
@@ -431,6 +431,22 @@ def test_who_resigns_while_records_are_applied_tells_so() -> None:
     kit = Kit()
     ticket = Ticket()
     work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    next(work)
+    kit.journal.resign(ErrorCode.NOT_COORDINATOR)
+    without_pauses(work)
+    assert ticket.failure is not None
+    assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_is_left_waiting_by_what_had_begun_is_told_too() -> None:
+    kit = Kit()
+    ticket = Ticket()
+
+    def park() -> Slices[Decision]:
+        yield
+        return kit.toy.park(ticket, b"a", 10)
+
+    work = kit.journal.carry_out_slowly(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     without_pauses(work)

@@ -1,5 +1,5 @@
 """Requests that name thousands: decoded beside others, and for the rest as any (see
-`Dispatcher._call_big`)."""
+`Dispatcher._call_later`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kavka.server import dispatch
+from kavka.server.big_answers import written
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.dispatch import BIG_BYTES
@@ -120,6 +121,31 @@ def test_the_next_waits_for_what_the_handler_has_begun(monkeypatch: pytest.Monke
         answered[0].set_result(None)
         await until(small.done, "both answers")
         assert len(big.result().topics) == len(NAMES)
+
+    story()
+
+
+def test_what_is_applied_last_of_all_lets_nobody_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is ready, and written, in the same turn."""
+
+    @scenario()
+    async def story(broker: MemoryBroker) -> None:
+        script = Script(monkeypatch)
+
+        def begin(context: RequestContext, request: Any) -> Any:
+            context.applied = broker.tasks.future()
+            return end(context, script.plain(context, request), context.applied)
+
+        async def end(context: RequestContext, answer: Any, applied: Any) -> Any:
+            made = await written(broker.tasks, metadata.API, context, answer)
+            applied.set_result(None)
+            return made
+
+        script.answer = begin
+        sizes = [5_000, 4_000, 3]
+        asked = [broker.client.send("Metadata", VERSION, **asking(NAMES[:size])) for size in sizes]
+        await until(asked[-1].done, "all answers")
+        assert script.calls == sizes
 
     story()
 

@@ -243,6 +243,8 @@ async def test_a_topic_that_is_not_known_yet_is_not_a_deleted_one(broker: Memory
     await settle()
     assert not is_completed(broker) and writer(broker).waiting == 1
     replicas.add(replica)
+    writer(broker)._look_at((), PLACE)
+    assert writer(broker).waiting == 1, "what the tree told may be older"
     lead(broker, replica.partition.leader_epoch + 1)
     await settle()
     assert is_completed(broker)
@@ -362,7 +364,9 @@ async def test_thousands_of_markers_take_turns(
     async def turns() -> int:
         worked.clear()
         while found._queue:
+            before = len(worked)
             await broker.tasks.sleep(0)
+            assert len(worked) <= before + 1, "one slice a turn"
         return len(worked)
 
     found.send(Markers("tx", 77, 3, True, places, 0), 3)
@@ -381,6 +385,23 @@ async def test_thousands_of_markers_take_turns(
     assert found.waiting == len(places), "nothing is done at once"
     assert await turns() >= len(places)
     assert found.waiting == (len(places) if by == "known" else 0)
+
+
+@scenario(topics=TOPICS)
+async def test_thousands_that_end_at_once_take_turns(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await written(broker, PLACE)
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    found = writer(broker)
+    monkeypatch.setattr(transaction_markers, "SLICE_S", 0)
+    first = broker.replica().log.end_offset
+    for number in range(5):
+        found.send(Markers(f"tx-{number}", 77 + number, 0, True, [PLACE], 0), 3)
+    for end in range(first + 1, first + 6):
+        await broker.tasks.sleep(0)
+        assert broker.replica().log.end_offset == end, "one a slice"
 
 
 async def looks_for_nothing(topic: str) -> None:

@@ -222,6 +222,16 @@ def test_a_group_that_is_replayed_is_read_in_steps() -> None:
     assert len(list(kit.shard.loaded(kit.now_ms))) >= read + begun
 
 
+def test_many_small_groups_are_read_in_steps() -> None:
+    kit = ClassicKit()
+    value = run_at_once(big_group(kit, 1).record()).value
+    keys = [encode_key(f"g{number}") for number in range(ITEMS_A_STEP)]
+    kit.shard.replay(keys, [value] * len(keys))
+    pauses, _ = stops_of(kit.shard.classic.read_replayed())
+    assert pauses >= 4
+    assert {one.state(kit.now_ms) for one in kit.shard.state.groups.values()} == {"Stable"}
+
+
 def test_the_last_record_counts() -> None:
     kit = ClassicKit()
     record = run_at_once(big_group(kit, 2).record())

@@ -12,6 +12,7 @@ from support.denied import Denied
 from support.group_requests import join, make_topic
 from support.memory_broker import READS, MemoryBroker, scenario
 from support.offset_requests import commit, committing
+from support.pauses import pauses_of
 
 VERSIONS = range(API.lowest, API.highest + 1)
 A0 = ("a", 0)
@@ -62,7 +63,7 @@ async def commit_many(broker: MemoryBroker, *group_ids: str) -> None:
 
 
 @scenario(topics={"a": 1})
-async def test_who_may_see_what(broker: MemoryBroker) -> None:
+async def test_who_may_see_what(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     await commit_many(broker, "one", "two")
     broker.parts.authorizer = Denied((Operation.DESCRIBE, "two"))
     assert await names(broker) == ["one", "two"], "as the cluster may be described"
@@ -70,6 +71,10 @@ async def test_who_may_see_what(broker: MemoryBroker) -> None:
         (Operation.DESCRIBE, "two"), (Operation.DESCRIBE, "kafka-cluster")
     )
     assert await names(broker) == ["one"]
+    monkeypatch.setattr(list_groups, "QUESTIONS_A_STEP", 1)
+    pauses = pauses_of(broker)
+    assert await names(broker) == ["one"]
+    assert len(pauses) >= 2, "questions"
 
 
 @pytest.mark.parametrize("step", [1, 3])

@@ -292,3 +292,5 @@ async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> N
     topic = SimpleNamespace(name="t", partitions=partitions)
     asked = SimpleNamespace(topics=[topic], isolation_level=0)
     assert stops_of(list_offsets._look_up(broker.parts, context, asked))[0] == 2
+    asked = SimpleNamespace(topics=[SimpleNamespace(name="gone", partitions=partitions)])
+    assert stops_of(list_offsets._offsets_of_segments(broker.parts, context, asked))[0] == 2

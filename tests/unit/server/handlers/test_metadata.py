@@ -226,8 +226,19 @@ async def test_several_who_ask_at_a_time_make_one_topic(broker: MemoryBroker) ->
 async def test_who_may_not_create(broker: MemoryBroker) -> None:
     cluster = (Operation.CREATE, "kafka-cluster")
     broker.parts.authorizer = Denied(cluster, (Operation.CREATE, "mine"))
-    answer = await ask(broker, "mine", "yours", create=True)
+    asked = {"include_topic_authorized_operations": True}
+    answer = await ask(broker, "mine", "yours", create=True, **asked)
     assert codes(answer) == {"mine": Code.TOPIC_AUTHORIZATION_FAILED, "yours": Code.NONE}
+    operations = [topic.topic_authorized_operations for topic in answer.topics]
+    assert operations == [NOT_ASKED, TOPIC_BITS]
+
+
+@scenario()
+async def test_who_may_not_see_a_topic_does_not_create_it(broker: MemoryBroker) -> None:
+    broker.parts.authorizer = Denied((Operation.DESCRIBE, "secret"))
+    answer = await ask(broker, "secret", "open", create=True)
+    assert codes(answer) == {"secret": Code.TOPIC_AUTHORIZATION_FAILED, "open": Code.NONE}
+    assert set(broker.parts.metadata.image.topics) == {"open"}
 
 
 # -- listeners ------------------------------------------------------------------------------
@@ -275,7 +286,8 @@ async def test_many_topics_and_partitions_are_told_in_steps(broker: MemoryBroker
             include_topic_authorized_operations=operations,
             include_cluster_authorized_operations=False,
         )
-        return stops_of(metadata._look(broker.parts, context, asked))[0]
+        work: Any = metadata._look(broker.parts, context, asked)
+        return stops_of(work)[0]
 
     unknown = [f"n{number}" for number in range(QUESTIONS_A_STEP)]
     assert pauses(["t"]) == pauses(None) == 2, "of partitions"

@@ -3,12 +3,17 @@ differential cases and sequences, and `tests/unit/groupcoord` for the rules."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
+from kavka.server.big_answers import Written
+from kavka.server.committed_offsets import OFFSETS_A_STEP
+from kavka.server.context import Peer, RequestContext
+from kavka.server.handlers import txn_offset_commit
 from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
@@ -285,3 +290,16 @@ async def test_many_offsets_are_kept_in_steps(
     assert await write_markers(broker, ending, place, commit=True) == [Code.NONE]
     expected = {place: (offset, 0) for place, offset in {**many, A9: 77}.items()}
     assert await fetch(broker) == expected
+
+
+@scenario(topics={"a": 1})
+async def test_many_are_refused_in_steps(broker: MemoryBroker) -> None:
+    one = SimpleNamespace(partition_index=0, committed_offset=1, committed_metadata="")
+    topic = SimpleNamespace(name="a", partitions=[one] * 2 * OFFSETS_A_STEP)
+    asked = SimpleNamespace(transactional_id="tx", group_id="", topics=[topic])
+    context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
+    answer = await txn_offset_commit.handle(broker.parts, context, asked)
+    assert isinstance(answer, Written), "what was made in steps is written in steps"
+    response: Any = answer.response
+    told = [one.error_code for one in response.topics[0].partitions]
+    assert told == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_A_STEP
