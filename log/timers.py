@@ -1,7 +1,7 @@
 """Deadlines of a state machine: which comes next, and which have passed. Pure.
 
-To move a deadline to a later time, which is what every heartbeat does, costs one entry in a dict:
-where it stood in the heap it stays, and is looked at again when that time comes.
+To move a deadline to a later time, which is what every heartbeat does, costs one number: where it
+stood in the heap it stays, and is looked at again when that time comes.
 """
 
 from __future__ import annotations
@@ -16,41 +16,69 @@ SPARE_MAX: Final = 1000
 """Entries of the heap that may be left of deadlines cancelled, beside one for each that is set."""
 
 
+class Deadline:
+    """When a key is due, by its `Timers`, which alone change it."""
+
+    __slots__ = ("at_ms", "key", "queued_ms")
+
+    def __init__(self, key: Key) -> None:
+        self.key: Final = key
+        self.at_ms: int | None = None
+        """As if the clock had never been set; None once it has passed or is cancelled, for good."""
+        self.queued_ms: int | None = None
+        """The time of its entry in the heap; of more than one, the one that counts."""
+
+
 class Timers:
     """Deadlines in ms of any clock, by key; each key has at most one."""
 
-    __slots__ = ("_at", "_heap", "_number", "_queued", "set_by_ms")
+    __slots__ = ("_deadlines", "_heap", "_number", "set_by_ms")
 
     def __init__(self) -> None:
         self.set_by_ms = 0
         """By how much the clock has been set in all; inside, times are told as if it had not."""
-        self._at: dict[Key, int] = {}
-        self._queued: dict[Key, int] = {}
-        self._heap: list[tuple[int, int, Key]] = []
+        self._deadlines: dict[Key, Deadline] = {}
+        self._heap: list[tuple[int, int, Deadline]] = []
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self._deadlines)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._at
+        return key in self._deadlines
 
-    def set(self, key: Key, at_ms: int) -> None:
+    def set(self, key: Key, at_ms: int) -> Deadline:
         """Let `key` be due at `at_ms`, and no more at the time it had before."""
         at_ms -= self.set_by_ms
-        self._at[key] = at_ms
-        queued = self._queued.get(key)
-        if queued is None or at_ms < queued:
-            self._push(key, at_ms)
+        deadline = self._deadlines.get(key)
+        if deadline is None:
+            deadline = self._deadlines[key] = Deadline(key)
+        deadline.at_ms = at_ms
+        if deadline.queued_ms is None or at_ms < deadline.queued_ms:
+            self._push(deadline, at_ms)
+        return deadline
+
+    def put_off(self, deadline: Deadline, at_ms: int) -> bool:
+        """`set` of its key, but quicker; False, and nothing is done, where that is not all: it has
+        passed, is cancelled, or would be sooner than it may be asked for."""
+        at_ms -= self.set_by_ms
+        if deadline.at_ms is None or deadline.queued_ms is None or at_ms < deadline.queued_ms:
+            return False
+        deadline.at_ms = at_ms
+        return True
 
     def cancel(self, key: Key) -> None:
         """Let `key` not be due any more; nothing happens if it was not going to be."""
-        self._at.pop(key, None)
+        deadline = self._deadlines.pop(key, None)
+        if deadline is not None:
+            deadline.at_ms = None
 
     def at(self, key: Key) -> int | None:
         """When `key` is due."""
-        at_ms = self._at.get(key)
-        return None if at_ms is None else at_ms + self.set_by_ms
+        deadline = self._deadlines.get(key)
+        if deadline is None or deadline.at_ms is None:
+            return None
+        return deadline.at_ms + self.set_by_ms
 
     def clock_set(self, by_ms: int) -> None:
         """The clock was set forward by so much, or back if that is below zero: what was to come
@@ -72,33 +100,34 @@ class Timers:
         heap = self._heap
         now_ms -= self.set_by_ms
         while heap and heap[0][0] <= now_ms:
-            queued, _, key = heappop(heap)
-            if self._queued.get(key) != queued:
+            queued_ms, _, deadline = heappop(heap)
+            if deadline.queued_ms != queued_ms:
                 continue  # it was queued again for an earlier time
-            del self._queued[key]
-            at = self._at.get(key)
-            if at is None:
+            deadline.queued_ms = None
+            at_ms = deadline.at_ms
+            if at_ms is None:
                 continue
-            if at == queued:
-                del self._at[key]
-                return key
-            self._push(key, at)  # there are earlier ones perhaps, even if it has passed as well
+            if at_ms == queued_ms:
+                deadline.at_ms = None
+                del self._deadlines[deadline.key]
+                return deadline.key
+            self._push(deadline, at_ms)  # others are earlier perhaps, even if it has passed too
         return None
 
-    def _push(self, key: Key, at_ms: int) -> None:
-        # the number keeps the order of equals, whose keys may not compare
+    def _push(self, deadline: Deadline, at_ms: int) -> None:
+        # the number keeps the order of equals, which do not compare
         self._number += 1
-        self._queued[key] = at_ms
-        heappush(self._heap, (at_ms, self._number, key))
-        if len(self._heap) > 2 * len(self._at) + SPARE_MAX:
+        deadline.queued_ms = at_ms
+        heappush(self._heap, (at_ms, self._number, deadline))
+        if len(self._heap) > 2 * len(self._deadlines) + SPARE_MAX:
             self._tidy()
 
     def _tidy(self) -> None:
         """Let go of what is not waited for: with as many entries as deadlines at most, it takes a
         moment, and comes seldom."""
-        at, queued = self._at, self._queued
         self._heap[:] = [
-            entry for entry in self._heap if entry[2] in at and queued.get(entry[2]) == entry[0]
+            entry
+            for entry in self._heap
+            if entry[2].at_ms is not None and entry[2].queued_ms == entry[0]
         ]
         heapify(self._heap)
-        self._queued = {key: at_ms for at_ms, _, key in self._heap}

@@ -4,27 +4,27 @@ Between two rebalances a member's Heartbeats differ in nothing but their correla
 has gone the general way (`dispatch`, `handlers.heartbeat`) and was answered without an error, its
 bytes are remembered; the next one with the same bytes is asked of the group without being decoded,
 and answered without being encoded. What is checked is the same: whatever is not answered at once
-and without an error goes the general way, which asks once more; to ask twice changes nothing.
+and without an error goes the general way.
 
 `tests/unit/server/test_beats.py` holds both ways to the same answers.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
+from kavka.groupcoord.classic.membership import Membership, membership_of
+from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
 from kavka.server.handlers import heartbeat
+from kavka.server.journal_runner import JournalRunner
 from kavka.wire.apis.heartbeat import API, HeartbeatResponse
 from kavka.wire.codec import encode_response
-from kavka.wire.errors import ApiError, ErrorCode
 
 _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP
-_NONE: Final = ErrorCode.NONE
 
 
 class Beat:
@@ -38,22 +38,27 @@ class Beat:
         "_context",
         "_group_id",
         "_image",
-        "_look",
+        "_membership",
         "_runner",
         "_size",
         "_tally",
     )
 
     def __init__(
-        self, broker: Broker, context: RequestContext, request: Any, frame: memoryview
+        self,
+        broker: Broker,
+        context: RequestContext,
+        frame: memoryview,
+        membership: Membership,
+        runner: JournalRunner[GroupShard],
     ) -> None:
-        """`request` was answered without an error."""
+        """What `membership`'s member was told that all is well for; `runner` is its group's."""
         self._broker = broker
         self._context = context
-        self._group_id: str = request.group_id
-        self._look = partial(heartbeat.look, heartbeat.asked(context, request))
+        self._group_id = membership.group_id
+        self._membership = membership
         self._image = broker.metadata.image
-        self._runner = broker.groups.runner_of(request.group_id)
+        self._runner = runner
         self._size = len(frame)
         self._before = bytes(frame[:4])  # API key and version
         self._after = bytes(frame[8:])
@@ -66,20 +71,17 @@ class Beat:
         if len(frame) != self._size:
             return None
         request = frame.tobytes()
-        if request[8:] != self._after or request[:4] != self._before:
+        if not request.endswith(self._after) or not request.startswith(self._before):
             return None
-        broker, tally = self._broker, self._tally
+        broker, tally, runner = self._broker, self._tally, self._runner
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
             return None  # the answer may have to say how long to be quiet
         if not broker.authorizer.allows(self._context, _READ, _GROUP, self._group_id):
             return None
-        if broker.metadata.image is not self._image or self._runner is None:
+        if broker.metadata.image is not self._image:
             return None  # another partition may be the group's
-        try:
-            if self._runner.read_at_once(self._look) is not _NONE:
-                return None
-        except ApiError:
+        if not runner.is_settled() or not self._membership.heartbeat(runner.now_ms()):
             return None
         before, after = self._answer
         answer = before + request[4:8] + after  # the correlation id
@@ -88,3 +90,14 @@ class Beat:
         else:
             broker.requests.timed_at_once(tally, self._context, started_s, frame, answer)
         return answer
+
+
+def remembered(
+    broker: Broker, context: RequestContext, request: Any, frame: memoryview
+) -> Beat | None:
+    """A request that was answered without an error; None if the next one must be decoded too."""
+    runner = broker.groups.runner_of(request.group_id)
+    if runner is None:
+        return None
+    membership = membership_of(runner.machine.state, heartbeat.asked(context, request))
+    return None if membership is None else Beat(broker, context, frame, membership, runner)

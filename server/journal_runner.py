@@ -321,17 +321,26 @@ class JournalRunner(Generic[M]):
 
     def read_at_once(self, look: Callable[[M, int], T]) -> T | None:
         """The same; None, without a look, if it would have to wait or can't be asked."""
-        journal = self._journal
-        if journal is None or not self.is_active or self._turns.work:
+        if not self.is_settled():
             return None
-        if self.replica.partition.high_watermark < journal.applied_end:
-            return None  # as `journal.is_settled`, which would take two more calls
         machine = self.machine
         found = look(machine, self.now_ms())
         at_ms = machine.timers.wake_at()  # nothing else can have changed
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
             self._arm(at_ms)
         return found
+
+    def is_settled(self) -> bool:
+        """Whether the machine can be asked at once: it is active, nothing is being worked at, and
+        all that it is made of is committed. Who asks it something by itself sets no deadline."""
+        journal = self._journal
+        return (
+            journal is not None
+            and self.is_active
+            and not self._turns.work
+            # as `journal.is_settled`, which would take two more calls
+            and self.replica.partition.high_watermark >= journal.applied_end
+        )
 
     def _admit(self) -> Journal:
         self._turns.admit()

@@ -170,9 +170,9 @@ class Shortcut:
         one group at a time."""
         if answer.error_code:
             return
-        from kavka.server.beats import Beat  # not before there are groups: see `server.later`
+        from kavka.server.beats import remembered  # not before there are groups: `server.later`
 
-        self._beat = Beat(self._broker, context, request, frame)
+        self._beat = remembered(self._broker, context, request, frame)
 
     def answer(self, frame: memoryview) -> bytes | bytearray | None:
         """Do what a request asks that is remembered, and answer it; None: it must go the general

@@ -150,7 +150,7 @@ class ClassicGroup:
     def committed_by(self, member_id: str, now_ms: int) -> None:
         member = self.members.get(member_id)
         if member is not None and self.current is not GroupState.COMPLETING_REBALANCE:
-            self._timers.set(member.timer, now_ms + member.session_timeout_ms)
+            self.touch(member, now_ms)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Anybody may."""
@@ -266,7 +266,7 @@ class ClassicGroup:
         """A member is alive: its session begins anew."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
-        self._timers.set(member.timer, now_ms + timeout_ms)
+        member.deadline = self._timers.set(member.timer, now_ms + timeout_ms)
 
     def cancel_timers(self) -> None:
         """The group is gone: it has no deadlines any more."""

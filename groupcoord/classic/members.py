@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kavka.groupcoord.classic.records import StoredMember
 from kavka.log.journal import Ticket
+from kavka.log.timers import Deadline
 
 TimerKey: TypeAlias = tuple[str, str, str, str]
 """("classic", what, group id, member id or "")"""
@@ -26,6 +27,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "deadline",
         "instance_id",
         "is_new",
         "join",
@@ -65,6 +67,8 @@ class Member:
         self.is_new = False
         """Whether it has not been told its member id yet (JoinGroup before version 4)."""
         self.timer: Final = member_timer(group_id, member_id)
+        self.deadline: Deadline | None = None
+        """The last that its session was given."""
 
     def metadata(self, protocol: str | None) -> bytes:
         """What it said with a protocol."""

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member, OfferedProtocol
+from kavka.groupcoord.classic.members import Member, OfferedProtocol, member_timer
+from kavka.groupcoord.classic.membership import Membership, membership_of
 from kavka.groupcoord.classic.requests import (
     HeartbeatRequest,
     JoinRequest,
@@ -82,6 +83,10 @@ class ClassicKit(JournalKit[GroupShard]):
         self.settings = Settings(**settings)
         self.topics = NoTopics() if topics is None else topics
         self.random = random.Random(seed)
+        self.memberships: dict[tuple[GroupShard, HeartbeatRequest], Membership] = {}
+        """Of each Heartbeat that was answered without an error."""
+        self.told = 0
+        """Heartbeats that it needed no more than that for."""
         super().__init__()
 
     def new_shard(self) -> GroupShard:
@@ -154,9 +159,21 @@ class ClassicKit(JournalKit[GroupShard]):
     def beat(
         self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
     ) -> ErrorCode:
-        """One Heartbeat."""
+        """One Heartbeat, which who remembers the one before must answer alike."""
         request = HeartbeatRequest(group_id, generation, member_id, instance_id)
-        return self.shard.classic_of(group_id, self.now_ms).heartbeat(request, self.now_ms)
+        shard, timer = self.shard, member_timer(group_id, member_id)
+        remembered = self.memberships.get((shard, request))
+        told = remembered is not None and remembered.heartbeat(self.now_ms)
+        before = shard.timers.at(timer)
+        code = shard.classic_of(group_id, self.now_ms).heartbeat(request, self.now_ms)
+        if told:
+            assert (code, before) == (ErrorCode.NONE, shard.timers.at(timer))
+            self.told += 1
+        elif code is ErrorCode.NONE:
+            membership = membership_of(shard.state, request)
+            if membership is not None:
+                self.memberships[shard, request] = membership
+        return code
 
     def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedTicket:
         """One LeaveGroup."""

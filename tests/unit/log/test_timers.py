@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kavka.log.timers import Timers
+from kavka.log.timers import Deadline, Timers
 
 KEYS = st.integers(0, 5)
 TIMES = st.integers(0, 50)
@@ -18,12 +18,21 @@ class AgainstADict(RuleBasedStateMachine):
         super().__init__()
         self.timers = Timers()
         self.model: dict[int, int] = {}
+        self.given: dict[int, Deadline] = {}
         self.now = 0
 
     @rule(key=KEYS, after=TIMES)
     def set(self, key: int, after: int) -> None:
-        self.timers.set(key, self.now + after)
+        self.given[key] = self.timers.set(key, self.now + after)
         self.model[key] = self.now + after
+
+    @rule(key=KEYS, after=TIMES)
+    def put_off(self, key: int, after: int) -> None:
+        """What is given out stays good for as long as it waits, and is good for nothing later."""
+        known = self.given.get(key)
+        if known is not None and self.timers.put_off(known, self.now + after):
+            self.model[key] = self.now + after
+            assert key in self.timers
 
     @rule(key=KEYS)
     def cancel(self, key: int) -> None:
@@ -67,6 +76,22 @@ class AgainstADict(RuleBasedStateMachine):
 
 
 TestAgainstADict = AgainstADict.TestCase
+
+
+def test_a_deadline_is_put_off_until_it_has_passed_or_is_cancelled() -> None:
+    timers = Timers()
+    known = timers.set("a", 10)
+    assert timers.put_off(known, 30)
+    assert not timers.put_off(known, 9), "earlier than it is looked at next"
+    assert timers.at("a") == 30
+    assert timers.due(29) is None
+    assert not timers.put_off(known, 29)
+    assert timers.due(30) == "a"
+    assert not timers.put_off(known, 50)
+    again = timers.set("a", 60)
+    timers.cancel("a")
+    assert not timers.put_off(again, 70)
+    assert timers.at("a") is timers.due(100) is None
 
 
 def test_of_equal_deadlines_the_one_set_first_comes_first() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.beats import Beat
 from kavka.server.broker import Broker
@@ -21,7 +20,7 @@ from kavka.server.java_hash import java_hash
 from kavka.server.shortcut import Shortcut
 from kavka.server.topics import GROUP_TOPIC
 from kavka.wire.apis.heartbeat import API
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ErrorCode
 from support import wire_client
 from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
@@ -158,18 +157,15 @@ async def test_an_error_is_not_remembered(broker: MemoryBroker, short: list[byte
 
 @scenario()
 async def test_what_the_group_refuses_it_refuses_by_either_way(
-    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, short: list[bytes]
+    broker: MemoryBroker, short: list[bytes]
 ) -> None:
-    """A group of the newer protocol that classic members are in raises ApiError."""
     joined = await stable(broker)
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.NONE
-
-    def look(*_: object) -> ErrorCode:
-        raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
-
-    monkeypatch.setattr(ClassicProtocol, "heartbeat", look)
-    assert await beat(broker, joined) is ErrorCode.FENCED_INSTANCE_ID
+    joining(broker.connect(), 3)
+    await settle()
+    for _ in range(2):
+        assert await beat(broker, joined) is ErrorCode.REBALANCE_IN_PROGRESS
     assert len(short) == 1
 
 

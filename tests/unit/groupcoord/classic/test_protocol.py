@@ -30,6 +30,7 @@ def test_heartbeats_keep_a_member() -> None:
     for _ in range(10):
         kit.advance(SESSION_MS - 1)
         assert kit.beat(leader, 1) is ErrorCode.NONE
+    assert kit.told == 9, "all but the first"
 
 
 def test_heartbeats_of_wrong_ones() -> None:
