@@ -140,7 +140,7 @@ class CheckpointPlan:
     def __init__(self, fs: FileSystem, serial: int) -> None:
         """One with nothing in it; see `add`."""
         self._fs = fs
-        self._contents: list[tuple[LogDirectory, dict[str, bytes]]] = []
+        self._contents: list[tuple[LogDirectory, Mapping[str, list[str]]]] = []
         self.serial = serial
         self.done = False
         """Whether every directory has it, but for those in `failures`."""
@@ -151,13 +151,13 @@ class CheckpointPlan:
 
     def add(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
         """The lines of a directory's checkpoint files, by their names."""
-        files = {directory.file(name): encode_lines(each) for name, each in lines.items()}
-        self._contents.append((directory, files))
+        self._contents.append((directory, lines))
 
     def run(self) -> None:
         """Write them, with fsync; may run in a thread, one plan at a time."""
-        for directory, files in self._contents:
+        for directory, lines in self._contents:
             if directory.failure is None:
+                files = {directory.file(name): encode_lines(each) for name, each in lines.items()}
                 try:
                     self._write(directory, files)
                 except OSError as failure:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from uuid import UUID
+from weakref import ref
 
 from kavka.seams import Clock, Random
 from kavka.wire.apis.fetch import PartitionResponse
@@ -42,6 +43,8 @@ class Wanted:
     last_fetched_epoch: int
     high_watermark: int = -1
     log_start_offset: int = -1
+    replica: ref[Any] | None = None
+    """Where its last answer came from; a session does not keep what is deleted."""
 
     def update(self, asked: Any) -> None:
         """Take over what a later request says."""

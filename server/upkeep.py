@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any, Final
 
+from kavka.log.checkpoint import TopicPartition
 from kavka.log.fs import FileSystem
-from kavka.log.manager import LogManager, remove_garbage
+from kavka.log.manager import LOGS_PER_STEP, LogManager, remove_garbage
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.live_settings import LiveSettings
@@ -117,14 +118,17 @@ class Upkeep:
 
     async def checkpoint(self) -> None:
         """Save recovery points, start offsets and high watermarks, if any has changed."""
-        watermarks = self._replicas.high_watermarks()
-        state = (
-            watermarks,
-            [
-                (log.recovery_point, log.start_offset, log.compaction.clean_upto)
-                for log in self._logs
-            ],
-        )
+        watermarks: dict[TopicPartition, int] = {}
+        for looked, replica in enumerate(self._replicas, 1):
+            watermarks[replica.key] = replica.partition.high_watermark
+            if looked % LOGS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+        points: list[object] = []
+        for looked, log in enumerate(self._logs, 1):
+            points.append((log.recovery_point, log.start_offset, log.compaction.clean_upto))
+            if looked % LOGS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+        state = watermarks, points
         if state != self._saved:
             plan = self._logs.begin_checkpoint()
             for _ in self._logs.fill(plan, watermarks):

@@ -17,14 +17,17 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Final
+from weakref import ref
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
+from kavka.server.replica.manager import Replica
 from kavka.server.replica.reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
     Part,
+    idle_replica,
     plan_part,
     read_cached,
     read_cold,
@@ -78,6 +81,7 @@ class _Fetch:
         "_enough_missing",
         "_fetching",
         "_files_left",
+        "_idle",
         "_is_follower",
         "_of_old",
         "_parts",
@@ -95,6 +99,7 @@ class _Fetch:
         self._is_follower = _replica_id(context, request) >= 0
         self._of_old = context.version < BATCHES_SINCE
         self._parts: list[Part] = []
+        self._idle: list[Replica] = []  # of partitions that nothing is to be told of
         self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
         self._files_left = 0
         self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
@@ -143,7 +148,7 @@ class _Fetch:
         of_each = self._context.version < _LIMIT_OF_ALL_SINCE
         parts: list[Part] = []
         missing: list[Part] = []
-        for wanted in self._fetching.partitions:
+        for wanted in self._without_idle():
             try:
                 replica = self._replica(wanted)
                 if self._passed:
@@ -172,13 +177,43 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
         return parts + missing if missing else parts
 
-    def _replica(self, wanted: Wanted) -> Any:
-        broker, context = self._broker, self._context
+    def _without_idle(self) -> Iterable[Wanted]:
+        """The partitions that there may be something to tell of."""
+        self._idle = idle = []
+        partitions = self._fetching.partitions
+        if (
+            not self._fetching.incremental
+            or self._is_follower
+            or self._request.isolation_level not in ISOLATION_LEVELS
+        ):
+            return partitions
+        readable: dict[str, bool] = {}
+        others: list[Wanted] = []
+        for wanted in partitions:
+            replica = idle_replica(wanted)
+            if replica is None:
+                others.append(wanted)
+                continue
+            name = replica.log.topic
+            may_read = readable.get(name)
+            if may_read is None:
+                may_read = readable[name] = self._may_read(name)
+            if may_read:
+                idle.append(replica)
+            else:
+                others.append(wanted)
+        return others
+
+    def _may_read(self, topic: str) -> bool:
+        authorizer, kind = self._broker.authorizer, ResourceType.TOPIC
+        return authorizer.allows(self._context, Operation.READ, kind, topic)
+
+    def _replica(self, wanted: Wanted) -> Replica:
+        broker = self._broker
         name = self._name(wanted.topic)
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        operation, kind, of = Operation.READ, ResourceType.TOPIC, name
-        if not broker.authorizer.allows(context, operation, kind, of):
+        if not self._may_read(name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
         if self._of_old:
@@ -223,6 +258,7 @@ class _Fetch:
         self._let_go()
         keys = [part.replica.key for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(keys) + 1
+        keys += [replica.key for replica in self._idle]
         woken = self._broker.purgatory.wait(keys, self._ready_later, max_wait_ms / 1000, "Fetch")
         return self._answer_when(woken)
 
@@ -280,9 +316,12 @@ class _Fetch:
         leaders: dict[int, None] = {}
         last: TopicKey | None = None
         partitions: list[PartitionResponse] = []
+        for replica in self._idle:
+            replica.traffic.fetches += 1
         for part in self._parts:
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
+                part.wanted.replica = ref(part.replica)
             if not fetching.keep(part.wanted, part.answer):
                 continue
             topic = part.wanted.topic

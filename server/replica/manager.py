@@ -53,6 +53,7 @@ class Replica:
     """This broker's copy of one partition. `key` names it in the purgatory."""
 
     __slots__ = (
+        "__weakref__",
         "_manager",
         "flushing",
         "key",

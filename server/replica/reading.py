@@ -48,6 +48,29 @@ class Part:
         """How many bytes of records the reader wants here, as far as its request allows."""
 
 
+def idle_replica(wanted: Wanted) -> Replica | None:
+    """Where `plan_part` would find nothing for a consumer, and nothing to tell it that the last
+    answer of its session has not told. None: it may be otherwise.
+
+    Of a thousand partitions that a consumer reads, most are like that at any time.
+    """
+    replica: Replica | None = None if wanted.replica is None else wanted.replica()
+    if replica is None or replica.offline:
+        return None
+    partition, log = replica.partition, replica.log
+    if (
+        wanted.offset == wanted.high_watermark == partition.high_watermark
+        and wanted.log_start_offset == log.start_offset
+        and (
+            wanted.current_leader_epoch < 0 or wanted.current_leader_epoch == partition.leader_epoch
+        )
+        and wanted.last_fetched_epoch < 0
+        and partition.is_leader
+    ):
+        return replica
+    return None
+
+
 def plan_part(
     replica: Replica, wanted: Wanted, *, committed_only: bool, bytes_max: int, at_least_one: bool
 ) -> Part:
