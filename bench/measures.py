@@ -149,6 +149,14 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "A consumer of 1,000 partitions, of which one has a record at a time (Fetch session)",
+        (
+            Measure("wide.p50", "end to end ms p50, raw"),
+            Measure("wide.p99", "end to end ms p99, raw"),
+            Measure("wide.cpu", "broker CPU µs a record, Produce and Fetch"),
+        ),
+    ),
+    Section(
         "2,000 idle connections, 200 slow readers of 50 MB and 50 writers of single bytes",
         (
             *_delivered("crowd-without", "raw, without them"),

@@ -21,6 +21,7 @@ from bench import (
     partitions,
     raw,
     transactions,
+    wide,
 )
 from bench.crowd import Crowd
 from bench.peers import Peer
@@ -283,6 +284,7 @@ STAGES: Final = (
     Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k"), repeat=True),
     Stage("e2e-librdkafka", end_to_end_librdkafka),
     Stage("idle-e2e", idle_end_to_end),
+    Stage("wide", wide.stage),
     Stage("librdkafka-1k", partial(librdkafka_producer, name="librdkafka-1k", value_bytes=1024)),
     Stage("librdkafka-100", partial(librdkafka_producer, name="librdkafka-100", value_bytes=100)),
     Stage("java-1k", partial(java_producer, name="java-1k", value_bytes=1024)),

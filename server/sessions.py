@@ -11,7 +11,12 @@ from uuid import UUID
 from weakref import ref
 
 from kavka.seams import Clock, Random
-from kavka.wire.apis.fetch import PartitionResponse
+from kavka.wire.apis.fetch import (
+    FETCHED_EPOCHS_SINCE,
+    LEADER_EPOCHS_SINCE,
+    TOPIC_IDS_SINCE,
+    PartitionResponse,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 NO_SESSION: Final = 0
@@ -46,12 +51,11 @@ class Wanted:
     replica: ref[Any] | None = None
     """Where its last answer came from; a session does not keep what is deleted."""
 
-    def update(self, asked: Any) -> None:
+    def update(self, asked: Any, version: int) -> None:
         """Take over what a later request says."""
         self.offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.current_leader_epoch, self.last_fetched_epoch = _epochs(asked, version)
 
     def is_news(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must name this partition; remembers what was told."""
@@ -69,20 +73,30 @@ class Wanted:
         return news
 
 
-def _wanted(topic: TopicKey, asked: Any) -> Wanted:
+def _epochs(asked: Any, version: int) -> tuple[int, int]:
+    """The leader epoch that a reader knows, and that of its last record; -1: none.
+
+    To ask for what a version does not have takes long.
+    """
+    if version >= FETCHED_EPOCHS_SINCE:
+        return asked.current_leader_epoch, asked.last_fetched_epoch
+    return asked.current_leader_epoch if version >= LEADER_EPOCHS_SINCE else -1, -1
+
+
+def _wanted(topic: TopicKey, asked: Any, version: int) -> Wanted:
     return Wanted(
         topic,
         asked.partition,
         asked.fetch_offset,
         asked.partition_max_bytes,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
+        *_epochs(asked, version),
     )
 
 
-def _topic_key(topic: Any) -> TopicKey:
+def _topic_key(topic: Any, version: int) -> TopicKey:
     """A topic in a request or in its forgotten list: by id from version 13 on, else by name."""
-    key: TopicKey = topic.topic if topic.topic_id is None else topic.topic_id
+    by_name = version < TOPIC_IDS_SINCE or topic.topic_id is None
+    key: TopicKey = topic.topic if by_name else topic.topic_id
     return key
 
 
@@ -98,20 +112,20 @@ class Session:
         self.partitions: dict[PartitionKey, Wanted] = {}
         self.used_ms = now_ms
 
-    def update(self, request: Any) -> None:
+    def update(self, request: Any, version: int) -> None:
         """Add, change and forget partitions as the request says."""
         for topic in request.forgotten_topics_data:
-            key = _topic_key(topic)
+            key = _topic_key(topic, version)
             for partition in topic.partitions:
                 self.partitions.pop((key, partition), None)
         for topic in request.topics:
-            key = _topic_key(topic)
+            key = _topic_key(topic, version)
             for asked in topic.partitions:
                 known = self.partitions.get((key, asked.partition))
                 if known is None:
-                    self.partitions[key, asked.partition] = _wanted(key, asked)
+                    self.partitions[key, asked.partition] = _wanted(key, asked, version)
                 else:
-                    known.update(asked)
+                    known.update(asked, version)
 
 
 @dataclass(slots=True)
@@ -163,20 +177,20 @@ class FetchSessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
 
-    def begin(self, request: Any, by_id: bool) -> Fetching:
+    def begin(self, request: Any, version: int) -> Fetching:
         """What `request` fetches. ApiError when it names a session that does not fit."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._full(request, by_id)
+            return self._full(request, version)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != by_id:
+        if session.by_id != (version >= TOPIC_IDS_SINCE):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         before = len(session.partitions)
-        session.update(request)
+        session.update(request, version)
         self._held += len(session.partitions) - before
         self._touch(session)
         if not session.partitions:
@@ -188,22 +202,22 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
         return Fetching(list(session.partitions.values()), session, True, session.epoch)
 
-    def _full(self, request: Any, by_id: bool) -> Fetching:
+    def _full(self, request: Any, version: int) -> Fetching:
         """A request that names everything; it ends the session it names, and may begin one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
             self._end(ended)
         partitions: dict[PartitionKey, Wanted] = {}
         for topic in request.topics:
-            key = _topic_key(topic)
+            key = _topic_key(topic, version)
             for asked in topic.partitions:
-                partitions[key, asked.partition] = _wanted(key, asked)
+                partitions[key, asked.partition] = _wanted(key, asked, version)
         wanted = list(partitions.values())
         if request.session_epoch == FINAL_EPOCH or not wanted:
             return Fetching(wanted)
         if not self._make_room(len(wanted)):
             return Fetching(wanted)
-        session = Session(self._new_id(), by_id, self._now_ms())
+        session = Session(self._new_id(), version >= TOPIC_IDS_SINCE, self._now_ms())
         session.partitions = partitions
         self._sessions[session.id] = session
         self._held += len(wanted)

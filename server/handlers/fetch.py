@@ -35,6 +35,7 @@ from kavka.server.replica.reading import (
 from kavka.server.sessions import Fetching, TopicKey, Wanted
 from kavka.wire.apis.fetch import (
     BATCHES_SINCE,
+    TOPIC_IDS_SINCE,
     FetchResponse,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -48,7 +49,6 @@ _LIMIT_OF_ALL_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
 """Readers of lower versions know no storage error; told that somebody else leads, they ask who."""
 
-_TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _CURRENT_LEADER_SINCE: Final = 16
 
@@ -62,7 +62,7 @@ _MISSING: Final = (
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     try:
-        fetching = broker.sessions.begin(request, context.version >= _TOPIC_IDS_SINCE)
+        fetching = broker.sessions.begin(request, context.version)
     except ApiError as refusal:
         return FetchResponse((), refusal.code)
     fetch = _Fetch(broker, context, request, fetching)
@@ -86,6 +86,7 @@ class _Fetch:
         "_of_old",
         "_parts",
         "_passed",
+        "_readable",
         "_request",
     )
 
@@ -100,6 +101,7 @@ class _Fetch:
         self._of_old = context.version < BATCHES_SINCE
         self._parts: list[Part] = []
         self._idle: list[Replica] = []  # of partitions that nothing is to be told of
+        self._readable: dict[str, bool] = {}  # what the plan has found of topics
         self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
         self._files_left = 0
         self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
@@ -148,6 +150,7 @@ class _Fetch:
         of_each = self._context.version < _LIMIT_OF_ALL_SINCE
         parts: list[Part] = []
         missing: list[Part] = []
+        self._readable = {}
         for wanted in self._without_idle():
             try:
                 replica = self._replica(wanted)
@@ -187,26 +190,22 @@ class _Fetch:
             or self._request.isolation_level not in ISOLATION_LEVELS
         ):
             return partitions
-        readable: dict[str, bool] = {}
         others: list[Wanted] = []
         for wanted in partitions:
             replica = idle_replica(wanted)
-            if replica is None:
-                others.append(wanted)
-                continue
-            name = replica.log.topic
-            may_read = readable.get(name)
-            if may_read is None:
-                may_read = readable[name] = self._may_read(name)
-            if may_read:
+            if replica is not None and self._may_read(replica.log.topic):
                 idle.append(replica)
             else:
                 others.append(wanted)
         return others
 
     def _may_read(self, topic: str) -> bool:
-        authorizer, kind = self._broker.authorizer, ResourceType.TOPIC
-        return authorizer.allows(self._context, Operation.READ, kind, topic)
+        may = self._readable.get(topic)
+        if may is None:
+            authorizer, kind = self._broker.authorizer, ResourceType.TOPIC
+            may = authorizer.allows(self._context, Operation.READ, kind, topic)
+            self._readable[topic] = may
+        return may
 
     def _replica(self, wanted: Wanted) -> Replica:
         broker = self._broker
@@ -233,7 +232,7 @@ class _Fetch:
 
     def _name(self, topic: TopicKey) -> str | None:
         if isinstance(topic, str):
-            return topic if self._context.version < _TOPIC_IDS_SINCE else None
+            return topic if self._context.version < TOPIC_IDS_SINCE else None
         return self._broker.metadata.image.names_by_id.get(topic)
 
     def _refused(self, wanted: Wanted, refusal: ApiError) -> PartitionResponse:

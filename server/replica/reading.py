@@ -82,11 +82,12 @@ def plan_part(
     if wanted.current_leader_epoch >= 0:  # any below says that the reader knows none
         replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
+    high_watermark, last_stable = replica.partition.high_watermark, replica.last_stable_offset
     answer = PartitionResponse(
         wanted.partition,
         0,
-        replica.high_watermark,
-        replica.last_stable_offset,
+        high_watermark,
+        last_stable,
         log.start_offset,
         b"",
         () if committed_only else None,
@@ -97,7 +98,7 @@ def plan_part(
         answer.diverging_epoch = _divergence(replica, wanted)
         if answer.diverging_epoch is not None:
             return part
-    upto = replica.last_stable_offset if committed_only else replica.high_watermark
+    upto = last_stable if committed_only else high_watermark
     part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
     try:
         at_least_one = at_least_one or allowed < 0

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = [
     "API",
     "BATCHES_SINCE",
+    "FETCHED_EPOCHS_SINCE",
+    "LEADER_EPOCHS_SINCE",
+    "TOPIC_IDS_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
     "FetchResponse",
@@ -41,7 +44,9 @@ __all__ = [
 BATCHES_SINCE: Final = 4
 """Before, records are message sets; the broker makes them of its batches."""
 
-_TOP_LEVEL_ONLY_SINCE: Final = 13
+LEADER_EPOCHS_SINCE: Final = 9
+FETCHED_EPOCHS_SINCE: Final = 12
+TOPIC_IDS_SINCE: Final = 13
 
 
 @message
@@ -108,7 +113,7 @@ def error_response(request: FetchRequest, code: ErrorCode, version: int) -> Fetc
 
     Versions before 7 have no place at the top.
     """
-    if version >= _TOP_LEVEL_ONLY_SINCE:
+    if version >= TOPIC_IDS_SINCE:
         return FetchResponse(error_code=code, session_id=request.session_id)
     topics = [
         TopicResponse(

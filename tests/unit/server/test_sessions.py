@@ -48,14 +48,14 @@ def sessions(clock: VirtualClock) -> FetchSessions:
     return FetchSessions(clock, random.Random(1), slots=2)
 
 
-def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, by_id: bool = False) -> ErrorCode:
+def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 12) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        sessions.begin(asked_for, by_id)
+        sessions.begin(asked_for, version)
     return caught.value.code
 
 
 def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> None:
-    fetching = sessions.begin(request(epoch=FINAL_EPOCH, partitions=[asked(0)]), False)
+    fetching = sessions.begin(request(epoch=FINAL_EPOCH, partitions=[asked(0)]), 12)
     assert fetching.session_id == 0
     assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
     assert len(sessions) == 0
@@ -64,11 +64,11 @@ def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> No
 def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
     sessions: FetchSessions,
 ) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
     assert full.session_id > 0
     for wanted in full.partitions:
         assert full.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5))
-    again = sessions.begin(request(full.session_id, 1, [asked(1, offset=3)]), False)
+    again = sessions.begin(request(full.session_id, 1, [asked(1, offset=3)]), 12)
     assert [(w.partition, w.offset) for w in again.partitions] == [(0, 0), (1, 3)]
     told = [
         again.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5 + wanted.partition))
@@ -78,57 +78,57 @@ def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
 
 
 def test_records_are_news_and_move_the_partition_to_the_end(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
     for wanted in full.partitions:
         full.keep(wanted, PartitionResponse(wanted.partition))
-    second = sessions.begin(request(full.session_id, 1), False)
+    second = sessions.begin(request(full.session_id, 1), 12)
     assert second.keep(second.partitions[0], PartitionResponse(0, records=b"x"))
-    third = sessions.begin(request(full.session_id, 2), False)
+    third = sessions.begin(request(full.session_id, 2), 12)
     assert [w.partition for w in third.partitions] == [1, 0]
 
 
 def test_an_error_is_told_every_time_and_its_end_too(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), False)
+    full = sessions.begin(request(partitions=[asked(0)]), 12)
     full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
     broken = PartitionResponse(0, error_code=6)
     for epoch in (1, 2):
-        fetching = sessions.begin(request(full.session_id, epoch), False)
+        fetching = sessions.begin(request(full.session_id, epoch), 12)
         assert fetching.keep(fetching.partitions[0], broken)
-    healed = sessions.begin(request(full.session_id, 3), False)
+    healed = sessions.begin(request(full.session_id, 3), 12)
     answer = PartitionResponse(0, high_watermark=5, log_start_offset=0)
     assert healed.keep(healed.partitions[0], answer)
 
 
 def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), False)
-    rest = sessions.begin(request(full.session_id, 1, forgotten=[0]), False)
+    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
+    rest = sessions.begin(request(full.session_id, 1, forgotten=[0]), 12)
     assert [w.partition for w in rest.partitions] == [1]
-    nothing = sessions.begin(request(full.session_id, 2, forgotten=[1]), False)
+    nothing = sessions.begin(request(full.session_id, 2, forgotten=[1]), 12)
     assert nothing.session_id == 0
     assert len(sessions) == 0
 
 
 def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
     assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    full = sessions.begin(request(partitions=[asked(0)]), False)
+    full = sessions.begin(request(partitions=[asked(0)]), 12)
     wrong_epoch = request(full.session_id, 2)
     assert refusal(sessions, wrong_epoch) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     by_id = request(full.session_id, 1)
-    assert refusal(sessions, by_id, by_id=True) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert refusal(sessions, by_id, version=13) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 def test_a_second_request_outdates_one_that_waits(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), False)
-    waiting = sessions.begin(request(full.session_id, 1), False)
-    sessions.begin(request(full.session_id, 2), False)
+    full = sessions.begin(request(partitions=[asked(0)]), 12)
+    waiting = sessions.begin(request(full.session_id, 1), 12)
+    sessions.begin(request(full.session_id, 2), 12)
     with pytest.raises(ApiError) as caught:
         waiting.check_current()
     assert caught.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), False)
-    closing = sessions.begin(request(full.session_id, FINAL_EPOCH, [asked(0)]), False)
+    full = sessions.begin(request(partitions=[asked(0)]), 12)
+    closing = sessions.begin(request(full.session_id, FINAL_EPOCH, [asked(0)]), 12)
     assert closing.session_id == 0
     assert len(sessions) == 0
 
@@ -136,16 +136,16 @@ def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
 def test_slots_are_bounded_and_only_unused_ones_are_taken_away(
     sessions: FetchSessions, clock: VirtualClock
 ) -> None:
-    first = sessions.begin(request(partitions=[asked(0)]), False)
-    second = sessions.begin(request(partitions=[asked(0)]), False)
-    refused = sessions.begin(request(partitions=[asked(0)]), False)
+    first = sessions.begin(request(partitions=[asked(0)]), 12)
+    second = sessions.begin(request(partitions=[asked(0)]), 12)
+    refused = sessions.begin(request(partitions=[asked(0)]), 12)
     assert refused.session_id == 0 and refused.partitions, "it is served, without a session"
     clock.elapsed_ms += EVICTION_MS_MIN
-    sessions.begin(request(first.session_id, 1), False)
-    third = sessions.begin(request(partitions=[asked(0)]), False)
+    sessions.begin(request(first.session_id, 1), 12)
+    third = sessions.begin(request(partitions=[asked(0)]), 12)
     assert third.session_id > 0
     assert refusal(sessions, request(second.session_id, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    sessions.begin(request(first.session_id, 2), False)
+    sessions.begin(request(first.session_id, 2), 12)
 
 
 def test_partitions_of_all_sessions_are_bounded(
@@ -156,7 +156,7 @@ def test_partitions_of_all_sessions_are_bounded(
 
     def begin(count: int, session_id: int = 0) -> int:
         wanted = [asked(index) for index in range(count)]
-        return sessions.begin(request(session_id, partitions=wanted), False).session_id
+        return sessions.begin(request(session_id, partitions=wanted), 12).session_id
 
     first, second = begin(6), begin(4)
     assert first and second
@@ -177,15 +177,15 @@ def test_forgotten_partitions_make_room(
     monkeypatch.setattr("kavka.server.sessions.PARTITIONS_MAX", 10)
     sessions = FetchSessions(clock, random.Random(1), slots=5)
     full = request(partitions=[asked(index) for index in range(10)])
-    first = sessions.begin(full, False).session_id
-    sessions.begin(request(first, 1, forgotten=[0, 1, 2]), False)
-    assert sessions.begin(request(partitions=[asked(0), asked(1), asked(2)]), False).session_id
-    sessions.begin(request(first, 2, partitions=[asked(5, 77)]), False)  # no new one
+    first = sessions.begin(full, 12).session_id
+    sessions.begin(request(first, 1, forgotten=[0, 1, 2]), 12)
+    assert sessions.begin(request(partitions=[asked(0), asked(1), asked(2)]), 12).session_id
+    sessions.begin(request(first, 2, partitions=[asked(5, 77)]), 12)  # no new one
 
 
 def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), False)
+    full = sessions.begin(request(partitions=[asked(0)]), 12)
     (session,) = sessions
     session.epoch = 2**31 - 1
-    fetching = sessions.begin(request(full.session_id, 2**31 - 1), False)
+    fetching = sessions.begin(request(full.session_id, 2**31 - 1), 12)
     assert fetching.epoch == 1
