@@ -91,10 +91,12 @@ class Purgatory:
 
     def _ask(self) -> None:
         changed, self._changed = self._changed, {}
+        asked: dict[_Waiter, None] = {}
         for key in changed:
-            for waiter in list(self._waiters.get(key, ())):
-                if not waiter.future.done() and waiter.ready():
-                    waiter.future.set_result(True)
+            asked |= self._waiters.get(key, {})
+        for waiter in asked:
+            if not waiter.future.done() and waiter.ready():
+                waiter.future.set_result(True)
 
     def _expire(self, waiter: _Waiter) -> None:
         if not waiter.future.done():

@@ -69,9 +69,10 @@ def test_cancelling_forgets_it() -> None:
 def test_many_changes_of_a_turn_ask_once() -> None:
     async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         asked: list[int] = []
-        purgatory.wait(["a"], lambda: note(asked), 10)
+        purgatory.wait(["a", "b"], lambda: note(asked), 10)
         for _ in range(5):
             purgatory.changed("a")
+            purgatory.changed("b")
         await settle()
         assert len(asked) == 1
 
