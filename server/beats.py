@@ -95,9 +95,12 @@ class Beat:
 def remembered(
     broker: Broker, context: RequestContext, request: Any, frame: memoryview
 ) -> Beat | None:
-    """A request that was answered without an error; None if the next one must be decoded too."""
+    """A request that was answered without an error; None if the next one must be decoded too.
+
+    While a group is loaded its members are told that all is well, and nobody has looked.
+    """
     runner = broker.groups.runner_of(request.group_id)
-    if runner is None:
+    if runner is None or not runner.is_settled():
         return None
     membership = membership_of(runner.machine.state, heartbeat.asked(context, request))
     return None if membership is None else Beat(broker, context, frame, membership, runner)

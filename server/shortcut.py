@@ -167,8 +167,9 @@ class Shortcut:
         frame: memoryview,
     ) -> None:
         """Remember a Heartbeat that has just gone the general way, the latest only: a client is in
-        one group at a time."""
+        one group at a time. One that hears of an error is there no more, or not for long."""
         if answer.error_code:
+            self._beat = None
             return
         from kavka.server.beats import remembered  # not before there are groups: `server.later`
 

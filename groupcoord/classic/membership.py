@@ -48,9 +48,12 @@ class Membership:
 
 
 def membership_of(state: GroupsState, request: HeartbeatRequest) -> Membership | None:
-    """Of who has just been told that all is well; None if that holds for this once only."""
+    """Of who is told, now, that all is well; None if that must be found out anew each time."""
     group = state.groups.get(request.group_id)
-    if not isinstance(group, ClassicGroup):
+    if not isinstance(group, ClassicGroup) or group.generation != request.generation:
         return None
     member = group.members.get(request.member_id)
-    return None if member is None else Membership(state.timers, group, member)
+    instance_id = request.instance_id
+    if member is None or (instance_id is not None and instance_id != member.instance_id):
+        return None
+    return Membership(state.timers, group, member)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kavka.server import journal_runner
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.beats import Beat
 from kavka.server.broker import Broker
@@ -24,14 +25,16 @@ from kavka.wire.errors import ErrorCode
 from support import wire_client
 from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
-from support.group_requests import GROUP, beat, joining, stable
-from support.memory_broker import MemoryBroker, scenario
+from support.group_requests import GROUP, answered, beat, joining, stable, sync
+from support.memory_broker import READS, MemoryBroker, scenario
 from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 STATIC_SINCE = 3
 STEPS = 120
 COMMIT_TIMEOUT_MS = 5000
+UNTIL_LOADED_TURNS = 60
+"""Of the loop, at the most."""
 
 
 @pytest.fixture
@@ -147,12 +150,57 @@ async def test_versions_that_look_alike_are_answered_as_such(
 
 
 @scenario()
-async def test_an_error_is_not_remembered(broker: MemoryBroker, short: list[bytes]) -> None:
+async def test_an_error_is_not_remembered_nor_what_was_before(
+    broker: MemoryBroker, short: list[bytes]
+) -> None:
     joined = await stable(broker)
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.NONE
-        assert await beat(broker, joined, generation_id=7) is ErrorCode.ILLEGAL_GENERATION
-    assert len(short) == 1
+    for times in (1, 2):
+        for _ in range(2):
+            assert await beat(broker, joined, generation_id=7) is ErrorCode.ILLEGAL_GENERATION
+        assert await beat(broker, joined) is ErrorCode.NONE
+        assert len(short) == times
+        assert await beat(broker, joined) is ErrorCode.NONE
+    assert len(short) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"generation_id": 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "somebody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+@scenario()
+async def test_what_is_said_while_a_group_is_loaded_is_not_remembered(
+    broker: MemoryBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    short: list[bytes],
+    wrong: dict[str, Any],
+    code: ErrorCode,
+) -> None:
+    """Then all are told that all is well, as their group can't be asked."""
+    first = await stable(broker)
+    again = await answered(joining(broker.client, 9, first.member_id))
+    await sync(broker, again, {again.member_id: b"all"})
+    assert again.generation_id == 2
+    await broker.die()
+    monkeypatch.setattr(journal_runner, "TICK_SLICE_S", -1.0)
+    await broker.revive(holding=READS)
+    broker.jobs.release()
+    values = {"group_id": GROUP, "generation_id": 2, "member_id": again.member_id, **wrong}
+    told = []
+    client = broker.connect()
+    for _ in range(UNTIL_LOADED_TURNS):
+        told.append(client.send("Heartbeat", 4, **values))
+        await asyncio.sleep(0)
+    await settle()
+    codes = [one.result().error_code for one in told]
+    assert codes[0] == ErrorCode.NONE
+    assert codes[-1] == code
+    assert not short
 
 
 @scenario()

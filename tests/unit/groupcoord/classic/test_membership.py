@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kavka.groupcoord.classic.membership import membership_of
+from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.wire.errors import ErrorCode
 from support.classic_groups import BOTH, RANGE, SESSION_MS, ClassicKit, code_of
 
@@ -86,6 +89,18 @@ def test_a_static_member_that_is_replaced_is_fenced_in_the_same_generation() -> 
     assert kit.beat(old, 1, "i") is ErrorCode.FENCED_INSTANCE_ID
     assert kit.beat(again.answer.member_id, 1, "i") is ErrorCode.NONE
     assert kit.told == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"generation": 2}, {"member_id": "somebody"}, {"instance_id": "i"}, {"group_id": "other"}],
+)
+def test_only_who_is_told_that_all_is_well_has_one(wrong: dict[str, Any]) -> None:
+    kit = ClassicKit()
+    (member_id,) = kit.form()
+    right = HeartbeatRequest("g", 1, member_id, None)
+    assert membership_of(kit.shard.state, right) is not None
+    assert membership_of(kit.shard.state, right._replace(**wrong)) is None
 
 
 def test_a_session_that_was_cut_short_is_prolonged() -> None:
