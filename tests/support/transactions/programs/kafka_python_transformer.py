@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from kafka.producer.transaction_manager import AddPartitionsToTxnHandler
 from kafka.structs import OffsetAndMetadata
 
 from support.transactions.programs.reporting import BATCH, Abort, Fenced, keywords
@@ -100,13 +101,15 @@ class KafkaPythonInstance(Instance):
         """3.0.12 loses one whoever the broker is: without a connection to the coordinator, because
         the broker is down, `await_ready` raises; `Sender._maybe_send_pending_request` then looks
         for the coordinator, but puts the request back only if it has no target_node, and it has.
-        The caller waits for the result without limit."""
+        The caller waits for the result without limit; if it was AddPartitionsToTxn that was lost,
+        behind EndTxn, which is held back until the partitions' records are sent."""
         manager, client = self._producer._transaction_manager, self._producer._sender._client
-        return not (
-            manager._pending_requests
-            or manager.has_in_flight_transactional_request()
-            or client.in_flight_request_count()
-        )
+        if manager.has_in_flight_transactional_request() or client.in_flight_request_count():
+            return False
+        queued = [handler for _, _, handler in list(manager._pending_requests)]
+        if manager._pending_partitions_in_transaction:
+            return not any(isinstance(one, AddPartitionsToTxnHandler) for one in queued)
+        return not queued
 
     def rewind(self, offsets: Mapping[int, int]) -> None:
         owned = self._consumer.assignment()
