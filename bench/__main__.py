@@ -12,9 +12,9 @@ from pathlib import Path
 
 from bench import machine, profiling, report, stages
 from bench.helper import Helper
-from bench.peers import free_port
 from bench.run import Options, Results, Run, quantile
 from bench.session import PEERS, measure
+from support.ports import free_port
 
 OPEN_FILES = 8192
 ECHO_S = 2.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import ClassVar, Final
 from bench import ROOT, procs
 from bench.raw import HOST
 from support import java
+from support.ports import free_port
 
 STOP_WITHIN_S: Final = 40.0
 STOP_POLL_S: Final = 0.002
@@ -222,11 +222,3 @@ class ApacheKafka(Peer):
             DELETE_DELAY[0]: DELETE_DELAY[1],
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
-
-
-def free_port() -> int:
-    """A port on HOST that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

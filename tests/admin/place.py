@@ -14,7 +14,8 @@ from uuid import UUID
 
 from support import wire_client
 from support.batches import Written, build
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.wait import eventually
 
 WITHIN_S: Final = 30.0

@@ -17,7 +17,8 @@ from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from support import java
 from support.broker import StartBroker
 from support.clients.kafka_python import create_topic, offsets
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.wait import eventually
 
 TIMEOUT_S = 30

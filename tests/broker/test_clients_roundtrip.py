@@ -13,7 +13,8 @@ from support.clients.client import Client
 from support.clients.every import CLIENTS, CONFLUENT, READ_BY
 from support.clients.kafka_python import offsets
 from support.dump_log import assert_sound
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.segments import codecs
 

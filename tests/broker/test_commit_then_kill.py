@@ -19,7 +19,8 @@ from support.broker import finish
 from support.clients.kafka_python import create_topic
 from support.doomed_broker import DoomedKavka
 from support.oracle import ApacheKafka
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.transactional import TransactionalProducer, play
 from support.wait import eventually

@@ -12,7 +12,8 @@ import pytest
 from support import wire_client
 from support.broker import Kavka, StartBroker, broker_kind
 from support.crowd import connect, is_served
-from support.process import HOST, BrokerProcess, free_port
+from support.ports import HOST, free_port
+from support.process import BrokerProcess
 from support.wait import eventually
 
 WITHIN_S = 20.0

@@ -12,7 +12,8 @@ import pytest
 
 from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.kafka_python import create_topic
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import Outcome, Producer, RawConnection, batch
 
 NONE = 0

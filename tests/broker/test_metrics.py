@@ -14,7 +14,8 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kavka.server.metrics.table import TABLE
 from support.broker import StartBroker
 from support.metrics import Scrape
-from support.process import HOST, BrokerProcess, free_port
+from support.ports import HOST, free_port
+from support.process import BrokerProcess
 from support.wait import eventually
 
 RECORDS = 1000

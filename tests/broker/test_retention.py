@@ -18,7 +18,8 @@ from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.dump_log import dump, files
 from support.oracle import ApacheKafka
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 

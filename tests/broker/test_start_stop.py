@@ -19,7 +19,8 @@ from support.broker import Kavka, StartBroker, broker_kind, kavka_environment
 from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.idempotent import ConfluentWriter, History
 from support.clients.kafka_python import offsets
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 

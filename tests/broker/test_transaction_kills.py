@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from support.broker import finish
 from support.clients.kafka_python import create_topic
 from support.doomed_broker import DoomedKavka
-from support.process import HOST
+from support.ports import HOST
 from support.raw import RawConnection
 from support.transactional import TransactionalProducer, play
 from support.wait import eventually

@@ -20,7 +20,8 @@ from support import logs
 from support.clients.kafka_python import create_topic
 from support.logs import Producer
 from support.oracle39 import ApacheKafka39
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 

@@ -27,7 +27,8 @@ from support.clients.kafka_python import create_topic
 from support.compaction import Keyed, records_of
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.sides import both_sides
 from support.transaction_machine import TransactionKit

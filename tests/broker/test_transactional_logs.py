@@ -22,7 +22,8 @@ from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.kafka_python import create_topic
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.segments import HEADER, LENGTH_PREFIX_BYTES
 from support.wait import eventually

@@ -12,7 +12,7 @@ from differential.case import Case, Facts, Outcome, Step, Topic, topic_name
 from differential.topics import GROUP_TOPIC
 from differential.wire import Link
 from support import wire_client
-from support.process import HOST
+from support.ports import HOST
 from support.wait import eventually
 
 TOPICS_PER_REQUEST: Final = 100

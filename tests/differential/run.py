@@ -17,7 +17,7 @@ from differential.grounds import facts_of, prepare
 from differential.judges import judge_of
 from differential.names import Names
 from differential.wire import Link
-from support.process import HOST
+from support.ports import HOST
 
 TRIES_MAX: Final = 20_000
 NO_STEP: Final = "<no such step>"

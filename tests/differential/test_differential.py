@@ -15,7 +15,8 @@ from differential.judges import FIRST_IN_NEW, JUDGES, NEW, OLD, judge_of
 from differential.run import Pair, outdated, report, unexplained
 from differential.wire import Link
 from support import wire_client
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fuzz.frames import Frame
-from support.process import HOST
+from support.ports import HOST
 
 LANES = 64
 """Connections at once."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from support import batches, wire_client
-from support.process import HOST
+from support.ports import HOST
 
 EVERY_S = 0.004
 TIMEOUT_S = 30.0

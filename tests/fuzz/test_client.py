@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from fuzz.client import OUTCOMES, SENTINEL, Client
 from fuzz.frames import Frame
-from support.process import HOST
+from support.ports import HOST
 
 ANSWER, SILENT, CLOSE, HOLD = range(4)
 """What the server below does with a frame, by its kind."""

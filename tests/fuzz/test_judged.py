@@ -22,7 +22,8 @@ from kavka.server.dispatch import HANDLERS
 from support import wire_client
 from support.broker import Kavka
 from support.oracle import ApacheKafka
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 
 FRAMES = 500
 SEED = 1_234

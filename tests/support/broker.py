@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from support.oracle import ApacheKafka
 from support.paths import SOURCE
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 
 StartBroker = Callable[..., BrokerProcess]
 """The fixture `start_broker`: settings by keyword, a running broker back."""
@@ -25,6 +26,9 @@ class Kavka(BrokerProcess):
     kind: ClassVar[str] = "kavka"
     ready_within_s: ClassVar[float] = 20.0
     exit_codes: ClassVar[Mapping[int, int]] = {signal.SIGTERM: 0, signal.SIGINT: 0}
+
+    def prepare(self) -> None:
+        self.port = self.ports.take()
 
     def command(self) -> list[str]:
         overrides = {

@@ -11,7 +11,7 @@ from typing import Self
 
 from support import wire_client
 from support.memory_broker import fetching
-from support.process import HOST
+from support.ports import HOST
 
 IDLE = 2000
 SLOW_READERS = 200

@@ -39,7 +39,8 @@ from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.kafka_python import create_topic
 from support.dump_log import Dumped, assert_sound
 from support.oracle39 import ApacheKafka39, ZooKeeper
-from support.process import HOST, BrokerProcess
+from support.ports import HOST
+from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from support import java
-from support.process import HOST, BrokerProcess, free_port
+from support.ports import HOST
+from support.process import BrokerProcess
 
 READY = "Kafka Server started"
 OPTIONS = (
@@ -55,7 +56,7 @@ class ApacheKafka(BrokerProcess):
     }
 
     def prepare(self) -> None:
-        self.port, controller_port = free_port(), free_port()
+        self.port, controller_port = self.ports.take(), self.ports.take()
         lines = [f"{key}={value}" for key, value in self._properties(controller_port).items()]
         self._properties_path.write_text("\n".join(lines) + "\n")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

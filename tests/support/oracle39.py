@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from support import java
-from support.process import HOST, BrokerProcess, free_port
+from support.ports import HOST
+from support.process import BrokerProcess
 
 PROJECT = "kafka39"
 READY = "started (kafka.server.KafkaServer)"
@@ -41,7 +42,7 @@ class ZooKeeper(BrokerProcess):
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
 
     def prepare(self) -> None:
-        self.port = free_port()
+        self.port = self.ports.take()
         lines = (
             f"dataDir={self.data_dir}",
             f"clientPort={self.port}",
@@ -86,7 +87,7 @@ class ApacheKafka39(BrokerProcess):
         self.zookeeper = zookeeper or ZooKeeper(home / "zookeeper")
 
     def prepare(self) -> None:
-        self.port = free_port()
+        self.port = self.ports.take()
         if self._has_own:
             self.zookeeper.launch()  # the broker's client waits for it
         lines = [f"{key}={value}" for key, value in self._properties().items()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -19,19 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
+from support.ports import HOST, Ports
 from support.wait import eventually
 
-HOST = "127.0.0.1"
 STOP_WITHIN_S = 30.0
 OUTPUT_SHOWN_BYTES = 8_000
-
-
-def free_port() -> int:
-    """A port that nobody listens on now. Only for servers that can't be told to pick one."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class BrokerProcess(ABC):
@@ -45,6 +36,8 @@ class BrokerProcess(ABC):
     def __init__(self, home: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.home = home
         self.settings = dict(settings)
+        self.ports = Ports()
+        """Those that it listens on belong to it until `close`, also while it is down."""
         self.port = 0
         self.starts = 0
         self.ready_after_s = 0.0
@@ -155,8 +148,11 @@ class BrokerProcess(ABC):
 
     def close(self) -> None:
         """End it in whatever way, for the end of a test."""
-        if self.process is not None:
-            self.kill()
+        try:
+            if self.process is not None:
+                self.kill()
+        finally:
+            self.ports.release()
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self.process is not None, f"{self.kind} does not run"

@@ -14,7 +14,7 @@ from typing import Any, Self
 from support.misbehaviour.link import LATE_S_MAX, Link, Sent, framed, next_frame
 from support.misbehaviour.produced import errors_of
 from support.misbehaviour.weather import Weather
-from support.process import HOST
+from support.ports import HOST
 
 START_WITHIN_S = 30.0
 

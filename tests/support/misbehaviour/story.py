@@ -14,7 +14,7 @@ from support.misbehaviour.judge import numbered, of_batches, of_records, written
 from support.misbehaviour.producers import Hearing
 from support.misbehaviour.proxy import Proxy
 from support.misbehaviour.weather import Fate, Weather
-from support.process import HOST, free_port
+from support.ports import HOST, free_port
 from support.wait import eventually
 
 TOPIC = "misbehaviour"

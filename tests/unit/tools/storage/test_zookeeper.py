@@ -13,7 +13,7 @@ from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried
 from kavka.tools.storage.zookeeper import Broken, ZooKeeper
 from support.oracle39 import ZooKeeper as Server
-from support.process import HOST, free_port
+from support.ports import HOST, free_port
 
 NODES: dict[str, bytes | None] = {
     "/brokers": None,
