@@ -41,9 +41,13 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
 		--override "log.dirs=$(DATA)"
 
-test: lint java clients tests ## all that CI runs: lints, types, and every test
+test: lint java clients archives tests ## all that CI runs: lints, types, and every test
 
-.PHONY: tests
+.PHONY: archives tests
+archives: $(FOR_TEST) java
+	@$(STEP) "archives of Java's classes" env PYTHONPATH=tests \
+		$(BIN)/python -m support.java_archive
+
 tests: $(FOR_TEST)
 	@$(STEP) "tests" $(PYTEST) tests
 

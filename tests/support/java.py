@@ -111,11 +111,17 @@ def program(name: str) -> str:
     """Path of `java` (new enough) or `mvn`; without it the test is skipped."""
     path = find(name) or missing(INSTALL[name])
     if name == "java":
-        said = subprocess.run([path, "-version"], capture_output=True, text=True).stderr
-        version = re.search(r'version "(\d+)', said)
-        if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        said = version(path)
+        number = re.search(r'version "(\d+)', said)
+        if number is None or int(number[1]) < JAVA_VERSION_MIN:
             missing(f"{INSTALL[name]}; found {said.splitlines()[:1]}")
     return path
+
+
+@cache
+def version(path: str) -> str:
+    """What a Java says that it is."""
+    return subprocess.run([path, "-version"], capture_output=True, text=True).stderr
 
 
 def kafka_libs() -> Path:
@@ -151,6 +157,21 @@ def fetch(pom: Path, into: Path) -> None:
     partial.rename(into)
 
 
+def archive(project: str) -> Path:
+    """Where the classes of a project's jars lie as this Java maps them into memory, once
+    `support.java_archive` has put them there."""
+    jars = libs(project)
+    of_java = hashlib.sha256(version(program("java")).encode()).hexdigest()[:12]
+    return jars.with_name(f"{jars.name}-{of_java}.jsa")
+
+
+def shared_classes(project: str = "kafka4") -> list[str]:
+    """Options to take classes from the archive, if there is one. Then the class path must begin
+    with the project's jars; where Java finds it unfit, it says nothing and does without."""
+    found = archive(project)
+    return [f"-XX:SharedArchiveFile={found}", "-Xlog:disable"] if found.exists() else []
+
+
 def command_line(
     main: str,
     arguments: Iterable[str],
@@ -164,7 +185,7 @@ def command_line(
 def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:
     """Run one tool to its end. Its exit code is the caller's to judge."""
     done = subprocess.run(
-        command_line(tool, arguments),
+        command_line(tool, arguments, [*SHORT_RUN, *shared_classes()]),
         input=stdin,
         capture_output=True,
         timeout=TOOL_TIMEOUT_S,

@@ -43,5 +43,12 @@ def classes(source: Path, class_path: Path) -> Path:
     return installed.once(f"java/{source.parent.name}-classes", (source,), compile_into)
 
 
+def command_line(source: Path, project: str = "kafka4", built_with: str = "kafka4") -> list[str]:
+    """How to run a program, compiled with one project's jars, with those of a project."""
+    options = [*java.SHORT_RUN, *java.shared_classes(project)]
+    path = f"{java.libs(project)}/*:{classes(source, java.libs(built_with))}"
+    return [java.program("java"), *options, "-cp", path, source.stem]
+
+
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

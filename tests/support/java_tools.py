@@ -21,12 +21,9 @@ class Tools:
     """One such process. A tool ends as it would by itself, but for what it leaves running."""
 
     def __init__(self, log: Path) -> None:
-        libs = java.kafka_libs()
-        classes = java_compiler.classes(SOURCE, libs)
-        command = [java.program("java"), *java.SHORT_RUN, "-cp", f"{classes}:{libs}/*", SOURCE.stem]
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                command,
+                java_compiler.command_line(SOURCE),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

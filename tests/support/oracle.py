@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import signal
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -18,6 +18,7 @@ OPTIONS = (
     "-Xms256M",
     "-Xmx512M",
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
     f"-Dlog4j2.configurationFile=file:{java.SERVER_LOGGING}",
@@ -49,6 +50,8 @@ class ApacheKafka(BrokerProcess):
     """The oracle. Its settings are Kafka's defaults, but for one node's replication factors."""
 
     kind: ClassVar[str] = "Apache Kafka"
+    more_options: Sequence[str] = ()
+    """Of its JVM."""
     ready_within_s: ClassVar[float] = 90.0
     exit_codes: ClassVar[Mapping[int, int]] = {  # the JVM's own: 128 + the signal
         signal.SIGTERM: 128 + signal.SIGTERM,
@@ -70,7 +73,8 @@ class ApacheKafka(BrokerProcess):
         assert formatted.exit_code == 0, formatted.text + formatted.stderr
 
     def command(self) -> list[str]:
-        return java.command_line("kafka.Kafka", [str(self._properties_path)], OPTIONS)
+        options = [*OPTIONS, *java.shared_classes(), *self.more_options]
+        return java.command_line("kafka.Kafka", [str(self._properties_path)], options)
 
     def environment(self) -> dict[str, str]:
         return dict(java.environment())

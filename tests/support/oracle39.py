@@ -6,7 +6,7 @@ The last line that serves what Kafka 4 dropped: the oracle of the oldest version
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -55,7 +55,8 @@ class ZooKeeper(BrokerProcess):
 
     def command(self) -> list[str]:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        return java.command_line(main, [str(self._settings_path)], OPTIONS, PROJECT)
+        options = [*OPTIONS, *java.shared_classes(PROJECT)]
+        return java.command_line(main, [str(self._settings_path)], options, PROJECT)
 
     def environment(self) -> dict[str, str]:
         return dict(java.environment())
@@ -72,6 +73,8 @@ class ApacheKafka39(BrokerProcess):
     """The older oracle. Its settings are Kafka's defaults, but for one node's replication."""
 
     kind: ClassVar[str] = "Apache Kafka 3.9"
+    more_options: Sequence[str] = ()
+    """Of its JVM."""
     ready_within_s: ClassVar[float] = 90.0
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
 
@@ -94,7 +97,8 @@ class ApacheKafka39(BrokerProcess):
         self._properties_path.write_text("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
-        return java.command_line("kafka.Kafka", [str(self._properties_path)], OPTIONS, PROJECT)
+        options = [*OPTIONS, *java.shared_classes(PROJECT), *self.more_options]
+        return java.command_line("kafka.Kafka", [str(self._properties_path)], options, PROJECT)
 
     def environment(self) -> dict[str, str]:
         return dict(java.environment())

@@ -37,10 +37,7 @@ def python(program: Path, *paths: Path) -> Started:
 
 def of_java(source: Path, project: str) -> Started:
     """A program in Java, compiled with the newest of the clients, run with those of a project."""
-    classes = java_compiler.classes(source, java.kafka_libs())
-    path = f"{classes}:{java.libs(project)}/*"
-    command = [java.program("java"), *java.SHORT_RUN, "-cp", path, source.stem]
-    return Started(command, java.environment())
+    return Started(java_compiler.command_line(source, project), java.environment())
 
 
 def javascript(script: str) -> Started:

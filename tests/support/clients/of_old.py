@@ -95,9 +95,7 @@ class OldClient:
 
     def _java(self) -> list[str]:
         """Compiled once, with the newest of the jars, the program runs with all of them."""
-        classes = java_compiler.classes(JAVA_PROGRAM, java.libs(JAVA_0_10.project))
-        class_path = f"{java.libs(self.project)}/*:{classes}"
-        return [java.program("java"), *java.SHORT_RUN, "-cp", class_path, JAVA_PROGRAM.stem]
+        return java_compiler.command_line(JAVA_PROGRAM, self.project, JAVA_0_10.project)
 
 
 JAVA_0_8 = OldClient("java-0.8.2.2", project="kafka082")

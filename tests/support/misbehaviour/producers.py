@@ -156,10 +156,7 @@ class Java(Program):
 
     @staticmethod
     def command() -> tuple[list[str], Mapping[str, str]]:
-        classes = java_compiler.classes(JAVA_PROGRAM, java.kafka_libs())
-        path = f"{classes}:{java.kafka_libs()}/*"
-        command = [java.program("java"), *java.SHORT_RUN, "-cp", path, JAVA_PROGRAM.stem]
-        return command, java.environment()
+        return java_compiler.command_line(JAVA_PROGRAM), java.environment()
 
 
 class FranzGo(Program):
