@@ -113,11 +113,7 @@ class Session:
         self.used_ms = now_ms
 
     def update(self, request: Any, version: int) -> None:
-        """Add, change and forget partitions as the request says."""
-        for topic in request.forgotten_topics_data:
-            key = _topic_key(topic, version)
-            for partition in topic.partitions:
-                self.partitions.pop((key, partition), None)
+        """Add, change and forget partitions as the request says: what it names twice is gone."""
         for topic in request.topics:
             key = _topic_key(topic, version)
             for asked in topic.partitions:
@@ -126,6 +122,10 @@ class Session:
                     self.partitions[key, asked.partition] = _wanted(key, asked, version)
                 else:
                     known.update(asked, version)
+        for topic in request.forgotten_topics_data:
+            key = _topic_key(topic, version)
+            for partition in topic.partitions:
+                self.partitions.pop((key, partition), None)
 
 
 @dataclass(slots=True)

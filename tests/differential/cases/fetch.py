@@ -355,6 +355,15 @@ def everything_is_forgotten(on: Ground) -> Script:
 
 
 @CASES.case(since=7, topics=[SIX])
+def what_is_forgotten_is_named_too(on: Ground) -> Script:
+    first = yield opened(on, of(on, "six", partition(0, 6), partition(1, 0)))
+    gone = {"topic": on.name("six"), "topic_id": on.id("six"), "partitions": [0, 2]}
+    named = of(on, "six", partition(0, 2), partition(2, 0))
+    yield going_on(on, first["session_id"], 1, named, forgotten_topics_data=[gone])
+    yield going_on(on, first["session_id"], 2, of(on, "six", partition(1, 1)))
+
+
+@CASES.case(since=7, topics=[SIX])
 def what_is_not_there_is_forgotten(on: Ground) -> Script:
     first = yield opened(on, of(on, "six", partition(0, 6)))
     gone = [
