@@ -56,6 +56,7 @@ class LogReader:
             position = extent.position
             base = extent.base_offset
         end = segment.size if to_end else self._end_of(segment, upto)
+        more_follows = segment is not active and self._segments.ends_before(segment, upto)
         length = end - position
         if length <= max_bytes:
             if length <= 0:
@@ -66,7 +67,7 @@ class LogReader:
             length = self._cut(segment, position, max_bytes, at_least_one)
             if not length:
                 return None
-        return Slice(segment.open_file or segment.file, position, length, base)
+        return Slice(segment.open_file or segment.file, position, length, base, more_follows)
 
     def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
         """The aborted transactions in what was found from `offset` on, in a log that ends at

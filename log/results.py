@@ -28,6 +28,8 @@ class Slice(NamedTuple):
     length: int
     base_offset: int
     """Of the first batch."""
+    more_follows: bool = False
+    """What may be read goes on in a later segment, however little there is of this one."""
 
 
 def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:

@@ -109,7 +109,8 @@ class _Fetch:
     # -- planning -------------------------------------------------------------------------
 
     def ready(self) -> bool:
-        """Plan, and tell whether there is enough to answer at once: bytes, or an error.
+        """Plan, and tell whether there is enough to answer at once: bytes, or an error; or what
+        is read ends with its segment, and would not become more, as in Apache Kafka.
 
         That there is no such topic is no reason to hurry as long as others are read: the client
         would ask again and again until its metadata tell it.
@@ -118,6 +119,8 @@ class _Fetch:
         size = missing = 0
         for part in parts:
             if part.slice is not None:
+                if part.slice.more_follows:
+                    return True
                 size += part.slice.length
             elif part.answer.error_code in _MISSING:
                 missing += 1

@@ -11,6 +11,7 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.wire.apis.fetch import API
 from kavka.wire.errors import ErrorCode as Code
+from support import logs
 from support.batches import Written, build
 from support.logs import parse
 from support.memory_broker import Client, MemoryBroker, fetching, producing, scenario
@@ -18,6 +19,7 @@ from support.virtual import settle
 
 BATCH = bytes(build())
 LONG_MS = 30_000
+MIB = 1 << 20
 
 
 def poll(
@@ -81,6 +83,30 @@ async def test_it_waits_for_min_bytes(broker: MemoryBroker) -> None:
     await other.ask("Produce", 9, **producing({("t", 0): BATCH}))
     await settle()
     assert sizes(waiting.result()) == [len(BATCH) * 3]
+
+
+@scenario()
+async def test_it_does_not_wait_for_more_than_its_segment_has(broker: MemoryBroker) -> None:
+    """What was read would not become more. Apache Kafka: "fetching older segments"."""
+    await broker.create("t", configs={"segment.bytes": str(MIB)})
+    other = broker.connect()
+    large = bytes(logs.batch([b"x" * 400_000]))
+    waiting = poll(broker.client, {("t", 0): 0}, min_bytes=MIB)
+    for _ in range(2):
+        await other.ask("Produce", 9, **producing({("t", 0): large}))
+        await settle()
+        assert not waiting.done()
+    await other.ask("Produce", 9, **producing({("t", 0): large}))
+    await settle()
+    assert sizes(waiting.result()) == [2 * len(large)]
+    waiting = poll(broker.client, {("t", 0): 1}, min_bytes=MIB)
+    await settle()
+    assert sizes(waiting.result()) == [len(large)], "at once"
+    waiting = poll(broker.client, {("t", 0): 2}, min_bytes=MIB, max_wait_ms=500)
+    await settle()
+    assert not waiting.done(), "the last segment may become longer"
+    await broker.advance(500)
+    assert sizes(waiting.result()) == [len(large)]
 
 
 @scenario(topics={"t": 1})
