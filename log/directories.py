@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kavka.log import directory as names
@@ -142,10 +143,12 @@ class CheckpointPlan:
         self._fs = fs
         self._contents: list[tuple[LogDirectory, Mapping[str, list[str]]]] = []
         self.serial = serial
+        self.ended = False
+        """Whether it touches no file any more."""
         self.done = False
         """Whether every directory has it, but for those in `failures`."""
-        self.superseded = False
-        """Set when a later plan has to have the last word; this one then leaves the files alone."""
+        self._superseded = False
+        self._temporary: list[str] = []  # files that are to be renamed
         self.failures: dict[str, OSError] = {}
         """By the path of the directory that could not be written to."""
 
@@ -153,27 +156,43 @@ class CheckpointPlan:
         """The lines of a directory's checkpoint files, by their names."""
         self._contents.append((directory, lines))
 
+    def supersede(self) -> None:
+        """A later plan has to have the last word: from now on this one leaves the files alone.
+        What its thread may be about to rename is gone when this returns."""
+        self._superseded = True
+        for name in self._temporary:
+            with suppress(OSError):  # not made, or renamed; where this fails, so will a rename
+                self._fs.remove(name)
+
     def run(self) -> None:
         """Write them, with fsync; may run in a thread, one plan at a time."""
-        for directory, lines in self._contents:
-            if directory.failure is None:
-                files = {directory.file(name): encode_lines(each) for name, each in lines.items()}
-                try:
-                    self._write(directory, files)
-                except OSError as failure:
-                    self.failures[directory.path] = failure
-        self.done = not self.superseded
+        try:
+            for directory, lines in self._contents:
+                if directory.failure is None:
+                    texts = {directory.file(name): encode_lines(lines[name]) for name in lines}
+                    try:
+                        self._write(directory, texts)
+                    except OSError as failure:
+                        self.failures[directory.path] = failure
+            self.done = not self._superseded
+        finally:
+            self.ended = True
 
     def _write(self, directory: LogDirectory, files: Mapping[str, bytes]) -> None:
         temporary = {path: f"{path}.{self.serial}.tmp" for path in files}
+        self._temporary = list(temporary.values())
         for path, data in files.items():
             file = self._fs.create(temporary[path])
             file.pwrite(data, 0)
             file.sync()
             file.close()
         for path, name in temporary.items():
-            if self.superseded:
-                self._fs.remove(name)
-            else:
-                self._fs.rename(name, path)
+            try:
+                if self._superseded:
+                    self._fs.remove(name)
+                else:
+                    self._fs.rename(name, path)
+            except FileNotFoundError:
+                if not self._superseded:  # else `supersede` has just removed it
+                    raise
         self._fs.sync_dir(directory.path)

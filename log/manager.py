@@ -74,7 +74,7 @@ class LogManager:
         self._has_lost_flushed = False
         # keys in checkpoint files that have no log, with the newest plan that may name them
         self._stale: dict[TopicPartition, int] = {}
-        self._plans: list[CheckpointPlan] = []  # those that may not have been run yet
+        self._plans: list[CheckpointPlan] = []  # those that may still touch the files
         self._serial = 0
         self._saved_serial = 0
 
@@ -396,7 +396,7 @@ class LogManager:
         """Have what is true now of a directory on its disk when this returns, whatever a thread
         is writing. OSError: it can't be written to."""
         for running in self._plans:
-            running.superseded = True
+            running.supersede()
         plan = self.checkpoint(None)
         plan.run()
         if directory in plan.failures:
@@ -405,11 +405,12 @@ class LogManager:
     def _forget_finished(self) -> None:
         saved = [plan.serial for plan in self._plans if plan.done]
         self._saved_serial = max(saved, default=self._saved_serial)
-        self._plans = [plan for plan in self._plans if plan.serial > self._saved_serial]
+        self._plans = [plan for plan in self._plans if not plan.ended]
 
     def _is_stale(self, key: TopicPartition) -> bool:
         self._forget_finished()
-        return self._stale.get(key, -1) >= self._saved_serial
+        known = self._stale.get(key, -1)
+        return known >= self._saved_serial or any(plan.serial <= known for plan in self._plans)
 
     # --- stop
 
@@ -434,7 +435,7 @@ class LogManager:
     def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:
         """The last step of `close`: the logs are closed; may run in a thread."""
         for running in self._plans:
-            running.superseded = True
+            running.supersede()
         plan = self.checkpoint(high_watermarks)
         plan.run()
         for directory in self._online():

@@ -57,6 +57,7 @@ class Upkeep:
         self._jobs = jobs
         self._running: list[asyncio.Task[Any]] = []
         self._saved: object = None
+        self._checkpointing = asyncio.Lock()
 
     def start(self) -> None:
         """Begin all of it, each at its own interval."""
@@ -117,7 +118,12 @@ class Upkeep:
                 logger.exception("%s failed", what)
 
     async def checkpoint(self) -> None:
-        """Save recovery points, start offsets and high watermarks, if any has changed."""
+        """Save recovery points, start offsets and high watermarks, if any has changed. Who comes
+        while that is under way waits, and then sees to what has changed since."""
+        async with self._checkpointing:
+            await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
         watermarks: dict[TopicPartition, int] = {}
         for looked, replica in enumerate(self._replicas, 1):
             watermarks[replica.key] = replica.partition.high_watermark

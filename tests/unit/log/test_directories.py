@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -89,10 +90,36 @@ def test_checkpoints(fs: MemFs, directory: LogDirectory) -> None:
 def test_a_superseded_plan_changes_nothing(fs: MemFs, directory: LogDirectory) -> None:
     plan = CheckpointPlan(fs, 1)
     plan.add(directory, {"x-checkpoint": ["t 0 7"]})
-    plan.superseded = True
+    plan.supersede()
     plan.run()
     assert not plan.done
     assert fs.list_dir("/a/b") == [".lock"]
+
+
+@pytest.mark.parametrize("when", ["create", "rename", "remove", "sync_dir"])
+def test_a_plan_that_is_superseded_while_a_thread_runs_it(
+    fs: MemFs, directory: LogDirectory, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if that comes between its last look at it and what it then does."""
+    later, plan = CheckpointPlan(fs, 2), CheckpointPlan(fs, 1)
+    plan.add(directory, {"x-checkpoint": ["t 0 7"], "y-checkpoint": []})
+    later.add(directory, {"x-checkpoint": ["t 0 0"], "y-checkpoint": []})
+    if when == "remove":
+        plan.supersede()
+    real = getattr(fs, when)
+
+    def at_last(*args: Any) -> Any:
+        monkeypatch.undo()
+        plan.supersede()
+        later.run()
+        return real(*args)
+
+    monkeypatch.setattr(fs, when, at_last)
+    plan.run()
+    assert (plan.done, plan.ended, later.done) == (False, True, True)
+    assert not plan.failures
+    assert directory.read_offsets("x-checkpoint") == {("t", 0): 0}
+    assert fs.list_dir("/a/b") == [".lock", "x-checkpoint", "y-checkpoint"]
 
 
 @pytest.mark.parametrize("op", ["create", "pwrite", "sync", "rename"])

@@ -247,13 +247,20 @@ def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> Non
         broker.logs.delete("t", 0)
 
 
-def test_a_checkpoint_that_is_overtaken_keeps_silent(broker: Broker, fs: MemFs) -> None:
-    """One is under way in a thread while a log is deleted and made anew."""
+@pytest.mark.parametrize("second", ["none", "begins after it is deleted", "ends before"])
+def test_a_checkpoint_that_is_overtaken_keeps_silent(
+    broker: Broker, fs: MemFs, second: str
+) -> None:
+    """One is under way in a thread while a log is deleted and made anew; or two."""
     log = broker.log()
     logs.fill(log, 50)
     log.start_offset = 40
     slow = broker.logs.checkpoint({})
+    if second == "ends before":
+        broker.logs.checkpoint({}).run()
     broker.logs.delete("t", 0)
+    if second == "begins after it is deleted":
+        broker.logs.checkpoint({}).run()
     broker.log()
     slow.run()
     assert fs.read_bytes("/data/log-start-offset-checkpoint") == b"0\n0\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from kavka.log.memfs import Fault
@@ -12,6 +15,7 @@ from support import logs
 from support.batches import Written, build
 from support.logs import Producer
 from support.memory_broker import DATA, MemoryBroker, scenario
+from support.virtual import settle
 
 MINUTE_MS = 60_000
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
@@ -40,6 +44,27 @@ async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBrok
     await broker.produce(build(), partition=1)
     await broker.advance(5000)
     assert checkpoint(broker, WATERMARKS) == {("t", 0): 3, ("t", 1): 3}
+
+
+@scenario(topics={"t": 1, "u": 1})
+async def test_one_checkpoint_at_a_time(broker: MemoryBroker) -> None:
+    """The cleaner asks for one, too. Of two at once the older could have the last word."""
+    upkeep: Any = broker.instance._upkeep
+    await broker.produce(build())
+    broker.jobs.hold("CheckpointPlan.run")
+    first = asyncio.ensure_future(upkeep.checkpoint())
+    await settle()
+    await broker.produce(build())
+    others = [asyncio.ensure_future(upkeep.checkpoint()) for _ in range(2)]
+    await settle()
+    assert broker.jobs.held == ["CheckpointPlan.run"]
+    assert not any(one.done() for one in (first, *others))
+    broker.jobs.done.clear()
+    broker.jobs.release()
+    await settle()
+    assert all(one.done() for one in (first, *others))
+    assert broker.jobs.done.count("CheckpointPlan.run") == 2, "the third has nothing to add"
+    assert checkpoint(broker, WATERMARKS) == {("t", 0): 6, ("u", 0): 0}
 
 
 @scenario(topics={"t": 1, "u": 1})
