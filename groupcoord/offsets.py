@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord import offset_records
-from kavka.groupcoord.group import Group
+from kavka.groupcoord.group import Group, PartitionCheck
 from kavka.groupcoord.offset_records import (
     NO_EPOCH,
     NO_TIME,
@@ -99,51 +99,60 @@ class Offsets:
 
     def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Decision:
         """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`."""
-        group = self._checked(commit, is_transactional=False)
-        if group is not None:
-            group.committed_by(commit.member_id, now_ms)
+        group, check = self._checked(commit, is_transactional=False)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
             expires_at_ms = min(now_ms + commit.retention_ms, _LAST_MS)
-        return self._decide(commit, ticket, now_ms, expires_at_ms)
+        decision = self._decide(commit, check, ticket, now_ms, expires_at_ms)
+        if group is not None:
+            group.committed_by(commit.member_id, now_ms)
+        return decision
 
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
     ) -> Decision:
         """TxnOffsetCommit; they count when the transaction is committed."""
-        self._checked(commit, is_transactional=True)
-        decision = self._decide(commit, ticket, now_ms, NO_TIME)
+        try:
+            _, check = self._checked(commit, is_transactional=True)
+            decision = self._decide(commit, check, ticket, now_ms, NO_TIME)
+        except ApiError as refusal:
+            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # which a producer would give up for
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
+            raise
         decision.producer = producer
         return decision
 
-    def _checked(self, commit: Commit, *, is_transactional: bool) -> Group | None:
-        """The group, if there is one already. ApiError when this may not be committed to it."""
+    def _checked(
+        self, commit: Commit, *, is_transactional: bool
+    ) -> tuple[Group | None, PartitionCheck | None]:
+        """The group, if there is one already, and whom to ask about each partition. ApiError when
+        nothing may be committed to it."""
         group = self._state.groups.get(commit.group_id)
         if group is None:
             if commit.generation < 0:
                 _check_new(commit.group_id)
-                return None  # a group that only keeps offsets comes into being
+                return None, None  # a group that only keeps offsets comes into being
             if not is_transactional and commit.version >= MEMBER_EPOCHS_VERSION:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        try:
-            check = group.check_commit(
-                commit.member_id,
-                commit.instance_id,
-                commit.generation,
-                is_transactional=is_transactional,
-                version=commit.version,
-            )
-        except ApiError as refusal:
-            if is_transactional and refusal.code == ErrorCode.STALE_MEMBER_EPOCH:
-                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
-            raise
-        if check is not None:
-            for one in commit.offsets:
-                check(one.topic, one.topic_id, one.partition)
-        return group
+        check = group.check_commit(
+            commit.member_id,
+            commit.instance_id,
+            commit.generation,
+            is_transactional=is_transactional,
+            version=commit.version,
+        )
+        return group, check
 
-    def _decide(self, commit: Commit, ticket: Ticket, now_ms: int, expires_at_ms: int) -> Decision:
+    def _decide(
+        self,
+        commit: Commit,
+        check: PartitionCheck | None,
+        ticket: Ticket,
+        now_ms: int,
+        expires_at_ms: int,
+    ) -> Decision:
+        """ApiError from `check`: then nothing is committed."""
         longest = self._state.settings().offset_metadata_max_bytes
         records, codes = [], []
         last, key, tags = None, b"", b""
@@ -151,6 +160,8 @@ class Offsets:
             if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
+            if check is not None:
+                check(topic, topic_id, partition)
             if (topic, topic_id) != last:
                 last = topic, topic_id
                 key, tags = topic_key(commit.group_id, topic), tagged_fields(topic_id)

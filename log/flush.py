@@ -67,6 +67,11 @@ class Unsynced:
         self._paths[path] = None
         self.add_name(path)
 
+    def add_all(self, paths: Iterable[str]) -> None:
+        """Those at `paths` were."""
+        for path in paths:
+            self.add(path)
+
     def add_name(self, path: str) -> None:
         """The file or directory at `path` was created, renamed or removed."""
         self._directories[path.rpartition("/")[0]] = None
@@ -95,7 +100,7 @@ class Unsynced:
         plan = FlushPlan(
             fs=fs,
             files=tuple(segment.file for segment in segments),
-            paths=(*paths, *self._paths),
+            paths=tuple(dict.fromkeys((*paths, *self._paths))),
             directories=tuple(self._directories),
             offset=offset,
             truncations=truncations,

@@ -452,10 +452,9 @@ class PartitionLog:
         if offset <= self.recovery_point and not (with_active and self._unsynced):
             return None
         self._repair()
-        closed = self._segments.since(self.recovery_point)[:-1]
         return self._unsynced.take(
             self._disk.fs,
-            closed,
+            self._segments.since(self.recovery_point)[:-1],
             self._active if with_active else None,
             sealed=everything,
             offset=offset,
@@ -484,6 +483,7 @@ class PartitionLog:
         self._repair()
         if self._active.is_opened:
             self._active.seal()
+            self._unsynced.add_all(self._active.index_paths())  # the records may be flushed already
         for _ in self.before_seal():
             pass
         return self.flush_plan(everything=True)

@@ -104,6 +104,7 @@ class ProducerHistory:
         OSError, CorruptLogError: and it stays unknown.
         """
         cuts, states = self._cuts, ProducerStates()
+        states.counts = self.states.counts
         replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
         for _ in chain(self._forgotten.dissolve(), replay):
             yield

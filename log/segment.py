@@ -130,7 +130,7 @@ class Segment:
     def max_timestamp(self) -> int:
         """The greatest timestamp in the segment; -1 when there is none."""
         if self._max_timestamp == UNKNOWN:
-            self._look_up_max_timestamp()
+            self._look_up_max_timestamp(self._last_indexed())
         return self._max_timestamp
 
     def newest_ms(self) -> int:
@@ -273,18 +273,26 @@ class Segment:
             end = last.position + last.size
             if end < self.size:
                 self._cut(end)
-        self._look_up_timestamps()
+        self._first_timestamp = UNKNOWN if self.size else -1
+        self._look_up_max_timestamp(self._last_timed())
         self.seal()
 
     def _look_up_timestamps(self) -> None:
         self._first_timestamp = UNKNOWN if self.size else -1
-        self._look_up_max_timestamp()
+        self._look_up_max_timestamp(self._last_indexed())
 
-    def _look_up_max_timestamp(self) -> None:
+    def _last_timed(self) -> int:
+        """Where the last batch is that the time index knows: a power cut may have taken more of it
+        than of the offset index. 0 when it knows none."""
+        timestamp, offset = self.times.last()
+        extent = self.find(offset) if timestamp >= 0 else None
+        return 0 if extent is None else min(extent.position, self._last_indexed())
+
+    def _look_up_max_timestamp(self, position: int) -> None:
         """Learn it from the time index, which may have been cut, and from the batches that it
-        does not cover: those behind the last entry of the offset index."""
+        does not cover: those from `position` on."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
-        for _, header in headers(self.file, self.path, self._last_indexed(), self.size):
+        for _, header in headers(self.file, self.path, position, self.size):
             if header.newest_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset

@@ -135,7 +135,11 @@ class LogCleaner:
         cleaning = _Cleaning(self._replicas, replica, self._clock)
         try:
             order = await self._order(replica, cleanable)
-            return await cleaning.run(self._jobs, self._fs, order)
+            outcome = await cleaning.run(self._jobs, self._fs, order)
+            if outcome is not None:
+                # else the checkpoint could survive a power cut that takes the new segments back
+                await self._jobs.run(self._fs.sync_dir, replica.log.directory)
+            return outcome if cleaning.is_wanted else None
         except ProcessLost as failure:
             logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
         except OSError as failure:
@@ -251,19 +255,20 @@ class _Cleaning:
         `compact`, and ProcessLost."""
         from kavka.log.compaction.run import compact  # with all that only a process needs
 
-        if not self._is_wanted:
+        if not self.is_wanted:
             return None
         job = self._job = jobs.run_process(compact, fs, order, told=self._told)
         try:
             await asyncio.wait([job])
         finally:
             job.cancel()
-        if self._given_up or not self._is_wanted:
+        if self._given_up or not self.is_wanted:
             return None
         return job.result()
 
     @property
-    def _is_wanted(self) -> bool:
+    def is_wanted(self) -> bool:
+        """Whether the log is there, is as it was, and is to be compacted."""
         return (
             self._replicas.hosts(self._replica)
             and self._compaction.serial == self._serial
@@ -272,7 +277,7 @@ class _Cleaning:
 
     def _told(self, news: Progress | Replacement) -> None:
         """Called on the loop with what the process says."""
-        if not self._given_up and self._is_wanted and self._take(news):
+        if not self._given_up and self.is_wanted and self._take(news):
             return
         self._given_up = True
         if self._job is not None:

@@ -7,7 +7,7 @@ its wait; whoever changes a partition says so with `changed`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from kavka.seams import Tasks, Timer
@@ -94,9 +94,17 @@ class Purgatory:
         asked: dict[_Waiter, None] = {}
         for key in changed:
             asked |= self._waiters.get(key, {})
-        for waiter in asked:
-            if not waiter.future.done() and waiter.ready():
-                waiter.future.set_result(True)
+        self._ask_each(iter(asked))
+
+    def _ask_each(self, waiters: Iterator[_Waiter]) -> None:
+        try:
+            for waiter in waiters:
+                if not waiter.future.done() and waiter.ready():
+                    waiter.future.set_result(True)
+        except BaseException:
+            # A fault in one of them; the others would not be asked again for this change.
+            self._tasks.call_soon(self._ask_each, waiters)
+            raise
 
     def _expire(self, waiter: _Waiter) -> None:
         if not waiter.future.done():

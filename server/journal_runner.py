@@ -387,7 +387,9 @@ class JournalRunner(Generic[M]):
 
     def _carry_out_commands(self, journal: Journal) -> None:
         commands = journal.commands
-        for _ in range(min(len(commands), COMMANDS_A_TURN)):
+        for _ in range(COMMANDS_A_TURN):
+            if not commands:  # what one leads to may have carried out the others
+                return
             self._perform(commands.popleft())
         if commands:
             self._parts.tasks.call_soon(self._after, journal)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from kavka.seams import Tasks
+from kavka.server.coordination.api import CoordinationError
+from kavka.wire.errors import ApiError, ErrorCode
 
 Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
 """Reserves a block: (first id, count). Ids of a block are never handed out again."""
@@ -31,7 +33,8 @@ class ProducerIds:
         return taken
 
     async def reserve(self) -> None:
-        """Have the next block, if this one is used up. ApiError when there are no ids left."""
+        """Have the next block, if this one is used up. ApiError when there are no ids left, and
+        COORDINATOR_LOAD_IN_PROGRESS when there is no block to be had now."""
         if self._next < self._end:
             return
         if self._reserving is None:
@@ -48,5 +51,12 @@ class ProducerIds:
         try:
             first, count = await self._allocate()
             self._next, self._end = first, first + count
+        except CoordinationError as failure:
+            # as Apache Kafka: the client asks again, where it would give up for other errors
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure)) from failure
+        except ApiError as refusal:
+            if refusal.code != ErrorCode.NOT_CONTROLLER:
+                raise
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from refusal
         finally:
             self._reserving = None

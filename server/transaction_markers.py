@@ -175,9 +175,6 @@ class TransactionMarkers:
         if (before := reign.endings.get(name)) is not None:
             self._drop(before)
         ending = reign.endings[name] = _Ending(markers, coordinator_epoch, reign)
-        if not ending.left:
-            self._complete(ending)
-            return
         self._do(self._write(ending))
 
     def resigned(self, partition: int) -> None:
@@ -227,6 +224,8 @@ class TransactionMarkers:
                 return
 
     def _write(self, ending: _Ending) -> Slices[None]:
+        if not ending.left:
+            self._complete(ending)
         for place in ending.markers.partitions:
             if ending.is_dropped:
                 return

@@ -13,6 +13,7 @@ from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.updates import new_epoch
 from kavka.log.journal import Decision, Record, Reply
+from kavka.wire.errors import ApiError
 from kavka.wire.steps import Slices, each
 
 logger: Final = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ class Fencing:
         self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
     ) -> Slices[Decision]:
         """Without `members` the group has a new epoch; if those that stay use the classic
-        protocol, it becomes a classic group."""
+        protocol, it becomes a classic group. ApiError: it can't, and somebody asked for it; where
+        a deadline has passed, it stays as it is without them."""
         if not members:
             return Decision(replies=replies)
         if self._migration.may_downgrade(group, members):
@@ -42,8 +44,15 @@ class Fencing:
             reason = (
                 f"Downgrade group {group.group_id} from consumer to classic for member leaving."
             )
-            yield from self._migration.downgrade(group, out, now_ms, leaving=members, reason=reason)
-            return out
+            downgrade = self._migration.downgrade
+            try:
+                yield from downgrade(group, out, now_ms, leaving=members, reason=reason)
+            except ApiError as refusal:
+                if replies:  # who wants to leave is told, as by Apache Kafka
+                    raise
+                logger.warning("[GroupId %s] %s", group.group_id, refusal.message)
+            else:
+                return out
         collected: list[Record] = []
 
         def without(member: Member) -> None:

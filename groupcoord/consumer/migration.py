@@ -216,7 +216,8 @@ class Migration:
         reason: str | None,
     ) -> Slices[None]:
         """Make a classic group of it, without the members that leave, and with the one that joins
-        in the place of a static one; its members join again if there is a `reason` to."""
+        in the place of a static one; its members join again if there is a `reason` to. ApiError
+        GROUP_ID_NOT_FOUND: what one of them offers can't be read."""
         left = {one.member_id for one in leaving}
         members = {key: one for key, one in group.members.items() if key not in left}
         targets = dict(group.targets)
@@ -240,7 +241,10 @@ class Migration:
         yield from classic.find_topics()
         pace = Pace()
         for member_id, one in classic.members.items():
-            version = embedded.version_of(one.metadata(classic.protocol))
+            try:
+                version = embedded.version_of(one.metadata(classic.protocol))
+            except Malformed as failure:
+                raise _not_downgraded(group.group_id) from failure
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded.assignment(names, version)
             if pace.is_over(10 + 10 * len(names)):
@@ -248,6 +252,13 @@ class Migration:
         yield from self._classic.adopt(classic, out, reason, now_ms)
         yield from self.take_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
+
+
+def _not_downgraded(group_id: str) -> ApiError:
+    return not_found(
+        f"Cannot downgrade the classic group {group_id}: "
+        "the embedded consumer protocol is malformed."
+    )
 
 
 def _not_upgraded(group_id: str, why: str) -> ApiError:

@@ -1,7 +1,7 @@
 """DeleteGroups: delete groups that nobody is in, with their offsets (KIP-229).
 
 Promises: each group that can be deleted is, whatever becomes of the others. Up to
-`kavka.groupcoord.listing.OFFSETS_A_STEP` offsets go together with their group; more go before it.
+`kavka.groupcoord.listing.OFFSETS_MAX` offsets go together with their group; more go before it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kavka.server.group_calls import GroupCalls
 from kavka.server.slices import Waits
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import Slices
 
 GROUPS_A_STEP: Final = 50
 """Groups that are asked in one go."""
@@ -63,11 +64,11 @@ class _Deletion:
             elif not self._done:
                 yield None
 
-    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-        self._waits = False
+    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         group_id = self.result.group_id
-        decision = listing.delete_group(shard.state, shard.offsets, group_id, ticket)
+        decision = yield from listing.delete_group(shard.state, shard.offsets, group_id, ticket)
         self._done = decision.replies[0].answer
+        self._waits = False
         return decision
 
     def _failed(self, code: ErrorCode) -> None:

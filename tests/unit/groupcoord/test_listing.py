@@ -89,7 +89,7 @@ def test_a_group_with_members_stays(kit: OffsetKit) -> None:
 
 
 def test_many_offsets_go_in_steps(kit: OffsetKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 10)
+    monkeypatch.setattr(listing, "OFFSETS_MAX", 10)
     kit.commit_offsets({("t", index): 1 for index in range(25)}, "simple")
     assert [kit.delete_group("simple") for _ in range(3)] == [False, False, True]
     assert not kit.shard.state.groups
@@ -103,5 +103,5 @@ def test_long_names_go_in_steps(kit: OffsetKit) -> None:
 
 
 def test_a_group_of_just_one_step(kit: OffsetKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 2)
+    monkeypatch.setattr(listing, "OFFSETS_MAX", 2)
     assert kit.delete_group("simple")

@@ -135,7 +135,12 @@ def test_one_partition_that_may_not_be_committed_stops_all(
     offsets.append(OffsetToCommit("t", 1, 5, topic_id=ID))
     assert refusal(kit.commit_offsets, offsets) == ErrorCode.STALE_MEMBER_EPOCH
     in_transaction: Any = lambda: kit.commit_offsets(offsets, producer_id=7)  # noqa: E731
-    assert refusal(in_transaction) == ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(in_transaction) == ErrorCode.ILLEGAL_GENERATION
+    asked.clear()
+    kit.settings.offset_metadata_max_bytes = 3
+    offsets[1] = OffsetToCommit("t", 1, 5, metadata="long", topic_id=ID)
+    assert kit.commit_offsets(offsets) == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert asked == [("t", ID, 0)], "what is not committed is not asked about"
 
 
 def test_metadata_that_is_too_long_stops_only_its_partition(kit: OffsetKit) -> None:

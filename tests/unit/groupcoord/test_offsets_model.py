@@ -42,7 +42,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     def begin(self) -> None:
         self.patch = MonkeyPatch()
         self.patch.setattr(expiry, "LOOKED_AT_MAX", 2)
-        self.patch.setattr(listing, "OFFSETS_A_STEP", 2)
+        self.patch.setattr(listing, "OFFSETS_MAX", 2)
         self.kit = OffsetKit(
             offsets_retention_minutes=RETENTION_MINUTES,
             offsets_retention_check_interval_ms=CHECK_MS,

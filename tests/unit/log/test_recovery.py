@@ -400,3 +400,29 @@ def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appende
     assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 %d\n" % end
     fs.crash()
     assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 %d\n" % end
+
+
+@pytest.mark.parametrize("how", ["a clean stop", "a roll"])
+def test_the_greatest_timestamp_survives_a_power_cut(how: str) -> None:
+    """All records are flushed, their indexes not; a cut may take more of one than of the other."""
+    for seed in range(60):
+        settings = logs.settings(index_interval_bytes=200, kavka_durability="fsync")
+        broker = Broker(MemFs(), log_settings=settings)
+        log = broker.log()
+        for number in range(400):
+            later_ms = number * 1000 if number < 300 else number
+            logs.append(log, logs.batch([b"%0100d" % number], timestamps=logs.TIMESTAMP + later_ms))
+            if number == 150:
+                log._active.write_indexes()
+        plan = log.flush_plan(logs.TIMESTAMP)
+        assert plan is not None
+        plan.run()
+        log.flushed(plan)
+        broker.logs.checkpoint({}).run()
+        if how == "a roll":
+            log.roll(logs.TIMESTAMP)
+        else:
+            broker.logs.close()
+        broker.crash(random.Random(seed))
+        found = broker.log().batch_for_timestamp(logs.TIMESTAMP + 299_000)
+        assert found is not None and found.base_offset == 299, seed

@@ -396,3 +396,21 @@ async def test_progress_is_told_now_and_then(
     assert lines[0] == "compacting t-0: indexing, 10 of 64 MB read, 1.0 MB/s"
     assert len(lines) == 3
     processes.results[0].cancel()
+
+
+@scenario(BACKOFF)
+async def test_what_counts_as_clean_survives_a_power_cut(broker: MemoryBroker) -> None:
+    """Else what a tombstone has deleted is back, and once the tombstone goes it stays."""
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    for plan in iter(lambda: broker.replica().log.flush_plan(everything=True), None):
+        plan.run()
+        broker.replica().log.flushed(plan)
+    await broker.advance(1000)
+    clean = clean_upto(broker)
+    assert clean
+    compacted_once = read_all(broker.replica().log)
+    await broker.crash()
+    await settle()
+    assert clean_upto(broker) == clean
+    assert read_all(broker.replica().log)[: len(compacted_once)] == compacted_once

@@ -40,6 +40,31 @@ def test_a_change_that_makes_it_ready_ends_the_wait() -> None:
     run(scenario)
 
 
+def test_a_fault_in_one_does_not_keep_others_waiting() -> None:
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        faults: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: faults.append(str(context["exception"]))
+        )
+
+        def faulty() -> bool:
+            raise ValueError("planted")
+
+        asked: list[int] = []
+        first, second = purgatory.wait(["a"], faulty, 0.5), purgatory.wait(["a"], faulty, 0.5)
+        third = purgatory.wait(["a"], lambda: True, 0.5)
+        fourth = purgatory.wait(["a"], lambda: note(asked), 0.5)
+        purgatory.changed("a")
+        await settle()
+        assert faults == ["planted", "planted"]
+        assert third.result() is True and asked == [1]
+        assert not any(one.done() for one in (first, second, fourth))
+        await tasks.advance(500)
+        assert first.result() is False
+
+    run(scenario)
+
+
 def test_the_deadline_ends_it_with_false() -> None:
     async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         waiting = purgatory.wait(["a"], lambda: False, 0.5)

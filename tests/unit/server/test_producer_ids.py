@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kavka.server.controller.outcomes import not_controller
+from kavka.server.coordination.api import Overloaded
 from kavka.server.producer_ids import ProducerIds
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -92,5 +94,24 @@ def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
         await settle()
         blocks.give(1000)
         assert await second == 1000
+
+    run(story)
+
+
+@pytest.mark.parametrize("why", [Overloaded("/id"), not_controller()])
+def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
+    """They would give up for another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
+
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        first = asyncio.ensure_future(ids.next())
+        await settle()
+        blocks.asked[-1].set_exception(why)
+        with pytest.raises(ApiError) as refusal:
+            await first
+        assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        second = asyncio.ensure_future(ids.next())
+        await settle()
+        blocks.give(5)
+        assert await second == 5
 
     run(story)

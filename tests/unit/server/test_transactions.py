@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.txncoord.requests import Markers, ReserveProducerIds
+from kavka.txncoord.transaction import State
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import Slices
 from support.memory_broker import MemoryBroker, scenario
+from support.memory_transactions import PLACE, Transactor, committed, hold, release
 from support.transaction_requests import ID, Producer, add, begun, described, end, find, init
+from support.virtual import settle
 
 PLACES = [("t", 0), ("t", 1)]
 
@@ -146,3 +151,69 @@ async def test_who_needs_a_producer_id_behind_long_work_is_to_ask_again(
     await work
     assert answer.error_code == Code.COORDINATOR_NOT_AVAILABLE, "with which producers ask again"
     assert (await init(broker)).error_code == Code.NONE
+
+
+ONE_PARTITION = "transaction.state.log.num.partitions=1"
+ONE_IN_SYNC = "transaction.state.log.min.isr=1"
+
+
+def states(broker: MemoryBroker) -> dict[str, State]:
+    runner: Any = broker.parts.transactions.runner_of("tx0")
+    return {name: one.state for name, one in runner.machine.state.transactions.items()}
+
+
+async def empty_and_written(broker: MemoryBroker) -> tuple[list[Transactor], Transactor]:
+    """Transactions on connections of their own: three that have nothing to commit, and one."""
+    ones = [await Transactor(broker, name=f"tx{number}").init() for number in range(4)]
+    for one in ones:
+        one.client = broker.connect()
+    assert (await ones[-1].write()).code == Code.NONE
+    return ones[:-1], ones[-1]
+
+
+@scenario(ONE_PARTITION, ONE_IN_SYNC, topics={"t": 2})
+async def test_ends_that_are_committed_together(broker: MemoryBroker) -> None:
+    """What one of them leads to, where it has no partitions, is its completion: at once. That may
+    not keep the others from theirs, nor anybody else who waits for a commit."""
+    empty, written = await empty_and_written(broker)
+    hold(broker, *PLACE)
+    assert await written.end(commit=True) == Code.NONE
+    await settle()
+    hold(broker)
+    ends = [asyncio.ensure_future(one.end(commit=False)) for one in empty]
+    await settle()
+    assert not any(one.done() for one in ends)
+    release(broker)
+    release(broker, *PLACE)
+    await settle()
+    assert [one.result() for one in ends] == [Code.NONE] * 3
+    aborted = dict.fromkeys(("tx0", "tx1", "tx2"), State.COMPLETE_ABORT)
+    assert states(broker) == {**aborted, "tx3": State.COMPLETE_COMMIT}
+    assert await committed(broker) == [b"v"]
+
+
+@scenario(ONE_PARTITION, ONE_IN_SYNC, topics={"t": 2})
+async def test_ends_that_are_found_together_by_a_start(broker: MemoryBroker) -> None:
+    empty, written = await empty_and_written(broker)
+    hold(broker)
+    for one in (*empty, written):
+        values = {"producer_id": one.now.id, "producer_epoch": one.now.epoch}
+        one.client.send("EndTxn", 5, transactional_id=one.name, committed=one is written, **values)
+    await settle()
+    await broker.kill()
+    await settle()
+    assert set(states(broker).values()) == {State.COMPLETE_ABORT, State.COMPLETE_COMMIT}
+    assert await committed(broker) == [b"v"]
+
+
+@scenario(ONE_PARTITION, "kavka.durability=fsync", topics={"t": 2})
+async def test_ends_that_are_on_the_disk_together(broker: MemoryBroker) -> None:
+    empty, written = await empty_and_written(broker)
+    broker.jobs.hold("FlushPlan.run")
+    ends = [asyncio.ensure_future(one.end(commit=one is written)) for one in (*empty, written)]
+    await settle()
+    broker.jobs.release()
+    await settle()
+    assert [one.result() for one in ends] == [Code.NONE] * 4
+    await broker.advance(1000)
+    assert set(states(broker).values()) == {State.COMPLETE_ABORT, State.COMPLETE_COMMIT}

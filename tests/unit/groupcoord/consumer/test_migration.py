@@ -167,6 +167,32 @@ def test_a_consumer_group_becomes_a_classic_one_when_the_last_consumer_goes() ->
     assert list(replayed.members) == [first, second]
 
 
+def unreadable(kit: ConsumerKit) -> None:
+    """A group of which only "n" uses the consumer protocol; what the others have in common is
+    nothing that can be read."""
+    kit.client("n").join()
+    offered = OfferedProtocol("z", b"")
+    kit.join("", protocols=(*RANGE, offered), version=3)
+    kit.join("", protocols=(OfferedProtocol("z", RANGE[0].metadata),), version=3)
+    assert kit.consumer_group().classic_members == 2
+
+
+def test_who_leaves_what_can_not_become_a_classic_group_is_told() -> None:
+    kit = ConsumerKit()
+    unreadable(kit)
+    assert refusal(kit.heartbeat, "g", "n", -1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "n" in kit.consumer_group().members
+
+
+def test_who_is_gone_from_what_can_not_become_a_classic_group() -> None:
+    """Apache Kafka keeps the member, and its partitions, for as long as the others stay."""
+    kit = ConsumerKit(group_consumer_session_timeout_ms=SESSION_MS - 5000)
+    unreadable(kit)
+    kit.advance(SESSION_MS - 5000)
+    assert list(kit.consumer_group().members) and "n" not in kit.consumer_group().members
+    assert_sound(kit, kit.consumer_group())
+
+
 def test_it_becomes_a_classic_one_when_the_last_consumers_session_is_over() -> None:
     kit = ConsumerKit(group_consumer_session_timeout_ms=SESSION_MS - 5000)
     mixed(kit)

@@ -10,7 +10,7 @@ from kavka.server.handlers import delete_groups
 from kavka.wire.apis.delete_groups import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
-from support.group_requests import join, make_topic, occupy
+from support.group_requests import join, joining, make_topic, occupy
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 from support.offset_requests import commit, fetch
@@ -58,7 +58,7 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
 async def test_while_something_takes_long(
     broker: MemoryBroker, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(listing, "OFFSETS_MAX", 4)
     await make_topic(broker)
     await commit(broker, {("a", index): 5 for index in range(count)})
     occupy(broker, monkeypatch)
@@ -90,7 +90,7 @@ async def test_while_nobody_coordinates(broker: MemoryBroker) -> None:
 async def test_many_offsets_and_groups_go_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(listing, "OFFSETS_MAX", 4)
     monkeypatch.setattr(delete_groups, "GROUPS_A_STEP", 2)
     await make_topic(broker)
     names = [f"group-{number}" for number in range(5)]
@@ -99,3 +99,17 @@ async def test_many_offsets_and_groups_go_in_steps(
     assert await delete(broker, *names) == dict.fromkeys(names, 0)
     for name in names:
         assert await fetch(broker, group_id=name) == {}
+
+
+@scenario(topics={"a": 2500})
+async def test_a_group_that_is_joined_meanwhile_keeps_all_or_nothing(broker: MemoryBroker) -> None:
+    await make_topic(broker)
+    for begin in range(0, 2500, 500):
+        await commit(broker, {("a", index): 5 for index in range(begin, begin + 500)})
+    deleting = broker.client.send("DeleteGroups", 2, groups_names=["g"])
+    joined = joining(broker.connect(), 3)
+    await until(deleting.done, "an answer")
+    await broker.advance(10_000)
+    assert deleting.result().results[0].error_code == Code.NONE
+    assert joined.result().error_code == Code.NONE
+    assert await fetch(broker) == {}
