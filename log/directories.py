@@ -15,7 +15,7 @@ from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
 from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError, StorageError
-from kavka.log.fs import FileSystem, Lock
+from kavka.log.fs import FileSystem, Lock, is_shortage
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +152,11 @@ class CheckpointPlan:
         self.failures: dict[str, OSError] = {}
         """By the path of the directory that could not be written to."""
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it was not written for want of descriptors, and has to be again."""
+        return any(is_shortage(failure) for failure in self.failures.values())
+
     def add(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
         """The lines of a directory's checkpoint files, by their names."""
         self._contents.append((directory, lines))
@@ -174,7 +179,7 @@ class CheckpointPlan:
                         self._write(directory, texts)
                     except OSError as failure:
                         self.failures[directory.path] = failure
-            self.done = not self._superseded
+            self.done = not self._superseded and not self.is_short
         finally:
             self.ended = True
 

@@ -29,6 +29,15 @@ class FlushPlan(NamedTuple):
     """How often the log had been cut; a plan made before a cut says nothing afterwards."""
 
     made_ms: int
+    unsynced: Unsynced
+    """What `paths` and `directories` were taken from."""
+
+    def give_back(self) -> None:
+        """It has not been run, or not to its end, for want of descriptors: another plan has to do
+        it all, and what fails in the files themselves is not known to have failed."""
+        self.unsynced.add_all(self.paths)
+        for directory in self.directories:
+            self.unsynced.add_directory(directory)
 
     def run(self) -> None:
         """Do the fsyncs; touches nothing else. OSError: nothing may be taken as flushed."""
@@ -74,7 +83,11 @@ class Unsynced:
 
     def add_name(self, path: str) -> None:
         """The file or directory at `path` was created, renamed or removed."""
-        self._directories[path.rpartition("/")[0]] = None
+        self.add_directory(path.rpartition("/")[0])
+
+    def add_directory(self, path: str) -> None:
+        """Something in the directory at `path` was."""
+        self._directories[path] = None
 
     def take(
         self,
@@ -105,6 +118,7 @@ class Unsynced:
             offset=offset,
             truncations=truncations,
             made_ms=made_ms,
+            unsynced=self,
         )
         self._paths.clear()
         self._directories.clear()

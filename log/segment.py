@@ -7,6 +7,7 @@ offsets a reader may see, when to roll and what to recover are the owners' busin
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from kavka.log.disk import Disk
@@ -130,7 +131,7 @@ class Segment:
     def max_timestamp(self) -> int:
         """The greatest timestamp in the segment; -1 when there is none."""
         if self._max_timestamp == UNKNOWN:
-            self._look_up_max_timestamp(self._last_indexed())
+            self._look_up_max_timestamp(self._last_indexed)
         return self._max_timestamp
 
     def newest_ms(self) -> int:
@@ -274,12 +275,12 @@ class Segment:
             if end < self.size:
                 self._cut(end)
         self._first_timestamp = UNKNOWN if self.size else -1
-        self._look_up_max_timestamp(self._last_timed())
+        self._look_up_max_timestamp(self._last_timed)
         self.seal()
 
     def _look_up_timestamps(self) -> None:
         self._first_timestamp = UNKNOWN if self.size else -1
-        self._look_up_max_timestamp(self._last_indexed())
+        self._look_up_max_timestamp(self._last_indexed)
 
     def _last_timed(self) -> int:
         """Where the last batch is that the time index knows: a power cut may have taken more of it
@@ -288,11 +289,11 @@ class Segment:
         extent = self.find(offset) if timestamp >= 0 else None
         return 0 if extent is None else min(extent.position, self._last_indexed())
 
-    def _look_up_max_timestamp(self, position: int) -> None:
+    def _look_up_max_timestamp(self, covered: Callable[[], int]) -> None:
         """Learn it from the time index, which may have been cut, and from the batches that it
-        does not cover: those from `position` on."""
+        does not cover: those from the position `covered` on."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
-        for _, header in headers(self.file, self.path, position, self.size):
+        for _, header in headers(self.file, self.path, covered(), self.size):
             if header.newest_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset

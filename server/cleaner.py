@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
@@ -143,7 +143,9 @@ class LogCleaner:
         except ProcessLost as failure:
             logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
         except OSError as failure:
-            if self._replicas.hosts(replica):
+            if is_shortage(failure):
+                logger.error("%s-%d can't be compacted now: %s", *replica.key, failure)
+            elif self._replicas.hosts(replica):
                 self._replicas.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
@@ -214,7 +216,8 @@ class LogCleaner:
         try:
             return examine(replica, now_ms)
         except OSError as failure:
-            self._replicas.storage_failed(replica, failure)
+            if not is_shortage(failure):  # else the next look at it may do better
+                self._replicas.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
         return None

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.manager import LOGS_PER_STEP, LogManager, remove_garbage
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.seams import Clock, Jobs, Tasks
@@ -140,9 +140,14 @@ class Upkeep:
             for _ in self._logs.fill(plan, watermarks):
                 await self._tasks.sleep(0)
             await self._jobs.run(plan.run)
-            self._saved = state
+            self._saved = None if plan.is_short else state
             for directory, failure in plan.failures.items():
-                self._replicas.directory_failed(directory, failure)
+                if is_shortage(failure):
+                    logger.error(
+                        "the checkpoints of %s can't be written now: %s", directory, failure
+                    )
+                else:
+                    self._replicas.directory_failed(directory, failure)
 
     async def flush(self) -> None:
         """Bring to the disk what `flush.ms` says should be there by now."""

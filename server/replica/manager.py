@@ -45,6 +45,9 @@ FLUSHES_AT_ONCE_MAX: Final = 8
 """Logs that are flushed, or wait for a thread with their files open; twice what threads there
 are. The others wait without."""
 
+FLUSHED_AGAIN_S: Final = 1.0
+"""When a flush is tried again that has found no descriptor."""
+
 RELEASED_PER_TURN: Final = 100
 """Logs of a failed directory whose files are closed before the loop gets a turn."""
 
@@ -165,7 +168,8 @@ class Replica:
         try:
             count = self.log.delete_old(now_ms, self.partition.high_watermark)
         except OSError as failure:
-            self._manager.storage_failed(self, failure)
+            if not is_shortage(failure):  # else the next look at it may do better
+                self._manager.storage_failed(self, failure)
             return 0
         if count:
             begin = self.log.start_offset
@@ -368,13 +372,20 @@ class ReplicaManager:
                 async with self._flush_turns:
                     is_more = await self._flush_once(replica)
         except OSError as failure:
-            if self._hosts(replica):
+            if is_shortage(failure):
+                self.refusals.line("%s-%d can't be flushed now: %s", *replica.key, failure)
+                self.tasks.call_later(FLUSHED_AGAIN_S, self._flush_again, replica)
+            elif self._hosts(replica):
                 self.storage_failed(replica, failure)
         except (CorruptLogError, StorageError) as damage:
             if self.hosts(replica):
                 self._log_damaged(replica, damage)
         finally:
             replica.flushing = False
+
+    def _flush_again(self, replica: Replica) -> None:
+        if self.hosts(replica):
+            self.flush_soon(replica)
 
     def _log_damaged(self, replica: Replica, damage: Exception) -> None:
         """Serve a partition no more (until a restart, which recovers its log) whose files have
@@ -395,7 +406,12 @@ class ReplicaManager:
         if plan is None:
             return False
         began_s = self.clock.monotonic_s()
-        await self.jobs.run(plan.run)
+        try:
+            await self.jobs.run(plan.run)
+        except OSError as failure:
+            if is_shortage(failure):
+                plan.give_back()
+            raise
         ended_s = self.clock.monotonic_s()
         self.flush_ms.add((ended_s - began_s) * 1000, ended_s)
         if replica.offline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -366,3 +367,39 @@ async def test_the_time_of_producers_can_be_changed(broker: MemoryBroker) -> Non
     await broker.ask("IncrementalAlterConfigs", 1, resources=[resource])
     await broker.advance(HOURS_2_MS + MINUTE_MS)
     assert producers(broker) == [1]
+
+
+SHORT_OF = {
+    "a flush": ("open", ".index"),
+    "a checkpoint": ("create", ".tmp"),
+    "a roll of old records": ("create", ".index"),
+}
+
+
+@pytest.mark.parametrize("what", SHORT_OF)
+@scenario(
+    "log.retention.ms=60000",
+    "log.retention.check.interval.ms=5000",
+    "log.initial.task.delay.ms=5000",
+    topics={"t": 1},
+)
+async def test_a_want_of_descriptors_is_no_failure_of_the_directory(
+    broker: MemoryBroker, what: str
+) -> None:
+    """As `docs/limits.md` promises: it is used on, and what could not be done is done later."""
+    await broker.produce(build())
+    log = broker.replica().log
+    op, name = SHORT_OF[what]
+    if what == "a flush":
+        log.roll(broker.clock.now_ms())
+    broker.fs.faults.append(Fault(op, name, error=errno.EMFILE, times=2))
+    if what == "a flush":
+        broker.parts.replicas.flush_soon(broker.replica())
+    await broker.advance(10 * MINUTE_MS)
+    assert not any(fault.times for fault in broker.fs.faults), "it was short of them"
+    assert not broker.parts.replicas.logs.failed_directories
+    assert log.start_offset == log.end_offset == log.recovery_point == 3
+    assert checkpoint(broker, RECOVERY_POINTS) == {("t", 0): 3}
+    await broker.produce(build())
+    await broker.crash()
+    assert broker.replica().log.start_offset == 3
