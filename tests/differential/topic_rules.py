@@ -25,7 +25,7 @@ FAR: Final = 200 * 365 * 24 * 3600 * 1000
 """So many milliseconds from now nothing is to be written."""
 
 COMPACTED = Topic("compacted", kept=True, configs={"cleanup.policy": "compact"})
-BOTH = Topic("both", kept=True, configs={"cleanup.policy": "compact,delete"})
+BOTH = Topic("both", kept=True, configs={"cleanup.policy": "compact,delete", "retention.ms": "-1"})
 BOUNDED = Topic(
     "bounded",
     kept=True,
