@@ -174,16 +174,19 @@ class CheckpointPlan:
         try:
             for directory, lines in self._contents:
                 if directory.failure is None:
-                    texts = {directory.file(name): encode_lines(lines[name]) for name in lines}
-                    try:
-                        self._write(directory, texts)
-                    except OSError as failure:
-                        self.failures[directory.path] = failure
+                    self._write(directory, lines)
             self.done = not self._superseded and not self.is_short
         finally:
             self.ended = True
 
-    def _write(self, directory: LogDirectory, files: Mapping[str, bytes]) -> None:
+    def _write(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
+        files = {directory.file(name): encode_lines(each) for name, each in lines.items()}
+        try:
+            self._replace(directory, files)
+        except OSError as failure:
+            self.failures[directory.path] = failure
+
+    def _replace(self, directory: LogDirectory, files: Mapping[str, bytes]) -> None:
         temporary = {path: f"{path}.{self.serial}.tmp" for path in files}
         self._temporary = list(temporary.values())
         for path, data in files.items():

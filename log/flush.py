@@ -35,7 +35,8 @@ class FlushPlan(NamedTuple):
     def give_back(self) -> None:
         """It has not been run, or not to its end, for want of descriptors: another plan has to do
         it all, and what fails in the files themselves is not known to have failed."""
-        self.unsynced.add_all(self.paths)
+        for path in self.paths:
+            self.unsynced.add(path)
         for directory in self.directories:
             self.unsynced.add_directory(directory)
 
@@ -76,11 +77,6 @@ class Unsynced:
         self._paths[path] = None
         self.add_name(path)
 
-    def add_all(self, paths: Iterable[str]) -> None:
-        """Those at `paths` were."""
-        for path in paths:
-            self.add(path)
-
     def add_name(self, path: str) -> None:
         """The file or directory at `path` was created, renamed or removed."""
         self.add_directory(path.rpartition("/")[0])
@@ -113,7 +109,7 @@ class Unsynced:
         plan = FlushPlan(
             fs=fs,
             files=tuple(segment.file for segment in segments),
-            paths=tuple(dict.fromkeys((*paths, *self._paths))),
+            paths=(*paths, *self._paths),
             directories=tuple(self._directories),
             offset=offset,
             truncations=truncations,

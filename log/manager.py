@@ -395,12 +395,18 @@ class LogManager:
     def _checkpoint_now(self, directory: str) -> None:
         """Have what is true now of a directory on its disk when this returns, whatever a thread
         is writing. OSError: it can't be written to."""
-        for running in self._plans:
-            running.supersede()
-        plan = self.checkpoint(None)
-        plan.run()
+        plan = self._have_last_word(None)
         if directory in plan.failures:
             raise plan.failures[directory]
+
+    def _have_last_word(
+        self, high_watermarks: Mapping[TopicPartition, int] | None
+    ) -> CheckpointPlan:
+        for running in self._plans:
+            running.supersede()
+        plan = self.checkpoint(high_watermarks)
+        plan.run()
+        return plan
 
     def _forget_finished(self) -> None:
         saved = [plan.serial for plan in self._plans if plan.done]
@@ -434,10 +440,7 @@ class LogManager:
 
     def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:
         """The last step of `close`: the logs are closed; may run in a thread."""
-        for running in self._plans:
-            running.supersede()
-        plan = self.checkpoint(high_watermarks)
-        plan.run()
+        plan = self._have_last_word(high_watermarks)
         for directory in self._online():
             failure = plan.failures.get(directory.path)
             if failure is None and not directory.is_unclean:

@@ -483,7 +483,7 @@ class PartitionLog:
         self._repair()
         if self._active.is_opened:
             self._active.seal()
-            self._unsynced.add_all(self._active.index_paths())  # the records may be flushed already
+            self._unsynced.add_name(self._active.path)  # a plan for its indexes, come what may
         for _ in self.before_seal():
             pass
         return self.flush_plan(everything=True)

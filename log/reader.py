@@ -55,8 +55,8 @@ class LogReader:
                 segment, extent = found
             position = extent.position
             base = extent.base_offset
-        end = segment.size if to_end else self._end_of(segment, upto)
         more_follows = segment is not active and self._segments.ends_before(segment, upto)
+        end = segment.size if to_end or more_follows else self._end_of(segment, upto)
         length = end - position
         if length <= max_bytes:
             if length <= 0:
@@ -82,12 +82,11 @@ class LogReader:
         return collect_aborted(indexes, offset, upper, found.base_offset)
 
     def _end_of(self, segment: Segment, upto: int) -> int:
-        """The position up to which a reader who is let see offsets below `upto` may read."""
+        """The position up to which a reader who is let see offsets below `upto` may read, in the
+        segment that `upto` belongs to."""
         position = self._places.get(upto)
-        if position is not None and upto >= self._active_base:
-            return position if segment is self._active else segment.size
-        if self._segments.ends_before(segment, upto):
-            return segment.size
+        if position is not None:
+            return position
         extent = segment.find(upto)
         return segment.size if extent is None else extent.position
 

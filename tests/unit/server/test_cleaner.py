@@ -15,6 +15,7 @@ from kavka.seams import ProcessLost
 from kavka.server import cleaner
 from kavka.server.replica.cleaning import examine
 from kavka.server.replica.manager import Replica
+from support import logs
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.compaction import compacted, read_all
@@ -403,9 +404,7 @@ async def test_what_counts_as_clean_survives_a_power_cut(broker: MemoryBroker) -
     """Else what a tombstone has deleted is back, and once the tombstone goes it stays."""
     await broker.create("t", configs=COMPACT)
     await fill(broker)
-    for plan in iter(lambda: broker.replica().log.flush_plan(everything=True), None):
-        plan.run()
-        broker.replica().log.flushed(plan)
+    logs.flush(broker.replica().log)
     await broker.advance(1000)
     clean = clean_upto(broker)
     assert clean
