@@ -316,7 +316,8 @@ class LogManager:
         failed = self._directories[directory]
         if failed.failure is not None:
             return []
-        failed.failure = failure
+        # Its traceback would hold on to whatever was being done: the bytes of a request, say.
+        failed.failure = failure.with_traceback(None)
         lost, self._within[directory] = self._within[directory], {}
         logger.error(
             "the log directory %s, with %d logs, can't be used until a restart: %s",

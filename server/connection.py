@@ -66,7 +66,8 @@ class _Slot:
     def __init__(self, call: Call, waiting: asyncio.Future[Any] | None, request_bytes: int) -> None:
         self.api = call.api
         self.context = call.context
-        self.request = call.request
+        self.request = None if waiting is None else call.request
+        """What an error is answered with; its bytes are not looked at any more."""
         self.response = call.answer
         self.waiting = waiting
         self.request_bytes = request_bytes
@@ -181,6 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         elif (answer := self._shortcut.answer(frame)) is not None:
             self._transport.write(answer)
         else:
+            del frame  # no view of an arena is kept where others are read into it
             framer.received(nbytes)
             self._serve(now_s, framer.next())
         self._bytes_this_turn += nbytes
@@ -209,6 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if first is not None:
                 self._handle(first)
+                first = None  # no view of an arena is kept where others are read into it
                 if self._lent:
                     self._flush()
             for _ in range(FRAMES_PER_TURN_MAX):
@@ -224,8 +227,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 if not self._slots and (answer := self._shortcut.answer(frame)) is not None:
                     self._out.append(answer)
+                    frame = None
                     continue
                 self._handle(frame)
+                frame = None
                 if self._lent:
                     self._flush()  # big answers leave one by one, or reading pauses
                 if self._now_s() >= ends_s:
@@ -251,20 +256,22 @@ class Connection(asyncio.BufferedProtocol):
         if kind is CoroutineType:
             answer = self._tasks.spawn(answer, name=call.api.name)
         elif kind is not asyncio.Future:
-            if self._slots:
-                self._wait_for_turn(_Slot(call, None, len(frame)))
-            else:
-                self._write(call.api, call.context, answer, len(frame))
             if call.api.key == PRODUCE:
                 self._shortcut.learn(call.context, call.request, answer, frame)
             elif call.api.key == HEARTBEAT:
                 self._shortcut.learn_beat(call.context, call.request, answer, frame)
+            if self._slots:
+                self._wait_for_turn(_Slot(call, None, len(frame)))
+            else:
+                self._write(call.api, call.context, answer, len(frame))
             return
         slot = _Slot(call, answer, len(frame))
+        if call.context.keeps_frame:
+            self._framer.hold()
+        else:
+            self._dispatcher.forget_bytes(slot.api, slot.request)
         if (applied := call.context.applied) is not None:
             slot.weight = UNANSWERED_MAX
-            if call.context.keeps_frame:
-                self._framer.hold()
             applied.add_done_callback(lambda _: self._applied(slot))
         self._wait_for_turn(slot)
         answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
@@ -285,6 +292,7 @@ class Connection(asyncio.BufferedProtocol):
         self._weight -= slot.weight - weight
         slot.weight = weight
         if slot.context.keeps_frame:
+            self._dispatcher.forget_bytes(slot.api, slot.request)
             self._framer.let_go()
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from kavka.server.request_stats import Timing
 
+COPIED_BYTES_MAX: Final = 128 * 1024
+"""Of a request, to be looked at later: to keep the whole request costs an arena of twice this."""
+
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication, as Apache Kafka names it."""
 
@@ -51,8 +54,10 @@ class RequestContext:
     `timing` is there if its times are taken.
 
     `applied` is there if the handler returned before it had done what was asked: the connection
-    goes on with other requests when it is done, so that none of them overtakes this one. With
-    `keeps_frame` the bytes of the request stay until then."""
+    goes on with other requests when it is done, so that none of them overtakes this one.
+
+    The bytes that the request came in are others' when its handler returns. Whoever looks at some
+    of them later says so before that: with `keep_frame`, or by a copy of them (`own` decides)."""
 
     __slots__ = (
         "applied",
@@ -60,6 +65,7 @@ class RequestContext:
         "correlation_id",
         "keeps_frame",
         "lent",
+        "owned_bytes",
         "peer",
         "timing",
         "version",
@@ -76,6 +82,21 @@ class RequestContext:
         self.timing: Timing | None = None
         self.applied: asyncio.Future[None] | None = None
         self.keeps_frame = False
+        self.owned_bytes = 0
+
+    def keep_frame(self) -> None:
+        """Let the bytes of the request stay as they are until `applied` is done."""
+        self.keeps_frame = True
+
+    def own(self, view: memoryview) -> memoryview:
+        """The bytes in a view of the request, to be looked at until `applied` is done: a copy of
+        a few, so that no arena is held for them; of many themselves."""
+        if not self.keeps_frame:
+            self.owned_bytes += len(view)
+            if self.owned_bytes <= COPIED_BYTES_MAX:
+                return memoryview(bytearray(view))
+            self.keep_frame()
+        return view
 
     def lend(self, arena: Arena) -> None:
         """Send from `arena`: it goes back to its pool when the transport has let go of it."""

@@ -63,7 +63,7 @@ from kavka.wire.apis import (
     write_txn_markers,
 )
 from kavka.wire.codec import encode_response
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode, forget_frames
 from kavka.wire.slow_codec import decode_slowly
 from kavka.wire.steps import begun
 
@@ -215,6 +215,7 @@ class Dispatcher:
             raise
         except Exception as failure:
             answer = self.failed(api, context, request, failure)
+            forget_frames(failure)
         if context.timing is not None:
             context.timing.handled()
             if answer is None:
@@ -227,7 +228,7 @@ class Dispatcher:
         """The rest of `call` for a request that names thousands of things. It is decoded in slices
         of the loop, and the connection's next one waits until it has been handled."""
         context.applied = self._broker.tasks.future()
-        context.keeps_frame = True
+        context.keep_frame()
         rest = _decode(row[0], context.version, frame, decoding)
         later = self._handle_later(row, context, rest, len(frame), context.peer.arrived_s)
         return Call(row[0], context, None, later)
@@ -300,6 +301,11 @@ class Dispatcher:
         if api is produce.API and not produce.expects_response(request):
             raise BadRequest("Produce with acks=0 failed") from failure
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
+
+    def forget_bytes(self, api: Api, request: Any) -> None:
+        """What a request came in is others' from now on: no view of it is left in the request."""
+        if api is produce.API:
+            produce.forget_records(request)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
         """The answer's frame as buffers to be sent in order; its error codes are counted.

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from kavka.server.context import RequestContext
+from kavka.server.context import COPIED_BYTES_MAX, RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import TRANSACTIONAL, attributes_of_first
-
-COPIED_BYTES_MAX: Final = 256 * 1024
-"""Of records that are to be written later; more stay in what they came in, which nobody else can
-use meanwhile, and which is bigger than a little is worth."""
 
 
 class Topic(NamedTuple):
@@ -66,18 +62,17 @@ def is_transactional(request: Any, topics: Any) -> bool:
 
 
 def kept(context: RequestContext, topics: Any) -> Any:
-    """The same, to be written later, before `context.applied` is done: what it came in is used
-    again meanwhile, unless it is much."""
+    """The same, to be written later, before `context.applied` is done."""
     size_bytes = sum(len(data.records or b"") for topic in topics for data in topic.partition_data)
     if size_bytes > COPIED_BYTES_MAX:
-        context.keeps_frame = True
+        context.keep_frame()
         return topics
     return [
-        Topic(topic.name, topic.topic_id, [_kept(data) for data in topic.partition_data])
+        Topic(topic.name, topic.topic_id, [_copied(data) for data in topic.partition_data])
         for topic in topics
     ]
 
 
-def _kept(data: Any) -> Partition:
+def _copied(data: Any) -> Partition:
     records = data.records
     return Partition(data.index, None if records is None else memoryview(bytearray(records)))

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import java
+from support import java, strict_arenas
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict_arenas_everywhere() -> Iterator[None]:
+    """No view of a request outlives its handler unless that says so: see `strict_arenas`."""
+    with strict_arenas.enforce():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_view_of_a_request_is_kept() -> Iterator[None]:
+    """What was found in a callback of the loop fails the test, too."""
+    strict_arenas.found.clear()
+    yield
+    assert not strict_arenas.found
 
 
 @pytest.fixture(scope="session")

@@ -208,3 +208,16 @@ class ApiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+
+def forget_frames(failure: BaseException) -> None:
+    """Let a failure that has been dealt with hold on to nothing of what was being done.
+
+    Its traceback knows every function on the way to it with all that those looked at. Where the
+    failure is kept (as the state of something, or by a variable of one of these functions) so
+    would be the bytes of a request, until the next garbage collection or for ever.
+    """
+    link: BaseException | None = failure
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__

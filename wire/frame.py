@@ -4,12 +4,19 @@ The kernel writes straight into an arena and frames are views of it. Arenas are 
 connection owns one only while it holds part of a frame, so a thousand idle connections own none.
 All read into the same one, the desk, and take it away only when something has to lie there longer
 than until the next read.
+
+Bytes that somebody still has a view of are never written again: an arena is used for other bytes
+only when no view of it is left, which the interpreter counts (`Arena.is_viewed`). Code that looks
+at a request after its handler has returned says so (`RequestContext.keep_frame`), so that memory
+is accounted for; code that forgets to say so costs an arena, not somebody's records.
 """
 
 from __future__ import annotations
 
 import struct
+from gc import collect, get_referents
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from sys import getrefcount
 from typing import Final
 
 _unpack_length: Final = struct.Struct(">i").unpack_from
@@ -36,6 +43,16 @@ FIRST_ARENA_BYTES_MAX: Final = 4 * 1024 * 1024
 here an arena is left for one of twice the size, then for one that has room for all of the frame:
 to move more takes too long."""
 
+_OWN_REFERENCES: Final = 3
+"""To what an arena's views share: its own view's, its own, and the one of asking."""
+
+LEFT_VIEWED_MAX: Final = 32
+"""Arenas that are left because they are viewed until the garbage collector is asked for those in
+reference cycles: 8 MiB of small requests that failed."""
+
+YOUNGEST: Final = 0
+"""The collector's generation of what has just been made; it never has much to look through."""
+
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 _HTTP_METHODS: Final = (
     *(b"GET ", b"PUT ", b"POST", b"HEAD", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC"),
@@ -51,7 +68,7 @@ class FrameError(Exception):
 class Arena:
     """A buffer and the one view of it that frames are cut from. Its pool knows that it exists."""
 
-    __slots__ = ("_pool", "buffer", "counted", "size", "view")
+    __slots__ = ("_exporter", "_pool", "buffer", "counted", "size", "view")
 
     def __init__(self, size: int, pool: ArenaPool) -> None:
         self._pool = pool
@@ -64,7 +81,13 @@ class Arena:
             self.buffer = bytearray(size)
         self.size = size
         self.view = memoryview(self.buffer)
+        # What CPython shares between a view and all that is cut from it; each holds a reference.
+        (self._exporter,) = get_referents(self.view)
         self.count(size)
+
+    def is_viewed(self) -> bool:
+        """Whether anybody has a view of its bytes, or of some of them: then they may not change."""
+        return getrefcount(self._exporter) > _OWN_REFERENCES
 
     def count(self, upto: int) -> None:
         """Have the pool know of so many bytes."""
@@ -83,6 +106,7 @@ class ArenaPool:
         """Bytes of all arenas that exist, at rest or not; of one for a big frame, as they come."""
         self._free: dict[int, list[Arena]] = {}
         self._free_bytes = 0
+        self._left_viewed = 0
         self.desk = Arena(ARENA_BYTES, self)
         """Where whoever holds nothing reads the next bytes; the next read may be another's."""
 
@@ -102,10 +126,29 @@ class ArenaPool:
         if at_least > size:
             size = 1 << (at_least - 1).bit_length()
         free = self._free.get(size)
-        if free:
+        while free:
             self._free_bytes -= size
-            return free.pop()
+            arena = free.pop()
+            if not arena.is_viewed():
+                return arena
+            self.left_viewed(arena)
         return Arena(size, self)
+
+    def desk_room(self) -> memoryview:
+        """The desk, to be written to at once."""
+        desk = self.desk
+        if desk.is_viewed():
+            self.left_viewed(self.clear_desk())
+            desk = self.desk
+        return desk.view
+
+    def left_viewed(self, arena: Arena) -> None:
+        """An arena is not used again, as somebody has a view of it: a traceback that waits for the
+        garbage collector, or code that did not say so. Its memory goes with the last view."""
+        self._left_viewed += 1
+        if self._left_viewed == LEFT_VIEWED_MAX:
+            self._left_viewed = 0
+            collect(YOUNGEST)
 
     def take_for_big(self, at_least: int) -> Arena:
         """The same for a big frame: a new one gets its memory, and counts, as the bytes arrive."""
@@ -121,7 +164,7 @@ class ArenaPool:
         return desk
 
     def give(self, arena: Arena) -> None:
-        """Put an arena back; nobody may look at frames in it any more."""
+        """Put an arena back; nobody should look at frames in it any more."""
         if self._free_bytes + arena.size <= POOL_BYTES_MAX:
             arena.count(arena.size)
             self._free.setdefault(arena.size, []).append(arena)
@@ -166,7 +209,7 @@ class Framer:
         arena = self._arena
         if arena is None:
             if self._stash is None and self._usual == ARENA_BYTES:
-                return self._pool.desk.view
+                return self._pool.desk_room()
             arena = self._arena = self._pool.take(self._usual)
             if self._stash is None:
                 return arena.view
@@ -187,6 +230,11 @@ class Framer:
             self._pool.give(arena)
             self._arena = arena = bigger
             self._usual = min(bigger.size, FIRST_ARENA_BYTES_MAX)
+        elif start and arena.is_viewed():  # an earlier frame is still looked at
+            other = self._pool.take(arena.size)
+            other.view[:held] = arena.view[start:end]
+            self._pool.left_viewed(arena)
+            self._arena = arena = other
         elif start:
             arena.buffer[:held] = arena.view[start:end].tobytes()
         self._start, self._end = 0, held

@@ -39,7 +39,7 @@ from kavka.wire.apis.produce import (
     ProduceResponse,
     TopicResponse,
 )
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode, forget_frames
 from kavka.wire.records import (
     LOG_APPEND_TIME,
     Unacceptable,
@@ -134,11 +134,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
-    unfinished = _Unfinished([], [], AtOnce(), verdicts)
+    unfinished = _Unfinished([], [], AtOnce(context.own), verdicts)
     topics = begun(_append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
-        context.keeps_frame = not isinstance(topics, list)
         return _finish(broker, context, request, topics, unfinished)
     if request.acks == NO_ANSWER:
         if reason := _reason_to_hang_up(topics):
@@ -164,6 +163,7 @@ def _append_all(
         partitions: list[PartitionResponse] = []
         for data in topic.partition_data:
             if done == BATCHES_A_STEP:
+                context.keep_frame()
                 yield
                 done = 0
             done += 1
@@ -187,12 +187,17 @@ async def _when_verified(
     applied = context.applied
     assert applied is not None, "others wait for it"
     try:
-        unfinished = _Unfinished([], [], AtOnce(), await verdicts)
+        unfinished = _Unfinished([], [], AtOnce(_as_it_is), await verdicts)
         topics = begun(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
         raise
     return await _finish(broker, context, request, topics, unfinished)
+
+
+def _as_it_is(records: memoryview) -> memoryview:
+    """What is kept, or copied, already may be looked at later: see `kept`."""
+    return records
 
 
 async def _finish(
@@ -325,10 +330,7 @@ def _append(
             return answer
         _append_prepared(replica, prepared, guard, len(records), acks, answer, unfinished.waiting)
     except Exception as failure:
-        refusal = _refusal_of(failure, name, data.index)
-        if (hosted := broker.replicas.find(name, data.index)) is not None:
-            hosted.traffic.refuse(refusal.code, len(data.records or b""))
-        _refuse(broker, context, name, answer, replica, refusal)
+        _fail(broker, context, name, answer, replica, len(data.records or b""), failure)
     return answer
 
 
@@ -353,9 +355,24 @@ async def _append_opened(
             check_in_sync(replica)
         _append_prepared(replica, prepared, guard, sent_bytes, acks, answer, waiting)
     except Exception as failure:
-        refusal = _refusal_of(failure, name, index)
-        replica.traffic.refuse(refusal.code, sent_bytes)
-        _refuse(broker, context, name, answer, replica, refusal)
+        _fail(broker, context, name, answer, replica, sent_bytes, failure)
+
+
+def _fail(
+    broker: Broker,
+    context: RequestContext,
+    name: str,
+    answer: PartitionResponse,
+    replica: Replica | None,
+    sent_bytes: int,
+    failure: Exception,
+) -> None:
+    """Count and answer a batch that is not appended."""
+    refusal = _refusal_of(failure, name, answer.index)
+    if (hosted := replica or broker.replicas.find(name, answer.index)) is not None:
+        hosted.traffic.refuse(refusal.code, sent_bytes)
+    _refuse(broker, context, name, answer, replica, refusal)
+    forget_frames(failure)
 
 
 def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:

@@ -10,7 +10,7 @@ handles nothing else until it is appended (`RequestContext.applied`): nothing ov
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.replica.offsets import RECORDS_PER_TURN
@@ -63,11 +63,14 @@ class Prepared(NamedTuple):
 
 
 class AtOnce:
-    """What of the batches of one request may still be opened on the loop; the rest is awaited."""
+    """What of the batches of one request may still be opened on the loop; the rest is awaited, and
+    is looked at in bytes that stay: what `own` says of them."""
 
-    __slots__ = ("compressed_bytes", "inflated_bytes", "message_sets", "records")
+    __slots__ = ("compressed_bytes", "inflated_bytes", "message_sets", "own", "records")
 
-    def __init__(self) -> None:
+    def __init__(self, own: Callable[[memoryview], memoryview]) -> None:
+        self.own = own
+        """Bytes of the request for as long as it takes until it is applied."""
         self.compressed_bytes = COMPRESSED_AT_ONCE_BYTES
         """Of what is compressed, before."""
         self.inflated_bytes = JOB_BYTES_MIN * INFLATED_RATIO
@@ -128,7 +131,8 @@ def prepare(
     not appended: an old request may hold none.
     """
     if version < BATCHES_SINCE and not is_batch(records):
-        return begin(replica, _from_message_set(replica, records, acks, at_once))
+        sent = at_once.own(records)
+        return begin(replica, _from_message_set(replica, sent, acks, at_once))
     header = check(replica, records, acks, codec_max(version))
     if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
         records = records[: header.size]
@@ -140,7 +144,11 @@ def prepare(
         replica.looks_after_ms = now_ms + rules.after_max_ms
         if header.max_timestamp <= replica.looks_after_ms and not _is_flagged(header):
             return Prepared(records, header)
-    return begin(replica, _look(replica, rules, records, header, now_ms, at_once))
+    prepared = _look_at_once(replica, rules, records, header, now_ms, at_once)
+    if isinstance(prepared, Prepared):
+        return prepared
+    rest = _look(replica, rules, at_once.own(records), header, now_ms, prepared)
+    return Opening(replica, rest, None)
 
 
 def begin(replica: Replica, steps: Steps[Prepared]) -> Prepared | Opening:
@@ -158,13 +166,12 @@ def _is_flagged(header: BatchHeader) -> bool:
 
 
 def _from_message_set(
-    replica: Replica, records: memoryview, acks: int, at_once: AtOnce
+    replica: Replica, sent: memoryview, acks: int, at_once: AtOnce
 ) -> Steps[Prepared]:
     """Make a batch of what an old producer sent, and go on with that."""
     if acks == ALL:
         check_in_sync(replica)
     rules = replica.rules
-    sent = memoryview(bytes(records))  # what it came in is used again meanwhile
     if not at_once.message_sets:
         yield None
     at_once.message_sets = 0
@@ -179,47 +186,107 @@ def _from_message_set(
     batch = memoryview(converted)
     if not batch:
         return Prepared(batch, _OF_NOTHING)
-    header = read_header(batch)
-    looked_at = yield from _look(replica, rules, batch, header, replica.now_ms(), at_once)
+    header, now_ms = read_header(batch), replica.now_ms()
+    looked_at = _look_at_once(replica, rules, batch, header, now_ms, at_once)
+    if not isinstance(looked_at, Prepared):
+        looked_at = yield from _look(replica, rules, batch, header, now_ms, looked_at)
     return looked_at._replace(converted=True)
 
 
-def _look(
+def _look_at_once(
     replica: Replica,
     rules: Rules,
     records: memoryview,
     header: BatchHeader,
     now_ms: int,
     at_once: AtOnce,
-) -> Steps[Prepared]:
-    """Check and rewrite one batch of magic 2."""
+) -> Prepared | Bytes | None:
+    """Check and rewrite one batch of magic 2. If it takes too long for the loop nothing is done
+    to it: the batch inflated is returned if that has been done, for `_look` to go on with.
+
+    A plain function, so that no view of the request can be left to be looked at later.
+    """
     codec = header.compression
     wanted = codec if rules.codec is None else rules.codec
-    checked = (
+    checked = _is_checked(rules, header, now_ms)
+    newest, batch = header.max_timestamp, records
+    if checked or wanted != codec:
+        payload = _inflate_at_once(header, records, at_once)
+        if payload is None:
+            return None
+        if wanted not in (codec, Codec.NONE) and len(payload) > at_once.compressed_bytes:
+            return None if codec == Codec.NONE else payload
+        if checked:
+            check = _checking(replica, rules, header, payload, now_ms)
+            if not check.step(RECORDS_PER_TURN):
+                return None
+            newest = check.newest
+        if wanted != codec:
+            at_once.compressed_bytes -= len(payload) if wanted else 0
+            packed = compress(wanted, payload, rules.level(wanted)) if wanted else payload
+            batch, header = _rebuilt(replica, header, wanted, packed)
+    return _timed(replica, rules, batch, header, newest, wanted != codec)
+
+
+def _look(
+    replica: Replica,
+    rules: Rules,
+    batch: memoryview,
+    header: BatchHeader,
+    now_ms: int,
+    payload: Bytes | None,
+) -> Steps[Prepared]:
+    """The same in slices and threads. `batch` stays as it is until then: see `AtOnce.own`."""
+    codec = header.compression
+    wanted = codec if rules.codec is None else rules.codec
+    newest = header.max_timestamp
+    if payload is None:
+        payload = yield from _inflate(codec, batch[HEADER_BYTES:])
+    if _is_checked(rules, header, now_ms):
+        check = _checking(replica, rules, header, payload, now_ms)
+        while not check.step(RECORDS_PER_TURN):
+            yield None
+        newest = check.newest
+    if wanted != codec:
+        packed = payload
+        if wanted != Codec.NONE:
+            packed = yield compress, wanted, payload, rules.level(wanted)
+        batch, header = _rebuilt(replica, header, wanted, packed)
+    return _timed(replica, rules, batch, header, newest, wanted != codec)
+
+
+def _is_checked(rules: Rules, header: BatchHeader, now_ms: int) -> bool:
+    """Whether each of the records is to be looked at."""
+    return (
         rules.keyed
         or rules.dated
         or _is_flagged(header)
         or not (rules.append_time or header.max_timestamp <= now_ms + rules.after_max_ms)
     )
-    newest = header.max_timestamp
-    batch = records
-    if checked or wanted != codec:
-        payload = _inflate_at_once(header, records, at_once)
-        if payload is None:
-            batch = memoryview(bytearray(records))  # what it came in is used again meanwhile
-            yield None  # and nothing more is held while others are open
-            payload = yield from _inflate(codec, batch[HEADER_BYTES:])
-        if checked:
-            newest = yield from _check(replica, rules, header, payload, now_ms)
-        if wanted != codec:
-            packed = yield from _compress(rules, wanted, payload, at_once)
-            _check_size(replica, HEADER_BYTES + len(packed))
-            batch = rebuild(header, wanted, packed)
-            header = read_header(batch)
+
+
+def _rebuilt(
+    replica: Replica, header: BatchHeader, codec: int, packed: Bytes
+) -> tuple[memoryview, BatchHeader]:
+    """The batch with other records. ApiError if it has become too big."""
+    _check_size(replica, HEADER_BYTES + len(packed))
+    batch = rebuild(header, codec, packed)
+    return batch, read_header(batch)
+
+
+def _timed(
+    replica: Replica,
+    rules: Rules,
+    batch: memoryview,
+    header: BatchHeader,
+    newest: int,
+    converted: bool,
+) -> Prepared:
+    """The batch with the newest time of its records, or of now where its topic asks for that."""
     if rules.append_time:
         newest = replica.now_ms()  # not of when it came: batches are appended in the order of it
     header = set_times(batch, header, newest, append_time=rules.append_time)
-    return Prepared(batch, header, wanted != codec)
+    return Prepared(batch, header, converted)
 
 
 def _check_size(replica: Replica, size: int) -> None:
@@ -254,24 +321,9 @@ def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, damage.message) from damage
 
 
-def _check(
+def _checking(
     replica: Replica, rules: Rules, header: BatchHeader, payload: Bytes, now_ms: int
-) -> Steps[int]:
-    """The newest time of records that may all be written; else RecordsRefused."""
+) -> RecordCheck:
+    """The check of records that may all be written, or RecordsRefused while it goes on."""
     topic, index = replica.key
-    records = RecordCheck(rules, header, payload, now_ms=now_ms, where=f"{topic}-{index}")
-    while not records.step(RECORDS_PER_TURN):
-        yield None
-    return records.newest
-
-
-def _compress(rules: Rules, codec: int, payload: Bytes, at_once: AtOnce) -> Steps[Bytes]:
-    """The records in another codec."""
-    if codec == Codec.NONE:
-        return payload
-    level = rules.level(codec)
-    if len(payload) <= at_once.compressed_bytes:
-        at_once.compressed_bytes -= len(payload)
-        return compress(codec, payload, level)
-    packed: Bytes = yield compress, codec, payload, level
-    return packed
+    return RecordCheck(rules, header, payload, now_ms=now_ms, where=f"{topic}-{index}")

@@ -8,7 +8,7 @@ from typing import Final
 
 from lint.findings import ROOT, Finding, python_files, relative
 
-FILE_LINES_MAX: Final = 500
+FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 70
 """From `def` to the last line; tests may tell a longer story in one function."""
 

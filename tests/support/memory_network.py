@@ -119,9 +119,10 @@ class MemoryTransport(asyncio.Transport):
         """The client reads again."""
         self._held = False
         outbox, self._outbox = self._outbox, []
-        for data in outbox:
-            self._client.received(bytes(data))
-        if outbox:
+        sent = b"".join(outbox)
+        outbox.clear()  # what was lent is let go of before the protocol hears of it
+        if sent:
+            self._client.received(sent)
             self._protocol.resume_writing()
 
     def is_reading(self) -> bool:
@@ -139,6 +140,7 @@ class MemoryTransport(asyncio.Transport):
             room = memoryview(self._protocol.get_buffer(-1))
             count = min(len(room), len(self._inbox))
             room[:count] = self._inbox[:count]
+            del room
             del self._inbox[:count]
             self._protocol.buffer_updated(count)
 

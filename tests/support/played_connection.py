@@ -126,6 +126,9 @@ class Script:
     def failed(self, api: Any, context: Any, request: bytes, failure: Exception) -> bytes:
         return b"failed " + request
 
+    def forget_bytes(self, api: Any, request: object) -> None:
+        pass  # the requests are bytes of their own
+
     def encode(self, api: Any, context: Any, response: bytes) -> list[bytes]:
         if response == UNSENDABLE:
             raise BadRequest("can't be sent")

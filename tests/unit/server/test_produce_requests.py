@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kavka.server.context import Peer, RequestContext
+from kavka.server.context import COPIED_BYTES_MAX, Peer, RequestContext
 from kavka.server.produce_requests import (
-    COPIED_BYTES_MAX,
     each_once,
     is_transactional,
     kept,

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.produce_requests import COPIED_BYTES_MAX
+from kavka.server.context import COPIED_BYTES_MAX
 from kavka.server.replica.partition import Leadership
 from kavka.server.verification import guard_at_once
 from kavka.wire.errors import ErrorCode as Code

@@ -69,9 +69,11 @@ def feed(framer: Framer, piece: bytes) -> Iterator[bytes]:
         assert len(room) > 0
         size = min(len(room), len(piece))
         room[:size] = piece[:size]
+        del room  # who looks on would have its arena for itself
         piece = piece[size:]
         if (frame := framer.lone(size)) is not None and next(for_lone) % 2:
-            yield bytes(frame)
+            taken, frame = bytes(frame), None
+            yield taken
             continue
         framer.received(size)
         while (frame := framer.next()) is not None:

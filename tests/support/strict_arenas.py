@@ -1,0 +1,141 @@
+"""Arenas that show at once when somebody looks at a request for too long.
+
+With `enforce` every arena, in whatever pool, is filled with a pattern when it is given back, and
+the shared one before each read, whether or not somebody has a view of it; and an arena that is
+to be used again while a view of it is left is an error, which names who holds the view. In
+production such an arena is not used again: nothing breaks, and nothing shows.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import FrameType
+from typing import Any
+
+from kavka.wire.frame import Arena, ArenaPool
+
+PATTERN = b"\xdd"
+REFERENCES_MAX = 8
+"""Steps from a view to the function that knows it, by way of a decoded request."""
+
+_SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+
+
+class ViewedForTooLong(AssertionError):
+    """Bytes of a request were still looked at when others were to be written in their place."""
+
+
+def fill(arena: Arena) -> None:
+    """Write the pattern over all of it."""
+    arena.buffer[:] = PATTERN * arena.size
+
+
+def viewers(arena: Arena) -> list[str]:
+    """Who may yet look at an arena's bytes, other than its own view.
+
+    A function that has ended looks at nothing, though a traceback that is still kept (by a log
+    record, say) knows its variables.
+    """
+    gc.collect()  # tracebacks in reference cycles
+    search = _Search()
+    held: list[str] = []
+    for view in search.referrers(*gc.get_referents(arena.view)):
+        if isinstance(view, memoryview) and view is not arena.view:
+            holders = search.live_holders(view, REFERENCES_MAX)
+            if holders:
+                held.append(f"{len(view)} bytes, held by {', '.join(map(_described, holders))}")
+    return held
+
+
+class _Search:
+    """Goes from bytes to whoever can reach them."""
+
+    def __init__(self) -> None:
+        self._running = _running()
+        self._own: list[object] = [self]  # what the search itself holds on to
+
+    def referrers(self, *objects: object) -> list[Any]:
+        found = gc.get_referrers(*objects)
+        self._own.append(found)
+        return [one for one in found if not any(one is own for own in self._own)]
+
+    def live_holders(self, held: object, depth: int) -> list[Any]:
+        """What refers to it, unless only functions that have ended reach that."""
+        holders = self.referrers(held)
+        self._own.append(holders)
+        return [one for one in holders if self._is_live(one, depth)]
+
+    def _is_live(self, holder: object, depth: int) -> bool:
+        if isinstance(holder, FrameType):
+            if id(holder) in self._running:
+                return holder.f_code.co_filename != __file__
+            return bool(holder.f_code.co_flags & _SUSPENDED)
+        return depth == 0 or bool(self.live_holders(holder, depth - 1))
+
+
+def _running() -> set[int]:
+    """The functions that are being executed, by the ids of their frames."""
+    found = set()
+    for top in sys._current_frames().values():
+        frame: FrameType | None = top
+        while frame is not None:
+            found.add(id(frame))
+            frame = frame.f_back
+    return found
+
+
+def _described(holder: Any) -> str:
+    if isinstance(holder, FrameType):
+        code = holder.f_code
+        return f"{code.co_qualname} ({code.co_filename}:{holder.f_lineno})"
+    return f"{type(holder).__qualname__} {str(holder)[:200]}"
+
+
+found: list[str] = []
+"""What has been found since a test began, also if the error came to nobody's ears."""
+
+
+def _refuse(pool: ArenaPool, arena: Arena) -> None:
+    if held := viewers(arena):
+        found.append("; ".join(held))
+        raise ViewedForTooLong(found[-1])
+
+
+@contextmanager
+def enforce() -> Iterator[None]:
+    """Have it so, for all pools of this process."""
+    give, desk_room, left_viewed = ArenaPool.give, ArenaPool.desk_room, ArenaPool.left_viewed
+
+    def strict_give(pool: ArenaPool, arena: Arena) -> None:
+        fill(arena)
+        give(pool, arena)
+
+    def strict_desk_room(pool: ArenaPool) -> memoryview:
+        room = desk_room(pool)
+        fill(pool.desk)
+        return room
+
+    changed: dict[str, Any] = {
+        "give": strict_give,
+        "desk_room": strict_desk_room,
+        "left_viewed": _refuse,
+    }
+    for name, method in changed.items():
+        setattr(ArenaPool, name, method)
+    try:
+        yield
+    finally:
+        for name, method in (
+            ("give", give),
+            ("desk_room", desk_room),
+            ("left_viewed", left_viewed),
+        ):
+            setattr(ArenaPool, name, method)
+
+
+if sys.implementation.name != "cpython":  # pragma: no cover
+    raise ImportError("views are counted by CPython's reference counts")
