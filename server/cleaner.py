@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.settings import COMPACT
-from kavka.seams import Clock, Jobs, ProcessLost, Tasks
+from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.live_settings import LiveSettings
 from kavka.server.replica.cleaning import examine
@@ -138,7 +138,7 @@ class LogCleaner:
             outcome = await cleaning.run(self._jobs, self._fs, order)
             if outcome is not None:
                 # else the checkpoint could survive a power cut that takes the new segments back
-                await self._jobs.run(self._fs.sync_dir, replica.log.directory)
+                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, replica.log.directory)
             return outcome if cleaning.is_wanted else None
         except ProcessLost as failure:
             logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)

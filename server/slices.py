@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from kavka.seams import Jobs, Tasks
+from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.context import RequestContext
 from kavka.wire.steps import Job, Slices, Steps
 
@@ -78,7 +78,7 @@ async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | N
                 if job is None:
                     await tasks.sleep(0)
                 else:
-                    made = await jobs.run(*job)
+                    made = await jobs.run(Pool.COMPUTE, *job)
             except Exception as failure:
                 job = work.throw(failure)
             else:

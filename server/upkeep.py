@@ -15,7 +15,7 @@ from kavka.log.checkpoint import TopicPartition
 from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.manager import LOGS_PER_STEP, LogManager, remove_garbage
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
-from kavka.seams import Clock, Jobs, Tasks
+from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.live_settings import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
 
@@ -139,7 +139,7 @@ class Upkeep:
             plan = self._logs.begin_checkpoint()
             for _ in self._logs.fill(plan, watermarks):
                 await self._tasks.sleep(0)
-            await self._jobs.run(plan.run)
+            await self._jobs.run(Pool.WRITE, plan.run)
             self._saved = None if plan.is_short else state
             for directory, failure in plan.failures.items():
                 if is_shortage(failure):
@@ -186,4 +186,4 @@ class Upkeep:
         """Remove the files of deleted logs and segments whose time has come."""
         garbage = self._logs.garbage.due(self._clock.monotonic_s())
         if garbage:
-            await self._jobs.run(remove_garbage, self._fs, garbage)
+            await self._jobs.run(Pool.WRITE, remove_garbage, self._fs, garbage)

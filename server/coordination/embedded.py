@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kavka.seams import Clock, Jobs, Tasks
+from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.coordination import storage_format
 from kavka.server.coordination.api import (
     ANY_VERSION,
@@ -241,7 +241,7 @@ class Embedded:
             while self._gathering.transactions:
                 batch = self._syncing = self._gathering
                 self._gathering = _Batch()
-                await self._jobs.run(self._storage.append, batch.transactions)
+                await self._jobs.run(Pool.WRITE, self._storage.append, batch.transactions)
                 self._syncing = None
                 for waiting in batch.waiting:
                     waiting.release(self._tasks)
@@ -261,7 +261,7 @@ class Embedded:
             parts.append(storage_format.encode_node(path, node))
             if len(parts) % SLICE_NODES == 0:
                 await self._tasks.sleep(0)
-        await self._jobs.run(self._storage.replace_log, parts)
+        await self._jobs.run(Pool.WRITE, self._storage.replace_log, parts)
         logger.info("coordination log: snapshot of %d nodes at zxid %d", len(nodes), zxid)
 
     def _expire(self) -> None:

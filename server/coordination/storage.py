@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kavka.seams import Jobs, Tasks
+from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.coordination import storage_format
 from kavka.server.coordination.api import MultiFailed
 from kavka.server.coordination.storage_format import Corrupt
@@ -109,12 +109,12 @@ async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
 
     A torn end of the log is cut off. Corrupt for other damage, OSError from the disk.
     """
-    loading = _Loading(storage.directory, *await jobs.run(storage.read))
+    loading = _Loading(storage.directory, *await jobs.run(Pool.READ, storage.read))
     for _ in loading.slices():
         await tasks.sleep(0)
     if loading.torn_bytes:
         logger.warning("coordination log: cut a torn end of %d bytes", loading.torn_bytes)
-    await jobs.run(storage.begin_at, loading.end, loading.log, loading.last_frame)
+    await jobs.run(Pool.WRITE, storage.begin_at, loading.end, loading.log, loading.last_frame)
     return loading.tree
 
 

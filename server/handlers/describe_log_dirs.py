@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kavka.log.partition_log import PartitionLog
+from kavka.seams import Pool
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -64,7 +65,7 @@ async def _directory(
 ) -> DirectoryResponse:
     path = broker.replicas.logs.absolute(directory)
     try:
-        volume = await broker.jobs.run(broker.replicas.logs.volume, directory)
+        volume = await broker.jobs.run(Pool.READ, broker.replicas.logs.volume, directory)
     except OSError as failure:
         logger.error("the volume of %s can't be asked for its size: %s", path, failure)
         return DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, path)

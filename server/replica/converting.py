@@ -16,7 +16,7 @@ from typing import Final
 from kavka.log.errors import StorageError
 from kavka.log.results import Slice
 from kavka.log.settings import LogSettings
-from kavka.seams import Jobs
+from kavka.seams import Jobs, Pool
 from kavka.server import slices
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -98,7 +98,7 @@ async def _read(found: Slice, jobs: Jobs) -> memoryview:
     at_once = found.length <= READ_AT_ONCE_BYTES_MAX
     size = found.file.read_cached(view, found.position) if at_once else 0
     if size != found.length:
-        size = await jobs.run(found.file.read_into, view, found.position)
+        size = await jobs.run(Pool.READ, found.file.read_into, view, found.position)
     return view[:size]
 
 

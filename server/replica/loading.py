@@ -12,7 +12,7 @@ from kavka.log.errors import LoadingStopped
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
-from kavka.seams import Clock, Jobs, Tasks
+from kavka.seams import Clock, Jobs, Pool, Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class LogLoader:
     async def _guarded(self, step: Callable[[], None]) -> Exception | None:
         """Take a step; what it failed with, which ends all others."""
         try:
-            await self._jobs.run(step)
+            await self._jobs.run(Pool.READ, step)
         except Exception as failure:
             self._cancel()
             return failure
@@ -145,9 +145,9 @@ async def close_logs(
 
     async def close(closing: DirectoryClosing) -> None:
         for _ in closing.parts():
-            await asyncio.gather(*(jobs.run(closing.sync) for _ in range(threads)))
+            await asyncio.gather(*(jobs.run(Pool.WRITE, closing.sync) for _ in range(threads)))
             closing.finish()
             await tasks.sleep(0)
 
     await asyncio.gather(*map(close, logs.closings()))
-    await jobs.run(logs.close_directories, watermarks)
+    await jobs.run(Pool.WRITE, logs.close_directories, watermarks)

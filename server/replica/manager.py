@@ -19,7 +19,7 @@ from kavka.log.markers import append_marker
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.settings import LogSettings
 from kavka.log.verification import Guard
-from kavka.seams import Clock, Jobs, Tasks
+from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.delayed import Purgatory
 from kavka.server.histogram import Histogram
 from kavka.server.log_limit import LogLimit
@@ -407,7 +407,7 @@ class ReplicaManager:
             return False
         began_s = self.clock.monotonic_s()
         try:
-            await self.jobs.run(plan.run)
+            await self.jobs.run(Pool.WRITE, plan.run)
         except OSError as failure:
             if is_shortage(failure):
                 plan.give_back()

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import Slice
-from kavka.seams import Jobs, Tasks
+from kavka.seams import Jobs, Pool, Tasks
 from kavka.server import slices
 from kavka.server.replica.manager import Replica
 from kavka.wire import records
@@ -119,7 +119,7 @@ class _Opened(NamedTuple):
 async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
-        await jobs.run(batch.file.read_into, view, batch.position)
+        await jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
     return _Opened(header, await slices.run_steps(tasks, jobs, inflate(header.compression, inner)))

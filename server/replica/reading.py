@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.log.errors import StorageError
 from kavka.log.partition_log import PartitionLog, Slice
-from kavka.seams import Jobs
+from kavka.seams import Jobs, Pool
 from kavka.server.context import RequestContext
 from kavka.server.replica.manager import Replica
 from kavka.server.sessions import Wanted
@@ -218,7 +218,9 @@ async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
     """Read from the disk, in a thread."""
     for miss in cold:
         try:
-            size = await jobs.run(miss.slice.file.read_into, miss.view, miss.slice.position)
+            size = await jobs.run(
+                Pool.READ, miss.slice.file.read_into, miss.view, miss.slice.position
+            )
         except OSError as failure:
             fail(miss.part, failure)
         else:

@@ -13,7 +13,7 @@ from uuid import UUID
 from kavka.log.errors import HalfMadeError, StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.partition_log import PartitionLog
-from kavka.seams import Jobs, Tasks
+from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.values import BadValue
 from kavka.server.controller.messages import (
@@ -271,7 +271,7 @@ class ControllerRequests:
         ]
         for directory in self._replicas.logs.online_directories if deleted else ():
             try:
-                await self._jobs.run(self._fs.sync_dir, directory)
+                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
             except OSError as failure:
                 logger.error("deletions in %s may not last: %s", directory, failure)
                 self._replicas.directory_failed(directory, failure)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
+from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -80,15 +81,30 @@ class Worker(Protocol):
         ...
 
 
+class Pool(Enum):
+    """Threads that do one kind of work, so that a slow disk holds up neither readers nor
+    compression, nor those each other."""
+
+    WRITE = "write"
+    """What waits for the disk to have something: fsync, rename, unlink."""
+
+    READ = "read"
+    """What waits for the disk to give something: pread of what is not in the page cache."""
+
+    COMPUTE = "compute"
+    """What waits for the processor: compression, decompression."""
+
+
 class Jobs(Protocol):
     """Runs what would hold the loop for more than 5 ms."""
 
-    def run(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        """Run `function` in a thread and hand its result back to the loop.
+    def run(self, pool: Pool, function: Callable[..., T], *args: Any) -> Awaitable[T]:
+        """Run `function` in a thread of `pool` and hand its result back to the loop.
 
         Only for calls that release the GIL nearly all of their time (fsync, pread of a cold
         page, a big CRC or decompression): a thread of plain Python slows the loop to a crawl.
-        Arguments must not be changed by anyone while it runs.
+        Arguments must not be changed by anyone while it runs: no view of a request, unless the
+        request's bytes stay (`RequestContext.keep_frame`).
         """
         ...
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from kavka.log.fs import FileSystem
 from kavka.log.memfs import MemFs
-from kavka.seams import Jobs
+from kavka.seams import Jobs, Pool
 from kavka.server.coordination.embedded import Embedded, open_embedded
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
 
 DIRECTORY = "/data"
 
@@ -23,7 +23,7 @@ class HeldJobs:
         self.waiting: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
         self.done = 0
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+    def run(self, pool: Pool, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         future = asyncio.get_running_loop().create_future()
         self.waiting.append((future, lambda: function(*args)))
         return future
@@ -62,5 +62,5 @@ async def open_on(
     """A session on what a directory of `fs` holds."""
     clock = clock or VirtualClock()
     return await open_embedded(
-        fs, directory, clock=clock, tasks=VirtualTasks(clock), jobs=jobs or InlineJobs()
+        fs, directory, clock=clock, tasks=VirtualTasks(clock), jobs=jobs or DeferredJobs()
     )

@@ -22,6 +22,7 @@ from uuid import UUID
 import pytest
 
 from kavka.log.memfs import MemFs
+from kavka.seams import Pool
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
@@ -29,7 +30,14 @@ from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition import Leadership
 from support.logs import Read, parse
 from support.memory_network import CLIENT_HOST, Client, MemoryNetwork, until
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks, VirtualTimer, settle
+from support.virtual import (
+    DeferredJobs,
+    VirtualClock,
+    VirtualTasks,
+    VirtualTimer,
+    do,
+    settle,
+)
 from support.wire_client import by_topic, new_topic
 
 P = ParamSpec("P")
@@ -97,20 +105,21 @@ READS = "_MemFile.pread"
 """The jobs that read a log when it is loaded."""
 
 
-class HoldableJobs(InlineJobs):
-    """Jobs done on the spot, or, while they are held, when the test lets them."""
+class HoldableJobs(DeferredJobs):
+    """Jobs done some turns later, or, while they are held, when the test lets them."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 1) -> None:
+        super().__init__(seed)
         self._held: list[tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]] | None
         self._held = None
         self._holding = ""
         self.done: list[str] = []
         """Names of the functions that have run."""
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+    def run(self, pool: Pool, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         if self._held is None or not function.__qualname__.startswith(self._holding):
             self.done.append(function.__qualname__)
-            return super().run(function, *args)
+            return super().run(pool, function, *args)
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._held.append((result, function, args))
         return result
@@ -130,14 +139,7 @@ class HoldableJobs(InlineJobs):
         held, self._held = self._held or [], None
         for result, function, args in held:
             self.done.append(function.__qualname__)
-            try:
-                value = function(*args)
-            except Exception as failure:
-                if not result.done():
-                    result.set_exception(failure)
-            else:
-                if not result.done():
-                    result.set_result(value)
+            do(result, function, args)
 
 
 class MemoryBroker:
@@ -163,7 +165,7 @@ class MemoryBroker:
         overrides = [f"log.dirs={DATA}", "listeners=PLAINTEXT://127.0.0.1:0", *self.overrides]
         self.settings = BrokerSettings.load(environ={}, overrides=overrides)
         self.tasks = LifeTasks(self.clock)
-        self.jobs = HoldableJobs()
+        self.jobs = HoldableJobs(self.random.getrandbits(32))
         self.network = network
         self.instance = Instance(
             self.settings,
@@ -213,6 +215,7 @@ class MemoryBroker:
     async def die(self) -> None:
         """SIGKILL."""
         self.network.die()
+        self.jobs.drop()
         await self.tasks.die()
         self.fs.kill()
         for failure in self.tasks.failures:
@@ -221,6 +224,7 @@ class MemoryBroker:
     async def end_abruptly(self) -> None:
         """`Instance.kill`, which a process that lives on uses in the place of SIGKILL."""
         self.instance.kill()
+        self.jobs.drop()
         await self.tasks.die()
         self.instance.release()
         for failure in self.tasks.failures:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FrameType
 from typing import Any
 
-from kavka.wire.frame import Arena, ArenaPool
+from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, Framer
 
 PATTERN = b"\xdd"
 REFERENCES_MAX = 8
 """Steps from a view to the function that knows it, by way of a decoded request."""
 
+_PIECE = PATTERN * ARENA_BYTES
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -31,7 +32,8 @@ class ViewedForTooLong(AssertionError):
 
 def fill(arena: Arena) -> None:
     """Write the pattern over all of it."""
-    arena.buffer[:] = PATTERN * arena.size
+    for start in range(0, arena.size, len(_PIECE)):
+        arena.view[start : start + len(_PIECE)] = _PIECE
 
 
 def viewers(arena: Arena) -> list[str]:
@@ -49,6 +51,29 @@ def viewers(arena: Arena) -> list[str]:
             if holders:
                 held.append(f"{len(view)} bytes, held by {', '.join(map(_described, holders))}")
     return held
+
+
+def check_owned(args: Iterable[object]) -> None:
+    """Refuse a job that looks at bytes which are, or may be any time, somebody else's."""
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            check_owned(arg)
+        elif isinstance(arg, memoryview):
+            (exporter,) = gc.get_referents(arg)
+            for arena in gc.get_referrers(exporter):
+                if isinstance(arena, Arena) and _is_borrowed(arena):
+                    found.append(f"a job looks at {len(arg)} bytes of a request")
+                    raise ViewedForTooLong(found[-1])
+
+
+def _is_borrowed(arena: Arena) -> bool:
+    """Whether it is where requests are read into, and no frame in it is held."""
+    for holder in gc.get_referrers(arena):
+        if isinstance(holder, ArenaPool) and holder.desk is arena:
+            return True
+        if isinstance(holder, Framer) and holder._arena is arena:
+            return not holder._is_held
+    return False
 
 
 class _Search:

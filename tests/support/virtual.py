@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+
+from kavka.seams import Pool
+from support import strict_arenas
 
 
 class VirtualClock:
@@ -121,22 +125,51 @@ class InlineWorker:
         self.now_s += delay_s
 
 
-class InlineJobs:
-    """Jobs done at once, on the spot."""
+class DeferredJobs:
+    """Jobs that begin at least a turn of the loop after they were asked for, in an order that the
+    seed decides, one a turn; and that take nothing which is others' by then."""
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        return self._now(function, *args)
+    def __init__(self, seed: int = 1) -> None:
+        self._random = random.Random(seed)
+        self._waiting: list[tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
 
-    @staticmethod
-    def _now(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        done = asyncio.get_running_loop().create_future()
-        try:
-            done.set_result(function(*args))
-        except Exception as failure:
-            done.set_exception(failure)
-        return done
+    def run(self, pool: Pool, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[Any] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._do_one)
+        self._waiting.append((result, function, args))
+        return result
+
+    def drop(self) -> None:
+        """The process ends: what has not begun never does."""
+        self._waiting.clear()
+
+    def _do_one(self) -> None:
+        if not self._waiting:
+            return
+        at = self._random.randrange(len(self._waiting))
+        result, function, args = self._waiting.pop(at)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._do_one)
+        do(result, function, args)
 
     def run_process(
         self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
     ) -> asyncio.Future[Any]:
-        return self._now(function, InlineWorker(told), *args)
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        do(result, function, (InlineWorker(told), *args))
+        return result
+
+
+def do(result: asyncio.Future[Any], function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Do a job whose time has come; nobody may wait for it any more."""
+    strict_arenas.check_owned(args)
+    try:
+        value = function(*args)
+    except Exception as failure:
+        if not result.done():
+            result.set_exception(failure)
+    else:
+        if not result.done():
+            result.set_result(value)

@@ -18,7 +18,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks, settle
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
 CLEAN = f"{DATA}/.kafka_cleanshutdown"
 
@@ -490,7 +490,7 @@ async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None
     await broker.instance.stop()
     await broker.tasks.die()
     broker.fs.kill()
-    clock, jobs = VirtualClock(), InlineJobs()
+    clock, jobs = VirtualClock(), DeferredJobs()
     mending = await open_embedded(
         broker.fs, DATA, clock=clock, tasks=VirtualTasks(clock), jobs=jobs
     )

@@ -13,7 +13,7 @@ from kavka.server import slices
 from kavka.server.context import Peer, RequestContext
 from kavka.server.slices import Slices, Waits
 from kavka.wire.steps import Steps
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks, settle
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
 
 def work(turns: list[str], yields: int) -> Slices[str]:
@@ -127,7 +127,7 @@ def patient() -> Steps[str]:
 
 def driven(steps: Steps[str]) -> Any:
     async def run() -> Any:
-        return await slices.run_steps(VirtualTasks(VirtualClock()), InlineJobs(), steps)
+        return await slices.run_steps(VirtualTasks(VirtualClock()), DeferredJobs(), steps)
 
     return asyncio.run(run())
 
@@ -138,7 +138,7 @@ def test_steps_without_a_stop_are_done_at_once() -> None:
         yield None
 
     with pytest.raises(StopIteration, match="done"):  # the loop does not come into it
-        slices.run_steps(VirtualTasks(VirtualClock()), InlineJobs(), at_once()).send(None)
+        slices.run_steps(VirtualTasks(VirtualClock()), DeferredJobs(), at_once()).send(None)
 
 
 def test_jobs_are_done_and_their_failures_handed_in() -> None:

@@ -12,7 +12,7 @@ from kavka.log.memfs import MemFs
 from kavka.server.coordination.api import Coordination
 from kavka.server.coordination.embedded import open_embedded
 from support.coordination_scenarios import SCENARIOS, Scenario
-from support.virtual import InlineJobs, VirtualClock, VirtualTasks
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
 
 Opener = Callable[[], AbstractAsyncContextManager[Coordination]]
 
@@ -23,7 +23,7 @@ async def embedded() -> AsyncIterator[Coordination]:
     fs = MemFs()
     fs.make_dir("/data")
     session = await open_embedded(
-        fs, "/data", clock=clock, tasks=VirtualTasks(clock), jobs=InlineJobs()
+        fs, "/data", clock=clock, tasks=VirtualTasks(clock), jobs=DeferredJobs()
     )
     yield session
     await session.close()
