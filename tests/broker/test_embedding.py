@@ -12,7 +12,6 @@ import pytest
 
 from support import embedded
 from support.broker import kavka_environment
-from support.paths import ROOT
 
 TIMEOUT_S = 60
 
@@ -20,7 +19,6 @@ TIMEOUT_S = 60
 def run(order: str, directory: Path) -> dict[str, Any]:
     """Run `support.embedded` in a fresh interpreter."""
     environment = kavka_environment()
-    environment["PYTHONPATH"] += f":{ROOT / 'tests'}"
     environment["PYTHONUNBUFFERED"] = ""  # unbuffered, what a pipe does not take at once is lost
     done = subprocess.run(
         [sys.executable, "-m", "support.embedded", order, str(directory)],

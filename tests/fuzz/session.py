@@ -20,8 +20,7 @@ from fuzz.client import OUTCOMES, Client
 from fuzz.frames import Frames
 from fuzz.records import bombs
 from fuzz.world import BROKER_ID, CLIENT_TIMEOUT_MS, prepare, tidy, write_and_read
-from support.broker import Kavka, kavka_environment
-from support.paths import ROOT
+from support.broker import PlainKavka, kavka_environment
 
 MIB = 1024 * 1024
 RSS_BYTES_MAX = 512 * MIB
@@ -58,7 +57,7 @@ class Session:
         self.seed = seed
         self.count = count
         self._say = say
-        self._broker = Kavka(home / "broker", SETTINGS)
+        self._broker = PlainKavka(home / "broker", SETTINGS)
         self._client: Client | None = None
         self._log_read = 0
         self._rss_bytes_max = 0
@@ -80,7 +79,7 @@ class Session:
             broker.close()
         return self.report
 
-    def _run(self, broker: Kavka) -> None:
+    def _run(self, broker: PlainKavka) -> None:
         frames = Frames(self.seed, prepare(broker))
         bombs()  # made before the clock runs
         client = self._client = Client(
@@ -202,7 +201,6 @@ class Session:
         process = self._broker.process
         assert process is not None
         environment = kavka_environment()
-        environment["PYTHONPATH"] += f":{ROOT / 'tests'}"
         return subprocess.Popen(
             [sys.executable, "-m", "fuzz.prober", str(self._broker.port), str(process.pid)],
             stdin=subprocess.PIPE,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from support.oracle import ApacheKafka
-from support.paths import SOURCE
+from support.paths import SOURCE, TESTS
 from support.ports import HOST
 from support.process import BrokerProcess
 
@@ -21,11 +21,12 @@ READY_LINE = re.compile(rf"^.*\bready\b.*{re.escape(HOST)}:(\d+).*$", re.MULTILI
 
 
 class Kavka(BrokerProcess):
-    """`python -m kavka start` of this source tree."""
+    """`kavka start` of this source tree, strict about requests' bytes: see `support.checked`."""
 
     kind: ClassVar[str] = "kavka"
     ready_within_s: ClassVar[float] = 20.0
     exit_codes: ClassVar[Mapping[int, int]] = {signal.SIGTERM: 0, signal.SIGINT: 0}
+    module: ClassVar[str] = "support.checked"
 
     def prepare(self) -> None:
         self.port = self.ports.take()
@@ -36,7 +37,7 @@ class Kavka(BrokerProcess):
             "log.dirs": str(self.data_dir),
             **self.settings,
         }
-        command = [sys.executable, "-m", "kavka", "start"]
+        command = [sys.executable, "-m", self.module, "start"]
         for key, value in overrides.items():
             command += ["--override", f"{key}={value}"]
         return command
@@ -49,10 +50,17 @@ class Kavka(BrokerProcess):
         return int(match[1]) if match else None
 
 
+class PlainKavka(Kavka):
+    """As its users start it, for tests that measure time."""
+
+    module: ClassVar[str] = "kavka"
+
+
 def kavka_environment() -> dict[str, str]:
-    """The environment for a `python -m kavka`: this source tree, no settings from outside."""
+    """The environment for a `python -m kavka`: this source tree with what tests start, and no
+    settings from outside."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("KAVKA_")}
-    return {**kept, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}", "PYTHONUNBUFFERED": "1"}
 
 
 def broker_kind() -> type[BrokerProcess]:

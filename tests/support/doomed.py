@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kavka import cli
 from kavka.log.fs import Buffer, File, OsFile, OsFs
 from kavka.server import machine
+from support import checked
 
 
 class Doom:
@@ -100,4 +100,4 @@ class DoomedFs(OsFs):
 
 if __name__ == "__main__":
     vars(machine)["OsFs"] = DoomedFs
-    sys.exit(cli.main(sys.argv[2:]))
+    sys.exit(checked.main(sys.argv[2:]))

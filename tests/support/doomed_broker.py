@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from pathlib import Path
 from typing import ClassVar
 
-from support.broker import Kavka, kavka_environment
-from support.paths import ROOT
+from support.broker import Kavka
 
 SIGKILLED = -signal.SIGKILL
 
@@ -20,13 +18,9 @@ class DoomedKavka(Kavka):
     kind: ClassVar[str] = "doomed kavka"
 
     def command(self) -> list[str]:
-        before, after = [sys.executable, "-m", "kavka"], super().command()
+        before, after = [sys.executable, "-m", "support.checked"], super().command()
         assert after[: len(before)] == before
         return [sys.executable, "-m", "support.doomed", str(self._doom), *after[len(before) :]]
-
-    def environment(self) -> dict[str, str]:
-        found = kavka_environment()
-        return {**found, "PYTHONPATH": f"{found['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}"}
 
     @property
     def _doom(self) -> Path:

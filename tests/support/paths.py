@@ -6,5 +6,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
-JAVA = ROOT / "tests" / "java"
+TESTS = ROOT / "tests"
+JAVA = TESTS / "java"
 CACHE = ROOT / ".cache"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FrameType
@@ -24,6 +24,11 @@ REFERENCES_MAX = 8
 
 _PIECE = PATTERN * ARENA_BYTES
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+
+
+AS_IN_PRODUCTION: dict[str, Callable[..., Any]] = {
+    name: getattr(ArenaPool, name) for name in ("give", "desk_room", "left_viewed")
+}
 
 
 class ViewedForTooLong(AssertionError):
@@ -67,11 +72,13 @@ def check_owned(args: Iterable[object]) -> None:
 
 
 def _is_borrowed(arena: Arena) -> bool:
-    """Whether it is where requests are read into, and no frame in it is held."""
-    for holder in gc.get_referrers(arena):
-        if isinstance(holder, ArenaPool) and holder.desk is arena:
-            return True
-        if isinstance(holder, Framer) and holder._arena is arena:
+    """Whether others may write to it: it is where requests are read into, and no frame in it is
+    held; or it is at rest."""
+    for holder in gc.get_objects():
+        if isinstance(holder, ArenaPool):
+            if holder.desk is arena or arena in holder._free.get(arena.size, ()):
+                return True
+        elif isinstance(holder, Framer) and holder._arena is arena:
             return not holder._is_held
     return False
 
@@ -99,7 +106,9 @@ class _Search:
             if id(holder) in self._running:
                 return holder.f_code.co_filename != __file__
             return bool(holder.f_code.co_flags & _SUSPENDED)
-        return depth == 0 or bool(self.live_holders(holder, depth - 1))
+        if depth == 0 or not self.referrers(holder):
+            return True  # nobody that is known: a function that is being executed, perhaps
+        return bool(self.live_holders(holder, depth - 1))
 
 
 def _running() -> set[int]:
@@ -133,32 +142,24 @@ def _refuse(pool: ArenaPool, arena: Arena) -> None:
 @contextmanager
 def enforce() -> Iterator[None]:
     """Have it so, for all pools of this process."""
-    give, desk_room, left_viewed = ArenaPool.give, ArenaPool.desk_room, ArenaPool.left_viewed
+    give, desk_room = AS_IN_PRODUCTION["give"], AS_IN_PRODUCTION["desk_room"]
 
     def strict_give(pool: ArenaPool, arena: Arena) -> None:
         fill(arena)
         give(pool, arena)
 
     def strict_desk_room(pool: ArenaPool) -> memoryview:
-        room = desk_room(pool)
+        room: memoryview = desk_room(pool)
         fill(pool.desk)
         return room
 
-    changed: dict[str, Any] = {
-        "give": strict_give,
-        "desk_room": strict_desk_room,
-        "left_viewed": _refuse,
-    }
-    for name, method in changed.items():
+    strict = {"give": strict_give, "desk_room": strict_desk_room, "left_viewed": _refuse}
+    for name, method in strict.items():
         setattr(ArenaPool, name, method)
     try:
         yield
     finally:
-        for name, method in (
-            ("give", give),
-            ("desk_room", desk_room),
-            ("left_viewed", left_viewed),
-        ):
+        for name, method in AS_IN_PRODUCTION.items():
             setattr(ArenaPool, name, method)
 
 

@@ -164,8 +164,8 @@ class DeferredJobs:
 
 def do(result: asyncio.Future[Any], function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """Do a job whose time has come; nobody may wait for it any more."""
-    strict_arenas.check_owned(args)
     try:
+        strict_arenas.check_owned(args)
         value = function(*args)
     except Exception as failure:
         if not result.done():

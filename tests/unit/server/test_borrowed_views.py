@@ -1,0 +1,125 @@
+"""That no view of a request is looked at when its bytes are others': with such a fault planted,
+the tests' own arenas and jobs must find it, and production's must do no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.errors import KafkaError
+
+from kavka.server.context import RequestContext
+from kavka.server.replica.admission import AtOnce
+from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.frame import Arena, ArenaPool, Framer
+from support import strict_arenas
+from support.batches import Written, build
+from support.memory_broker import MemoryBroker, producing, scenario
+from support.stored import bare, stored
+from support.virtual import settle
+
+CODECS = ["gzip", "snappy", "lz4", "zstd"]
+PARTITIONS = 4
+
+
+@pytest.fixture
+def expects_findings() -> Iterator[None]:
+    """For a test in which something must be found."""
+    yield
+    assert strict_arenas.found
+    strict_arenas.found.clear()
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Batches are looked at later in whatever they came in, and nothing is kept for that."""
+
+    def at_once(budget: AtOnce, own: object) -> None:
+        init(budget, lambda view: view)
+
+    init = AtOnce.__init__
+    patch.setattr(AtOnce, "__init__", at_once)
+    patch.setattr(RequestContext, "keep_frame", lambda context: None)
+
+
+def batches(letter: bytes) -> dict[tuple[str, int], bytearray]:
+    """A batch for each partition, most of which are too big to be compressed at once."""
+    return {
+        ("t", index): build([Written(b"k", b"%d" % index + letter * 12_000)])
+        for index in range(PARTITIONS)
+    }
+
+
+async def produce_beside_others(broker: MemoryBroker, codec: str, others: int = 3) -> list[int]:
+    """Send several batches, and have others send theirs before a job begins; the error codes."""
+    await broker.create("t", partitions=PARTITIONS, configs={"compression.type": codec})
+    await broker.create("noise")
+    broker.jobs.hold("compress")
+    victim = broker.client.send("Produce", 9, **producing(batches(b"V")))
+    await settle()
+    for _ in range(others):
+        noise = build([Written(b"n", b"N" * 60_000)])
+        await broker.connect().ask("Produce", 9, **producing({("noise", 0): noise}))
+    broker.jobs.release()
+    answer = await victim
+    return [one.error_code for one in answer.responses[0].partition_responses]
+
+
+async def assert_all_there(broker: MemoryBroker) -> None:
+    for (topic, index), sent in batches(b"V").items():
+        (found,) = await stored(broker, topic, index)
+        assert bare(found) == bare(sent)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@scenario()
+async def test_batches_of_one_request_that_wait_for_threads(
+    broker: MemoryBroker, codec: str
+) -> None:
+    assert await produce_beside_others(broker, codec) == [Code.NONE] * PARTITIONS
+    await assert_all_there(broker)
+
+
+@scenario()
+async def test_a_job_with_a_view_of_a_request_is_found(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, expects_findings: None
+) -> None:
+    plant(monkeypatch)
+    codes = await produce_beside_others(broker, "gzip", others=0)
+    assert Code.UNKNOWN_SERVER_ERROR in codes, "refused, not written"
+
+
+def test_a_view_that_outlives_its_request_is_found(expects_findings: None) -> None:
+    pool = ArenaPool()
+    one, other = Framer(pool, 1000), Framer(pool, 1000)
+    one.room()[:5] = b"\0\0\0\1x"
+    kept = [one.lone(5)]
+    with pytest.raises(strict_arenas.ViewedForTooLong, match="1 bytes, held by list"):
+        other.room()
+    del kept
+    other.room()
+
+
+@scenario()
+async def test_without_the_count_of_views_records_are_replaced(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a comparison of every byte finds, if nothing else did: the fault as it once was."""
+    plant(monkeypatch)
+    monkeypatch.setattr(strict_arenas, "check_owned", lambda args: None)
+    monkeypatch.setattr(Arena, "is_viewed", lambda arena: False)
+    await produce_beside_others(broker, "gzip")
+    with pytest.raises((AssertionError, KafkaError)):
+        await assert_all_there(broker)
+
+
+@scenario()
+async def test_in_production_it_does_no_harm(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arena that is looked at is not used again, whoever forgot to say so."""
+    plant(monkeypatch)
+    monkeypatch.setattr(strict_arenas, "check_owned", lambda args: None)
+    for name in ("give", "desk_room", "left_viewed"):
+        monkeypatch.setattr(ArenaPool, name, strict_arenas.AS_IN_PRODUCTION[name])
+    assert await produce_beside_others(broker, "gzip") == [Code.NONE] * PARTITIONS
+    await assert_all_there(broker)
