@@ -86,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         "_lent",
         "_memory_bytes",
         "_muted",
+        "_muted_until_s",
         "_now_s",
         "_out",
         "_peer",
@@ -137,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._bytes_this_turn = 0
         self._reading = True
         self._muted = False
+        self._muted_until_s = 0.0
         self._write_paused = False
         self._unsent_bytes = 0
         self._weight = 0
@@ -294,11 +296,16 @@ class Connection(asyncio.BufferedProtocol):
         if slot.context.keeps_frame:
             self._dispatcher.forget_bytes(slot.api, slot.request)
             self._framer.let_go()
+        if self._transport is None:
+            self._give_memory()
 
     def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler that waited has its answer. Where that can't be sent, nor can any behind it:
         the connection ends."""
-        if self._transport is None or self._transport.is_closing() or waiting.cancelled():
+        if self._transport is None or self._transport.is_closing():
+            return
+        if waiting.cancelled():  # by whatever: none behind it could ever be sent
+            self.abort()
             return
         try:
             self._send_in_turn(slot, waiting)
@@ -391,13 +398,18 @@ class Connection(asyncio.BufferedProtocol):
             self._connections.request_memory.give(held)
 
     def _mute(self, throttle_ms: int) -> None:
+        """Read nothing for so long. Of several answers with a time the latest end counts."""
         self._muted = True
         self._pause()
-        self._tasks.call_later(throttle_ms / 1000, self._unmute)
+        ends_s = self._now_s() + throttle_ms / 1000
+        if ends_s > self._muted_until_s:
+            self._muted_until_s = ends_s
+            self._tasks.call_later(throttle_ms / 1000, self._unmute, ends_s)
 
-    def _unmute(self) -> None:
-        self._muted = False
-        self._resume()
+    def _unmute(self, ends_s: float) -> None:
+        if ends_s == self._muted_until_s:
+            self._muted = False
+            self._resume()
 
     # -- answers --------------------------------------------------------------------------
 
@@ -471,13 +483,24 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_requests()  # the peer may take its time to read what it was sent
 
     def _drop_requests(self) -> None:
-        """Nothing is answered any more: let go of what was, or was being, asked for."""
+        """Nothing is answered any more. What was asked for is done to its end, as in Apache Kafka:
+        only what waits for nothing but its answer ends here."""
+        is_being_read = False
         for slot in self._slots:
-            if slot.waiting is not None:
-                slot.waiting.cancel()
+            waiting = slot.waiting
+            if waiting is None:
+                continue
+            if waiting.__class__ is asyncio.Future:
+                waiting.cancel()
+            elif (wait := slot.context.waits_for) is not None:
+                wait.cancel()
+            else:
+                self._connections.leave_behind(waiting)
+                is_being_read = is_being_read or slot.weight == UNANSWERED_MAX
         self._slots.clear()
         self._framer.drop()
-        self._give_memory()
+        if not is_being_read:
+            self._give_memory()
         if self._waits_for_memory:
             self._connections.request_memory.withdraw(self._memory_given)
 

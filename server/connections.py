@@ -7,11 +7,12 @@ than a stamp out of a counter that all connections share.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Listening, Network, Tasks, Timer
 from kavka.server.limits import UNTIL_ONE_CLOSES, ConnectionLimits, RequestMemory
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from kavka.server.live_settings import LiveSettings
 
 logger = logging.getLogger(__name__)
+
+LEFT_BEHIND_MAX: Final = 500
+"""Requests of connections that have ended, which are done to their end all the same; with more no
+connection is accepted. As many as Apache Kafka queues (`queued.max.requests`)."""
 
 IDLE_TURNS: Final = 64
 """Turns of the timer until a connection is idle: it is closed at most a turn too late."""
@@ -66,6 +71,8 @@ class Connections:
         self.closed = 0
         self.expired = 0
         """Closed by `connections.max.idle.ms`."""
+        self.left_behind = 0
+        """Requests of connections that have ended, which are not done yet."""
         self.displaced = 0
         """Closed to make room for the listener between brokers."""
         self.bad = LogLimit(logger, logging.WARNING, "connections closed for bad requests", tasks)
@@ -111,8 +118,7 @@ class Connections:
     def _apply(self, settings: BrokerSettings) -> None:
         self.limits.set_limits(settings, self._overrides)
         self._close_excess()
-        for gate in self._gates:
-            self._adjust(gate)
+        self._adjust_all()
 
     # -- in -------------------------------------------------------------------------------
 
@@ -154,6 +160,8 @@ class Connections:
             gate.timer.cancel()
             gate.timer = None
         wait_s = self.limits.wait_s(gate.name, self._clock.monotonic_s())
+        if self.left_behind >= LEFT_BEHIND_MAX:
+            wait_s = UNTIL_ONE_CLOSES
         if wait_s and gate.is_open:
             gate.listening.pause()
         elif not wait_s and not gate.is_open:
@@ -197,6 +205,22 @@ class Connections:
         for gate in self._gates:
             if not gate.is_open:
                 self._adjust(gate)
+
+    def leave_behind(self, request: asyncio.Future[Any]) -> None:
+        """A connection has ended before this request of its was done."""
+        self.left_behind += 1
+        request.add_done_callback(self._done_behind)
+        if self.left_behind == LEFT_BEHIND_MAX:
+            self._adjust_all()
+
+    def _done_behind(self, _: asyncio.Future[Any]) -> None:
+        self.left_behind -= 1
+        if self.left_behind == LEFT_BEHIND_MAX - 1:
+            self._adjust_all()
+
+    def _adjust_all(self) -> None:
+        for gate in self._gates:
+            self._adjust(gate)
 
     def close_all(self) -> None:
         """Close all; written answers still go out. Who comes yet is closed too."""

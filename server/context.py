@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kavka.wire.frame import Arena
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from kavka.server.request_stats import Timing
+
+T = TypeVar("T")
 
 COPIED_BYTES_MAX: Final = 128 * 1024
 """Of a request, to be looked at later: to keep the whole request costs an arena of twice this."""
@@ -69,6 +71,7 @@ class RequestContext:
         "peer",
         "timing",
         "version",
+        "waits_for",
     )
 
     def __init__(
@@ -83,6 +86,13 @@ class RequestContext:
         self.applied: asyncio.Future[None] | None = None
         self.keeps_frame = False
         self.owned_bytes = 0
+        self.waits_for: asyncio.Future[Any] | None = None
+
+    def wait(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
+        """To be awaited when all that was asked for is done and only the answer has to wait: it is
+        cancelled if the connection ends first. Nothing else of a request is."""
+        self.waits_for = future
+        return future
 
     def keep_frame(self) -> None:
         """Let the bytes of the request stay as they are until `applied` is done."""

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from kavka.wire.apis.heartbeat import HeartbeatResponse
 
 LAYOUTS_MAX: Final = 8
-"""Layouts remembered per connection, a few hundred bytes each; further ones go the general way."""
+"""Layouts remembered per connection, a few hundred bytes each; a further one takes the place of one
+that was not used lately, or goes the general way."""
 
 _FLEXIBLE_TRAILER: Final = b"\0\0\0"
 """Empty tagged sections of partition, topic and request, behind the records (KIP-482)."""
@@ -72,6 +73,7 @@ class Layout:
         "tally",
         "transactional_id",
         "unusual",
+        "used",
         "with_log_start",
     )
 
@@ -86,6 +88,8 @@ class Layout:
         topic = request.topic_data[0]
         partition = topic.partition_data[0]
         self.context = context
+        self.used = True
+        """Whether it has been since the last search for one to be forgotten."""
         self.acks: int = request.acks
         self.codec_max = codec_max(context.version)
         self.name: str = replica.log.topic
@@ -142,7 +146,7 @@ class Shortcut:
         Only what was accepted is remembered: acks, topic and leader were found right then, and
         what of that can change is asked again each time.
         """
-        if len(self._layouts) >= LAYOUTS_MAX or context.version < BATCHES_SINCE:
+        if context.version < BATCHES_SINCE:
             return
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1:
@@ -152,12 +156,26 @@ class Shortcut:
         partition = topics[0].partition_data[0]
         name = topics[0].name or self._broker.metadata.image.names_by_id.get(topics[0].topic_id)
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
-        if replica is None or replica.rules.for_every_batch:
+        if replica is None or replica.rules.for_every_batch or not self._has_room():
             return
         tally = self._broker.requests.of(API).remembered[context.version]
         layout = Layout(context, request, frame, replica, tally)
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
+
+    def _has_room(self) -> bool:
+        """Whether one more may be remembered. Partitions that are not led here any more (deleted
+        ones, too) are forgotten first, then one that was not used since the last time that room
+        was wanted."""
+        if len(self._layouts) < LAYOUTS_MAX:
+            return True
+        self._layouts = [one for one in self._layouts if one.replica.partition.is_leader]
+        for layout in self._layouts:
+            if not layout.used:
+                self._layouts.remove(layout)
+                break
+            layout.used = False
+        return len(self._layouts) < LAYOUTS_MAX
 
     def learn_beat(
         self,
@@ -200,6 +218,7 @@ class Shortcut:
     def _append(self, layout: Layout, frame: memoryview, records: memoryview) -> bytearray | None:
         broker, replica, context = self._broker, layout.replica, layout.context
         tally = layout.tally
+        layout.used = True
         started_s = 0.0 if tally.left else broker.requests.now_s()
         partition = replica.partition
         if not partition.is_leader or replica.offline:

@@ -262,7 +262,7 @@ class _Fetch:
         self._enough_missing = len(self._parts) - len(keys) + 1
         keys += [replica.key for replica in self._idle]
         woken = self._broker.purgatory.wait(keys, self._ready_later, max_wait_ms / 1000, "Fetch")
-        return self._answer_when(woken)
+        return self._answer_when(self._context.wait(woken))
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
         if not await woken:
@@ -302,7 +302,8 @@ class _Fetch:
             if not self.ready() and left_s > 0:
                 keys = [part.replica.key for part in self._parts if part.replica is not None]
                 self._let_go()
-                await broker.purgatory.wait(keys, self._ready_later, left_s, "Fetch")
+                woken = broker.purgatory.wait(keys, self._ready_later, left_s, "Fetch")
+                await context.wait(woken)
 
     def _response(self) -> FetchResponse:
         fetching = self._fetching

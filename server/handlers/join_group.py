@@ -5,6 +5,7 @@ Promises: the answer comes when the rebalance that it is part of ends, or says a
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
@@ -35,6 +36,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
     if isinstance(answer, JoinGroupResponse):
         return answer.for_version(context.version)
+    if isinstance(answer, Future):
+        context.wait(answer)
     return _later(broker, context, answer)
 
 

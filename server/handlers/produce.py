@@ -145,7 +145,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if unfinished.waiting:
-        return _wait(broker, response, unfinished.waiting, request.timeout_ms)
+        return _wait(broker, context, response, unfinished.waiting, request.timeout_ms)
     return response
 
 
@@ -222,7 +222,7 @@ async def _finish(
         return _reason_to_hang_up(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if unfinished.waiting:
-        return await _wait(broker, response, unfinished.waiting, request.timeout_ms)
+        return await _wait(broker, context, response, unfinished.waiting, request.timeout_ms)
     return response
 
 
@@ -479,7 +479,11 @@ def _reason_to_hang_up(topics: list[TopicResponse]) -> BadRequest | None:
 
 
 def _wait(
-    broker: Broker, response: ProduceResponse, waiting: list[_Waiting], timeout_ms: int
+    broker: Broker,
+    context: RequestContext,
+    response: ProduceResponse,
+    waiting: list[_Waiting],
+    timeout_ms: int,
 ) -> Coroutine[Any, Any, ProduceResponse]:
     """Wait for the replicas in sync (acks=all) and the disk (`flush.messages`), or the timeout.
     What changes from now on counts, even before the coroutine gets its first turn."""
@@ -489,7 +493,7 @@ def _wait(
 
     keys = [batch.replica.key for batch in waiting]
     woken = broker.purgatory.wait(keys, settled, timeout_ms / 1000, "Produce")
-    return _when_settled(response, waiting, woken)
+    return _when_settled(response, waiting, context.wait(woken))
 
 
 async def _when_settled(

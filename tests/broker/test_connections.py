@@ -15,6 +15,7 @@ from support.crowd import connect, is_served
 from support.ports import HOST, free_port
 from support.process import BrokerProcess
 from support.wait import eventually
+from support.wire_client import new_topic
 
 WITHIN_S = 20.0
 ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle has more listeners")
@@ -157,3 +158,48 @@ def test_a_flood_of_bad_requests_does_not_flood_the_log(start_broker: StartBroke
         assert sum("an HTTP request" in line for line in broker.output().splitlines()) <= 60
     with connect(broker.port) as one:
         assert is_served(one)
+
+
+def ask_and_hang_up(port: int, *frames: bytes) -> None:
+    """Send requests and close, without a look at the answers."""
+    with connect(port) as one:
+        one.sendall(b"".join(wire_client.framed(frame) for frame in frames))
+
+
+def existing(port: int) -> set[str]:
+    """The topics that there are."""
+    with connect(port) as one:
+        one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=None)))
+        (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
+        _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
+        return {topic.name for topic in answer.topics}
+
+
+def test_what_was_read_is_done_though_the_client_hangs_up(start_broker: StartBroker) -> None:
+    """All of a request of many topics, and requests that came behind one that takes its time."""
+    broker = start_broker()
+    names = [[f"{part}-{number}" for number in range(30)] for part in range(3)]
+    creations = [
+        wire_client.encode(
+            "CreateTopics",
+            5,
+            number,
+            topics=[new_topic(name, 1) for name in part],
+            timeout_ms=10_000,
+            validate_only=False,
+        )
+        for number, part in enumerate(names)
+    ]
+    ask_and_hang_up(broker.port, *creations)
+    wanted = {name for part in names for name in part}
+    eventually(
+        lambda: existing(broker.port) >= wanted, within_s=WITHIN_S, what="all topics are created"
+    )
+    deletions = [
+        wire_client.encode("DeleteTopics", 3, number, topic_names=part, timeout_ms=10_000)
+        for number, part in enumerate(names)
+    ]
+    ask_and_hang_up(broker.port, *deletions)
+    eventually(
+        lambda: not existing(broker.port) & wanted, within_s=WITHIN_S, what="all are deleted"
+    )

@@ -72,6 +72,7 @@ class Script:
 
     def __init__(self) -> None:
         self.calls: list[bytes] = []
+        self.done: list[bytes] = []
         self.waiting: dict[bytes, asyncio.Future[Any]] = {}
         self.applying: dict[bytes, asyncio.Future[None]] = {}
         self.throttle = 0
@@ -121,6 +122,7 @@ class Script:
 
     async def coroutine(self, name: bytes) -> bytes:
         await asyncio.sleep(0)
+        self.done.append(name)
         return name
 
     def failed(self, api: Any, context: Any, request: bytes, failure: Exception) -> bytes:
@@ -149,6 +151,13 @@ class Listening:
 
     def __init__(self) -> None:
         self.factory: Any = None
+        self.paused = False
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     async def accept(self, factory: Any) -> None:
         self.factory = factory

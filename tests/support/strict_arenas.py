@@ -93,7 +93,9 @@ class _Search:
     def referrers(self, *objects: object) -> list[Any]:
         found = gc.get_referrers(*objects)
         self._own.append(found)
-        return [one for one in found if not any(one is own for own in self._own)]
+        found = [one for one in found if not any(one is own for own in self._own)]
+        self._own.append(found)
+        return found
 
     def live_holders(self, held: object, depth: int) -> list[Any]:
         """What refers to it, unless only functions that have ended reach that."""

@@ -164,13 +164,17 @@ async def test_a_connection_is_not_read_meanwhile(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_the_end_of_the_connection_ends_it(broker: MemoryBroker) -> None:
+async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: MemoryBroker) -> None:
     pauses = pauses_of(broker)
     broker.client.send("LeaveGroup", 3, group_id="g", members=[{"member_id": one} for one in NAMES])
     await until(lambda: pauses, "it is being decoded")
+    connections = broker.instance._connections
     broker.client.transport.abort()
-    await settle()
+    await until(lambda: connections.left_behind, "the connection has ended")
     assert len(pauses) < PAUSES
+    assert broker.parts.arenas.in_use_bytes > 0, "it is being decoded"
+    await until(lambda: not connections.left_behind, "it is done")
+    assert len(pauses) >= PAUSES
     assert broker.parts.arenas.in_use_bytes == 0
     broker.client = broker.connect()
     assert (await broker.ask("Metadata", VERSION, topics=[])).brokers

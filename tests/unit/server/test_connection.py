@@ -14,6 +14,7 @@ from kavka.server.connection import (
     REASON_CHARS_MAX,
     UNANSWERED_MAX,
 )
+from kavka.server.connections import LEFT_BEHIND_MAX
 from kavka.server.context import BadRequest
 from kavka.wire.frame import ARENA_BYTES
 from support.played_connection import (
@@ -403,6 +404,53 @@ async def test_a_throttled_peer_is_muted_for_that_long(s: Scene) -> None:
     assert not s.transport.reading
     await s.tasks.advance(1)
     assert s.transport.reading
+
+
+@scene
+async def test_of_two_throttle_times_the_later_end_counts(s: Scene) -> None:
+    s.receive(b"wone")
+    s.receive(b"wtwo")
+    for name, throttle in ((b"one", 100), (b"two", 50)):
+        s.script.throttle = throttle
+        s.script.waiting[name].set_result(name)
+        await settle()
+    assert s.sent == b"onetwo"
+    s.script.throttle = 0
+    await s.tasks.advance(99)
+    assert not s.transport.reading, "the first answer said so"
+    await s.tasks.advance(1)
+    assert s.transport.reading
+
+
+@scene
+async def test_an_answer_that_never_comes_ends_the_connection(s: Scene) -> None:
+    """Nothing behind it could be sent."""
+    s.receive(b"wone")
+    s.receive(b"wtwo")
+    s.script.waiting[b"one"].cancel()
+    await settle()
+    assert s.transport.closed
+
+
+@scene
+async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene) -> None:
+    s.receive(b"cone")
+    s.connection.connection_lost(None)
+    assert s.connections.left_behind == 1
+    await settle()
+    assert s.script.done == [b"one"]
+    assert s.connections.left_behind == 0
+
+
+@scene
+async def test_nobody_is_accepted_while_much_is_left_behind(s: Scene) -> None:
+    running = [s.tasks.future() for _ in range(LEFT_BEHIND_MAX)]
+    for one in running:
+        s.connections.leave_behind(one)
+    assert s.listening.paused
+    running[0].set_result(None)
+    await settle()
+    assert not s.listening.paused
 
 
 @scene

@@ -14,6 +14,7 @@ import pytest
 
 from kavka.server import shortcut
 from kavka.server.auth.authorizer import Operation
+from kavka.server.shortcut import LAYOUTS_MAX
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support import batches, wire_client
@@ -289,3 +290,26 @@ async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
         assert (await one.write()).code == Code.NONE
     broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
     assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@scenario(topics={"t": LAYOUTS_MAX + 1, "gone": 1})
+async def test_partitions_that_are_not_written_to_any_more_make_room(broker: MemoryBroker) -> None:
+    """A connection that began with as many others has its later partition remembered all the
+    same, and holds on to nothing of a deleted topic."""
+    for index in range(LAYOUTS_MAX - 1):
+        await broker.produce(batches.build(), "t", index)
+    await broker.produce(batches.build(), "gone", 0)
+    gone = broker.replica("gone")
+    remembered = broker.instance._connections._open
+    (layouts,) = [one._shortcut for one in remembered if one._shortcut._layouts]
+    assert any(layout.replica is gone for layout in layouts._layouts)
+    await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
+    for _ in range(3):
+        await broker.produce(batches.build(), "t", LAYOUTS_MAX)
+    assert not any(layout.replica is gone for layout in layouts._layouts)
+    assert broker.replica("t", LAYOUTS_MAX) in [layout.replica for layout in layouts._layouts]
+    for _ in range(3):  # the first of them all gives way to one that is used
+        for index in (LAYOUTS_MAX, LAYOUTS_MAX - 1):
+            await broker.produce(batches.build(), "t", index)
+    assert broker.replica("t", LAYOUTS_MAX - 1) in [one.replica for one in layouts._layouts]
+    assert len(layouts._layouts) == LAYOUTS_MAX

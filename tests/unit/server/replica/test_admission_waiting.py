@@ -17,6 +17,7 @@ from kavka.wire.records import BatchHeader
 from support.batches import Written, build, patch
 from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
+from support.memory_network import until
 from support.stored import LARGE, MANY, NOISE, SMALL, bare, stored
 from support.virtual import settle
 
@@ -187,7 +188,9 @@ async def test_too_few_replicas_meanwhile(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={})
-async def test_a_connection_that_ends_meanwhile_leaves_nothing_behind(broker: MemoryBroker) -> None:
+async def test_what_was_read_is_appended_when_its_connection_has_ended(
+    broker: MemoryBroker,
+) -> None:
     await slow(broker)
     others = [broker.connect() for _ in range(OPENED_AT_ONCE_MAX + 2)]
     for number, client in enumerate(others):
@@ -197,7 +200,10 @@ async def test_a_connection_that_ends_meanwhile_leaves_nothing_behind(broker: Me
         client.transport.abort()
     await settle()
     broker.jobs.release()
-    assert (await broker.produce(numbered(9))).base_offset == 0, "nothing is held for the dead"
+    connections = broker.instance._connections
+    await until(lambda: not connections.left_behind, "they are done")
+    assert (await broker.produce(numbered(9))).base_offset == 2 * len(others)
+    assert broker.parts.arenas.in_use_bytes == 0
 
 
 @scenario(topics={})
