@@ -33,7 +33,7 @@ from kavka.wire.records import (
     check_batch,
     read_header,
 )
-from kavka.wire.rewriting import rebuild, set_times
+from kavka.wire.rewriting import rebuild, renumbered, set_times
 from kavka.wire.steps import Job, Steps
 
 if TYPE_CHECKING:
@@ -208,20 +208,22 @@ def _look_at_once(
     """
     codec = header.compression
     wanted = codec if rules.codec is None else rules.codec
-    checked = _is_checked(rules, header, now_ms)
     newest, batch = header.max_timestamp, records
-    if checked or wanted != codec:
+    if _is_checked(rules, header, now_ms):
         payload = _inflate_at_once(header, records, at_once)
         if payload is None:
             return None
         if wanted not in (codec, Codec.NONE) and len(payload) > at_once.compressed_bytes:
             return None if codec == Codec.NONE else payload
-        if checked:
-            check = _checking(replica, rules, header, payload, now_ms)
-            if not check.step(RECORDS_PER_TURN):
-                return None
-            newest = check.newest
-        if wanted != codec:
+        check = _checking(replica, rules, header, payload, now_ms)
+        if not check.step(RECORDS_PER_TURN):
+            return None
+        newest = check.newest
+        if wanted == codec:
+            _check_offsets(check, codec)
+        else:
+            if not check.consecutive:
+                return None if codec == Codec.NONE else payload
             at_once.compressed_bytes -= len(payload) if wanted else 0
             packed = compress(wanted, payload, rules.level(wanted)) if wanted else payload
             batch, header = _rebuilt(replica, header, wanted, packed)
@@ -247,6 +249,10 @@ def _look(
         while not check.step(RECORDS_PER_TURN):
             yield None
         newest = check.newest
+        if wanted == codec:
+            _check_offsets(check, codec)
+        elif not check.consecutive:
+            payload = yield from renumbered(payload, header.record_count)
     if wanted != codec:
         packed = payload
         if wanted != Codec.NONE:
@@ -256,13 +262,22 @@ def _look(
 
 
 def _is_checked(rules: Rules, header: BatchHeader, now_ms: int) -> bool:
-    """Whether each of the records is to be looked at."""
+    """Whether each of the records is to be looked at: nothing gets a CRC of this broker's for what
+    it has not seen."""
     return (
-        rules.keyed
+        rules.codec not in (None, header.compression)
+        or rules.keyed
         or rules.dated
         or _is_flagged(header)
         or not (rules.append_time or header.max_timestamp <= now_ms + rules.after_max_ms)
     )
+
+
+def _check_offsets(check: RecordCheck, codec: int) -> None:
+    """ApiError if the offsets in a batch that stays as it is do not count from 0 on: Apache Kafka
+    can't rebuild what it has only opened, and does not look at those in plain ones."""
+    if codec and not check.consecutive:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "offsets do not count from 0 on")
 
 
 def _rebuilt(

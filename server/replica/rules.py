@@ -116,6 +116,8 @@ class RecordCheck:
     ) -> None:
         self.newest = NO_TIMESTAMP
         """The greatest timestamp in ms among the records looked at."""
+        self.consecutive = True
+        """Whether their offsets count from 0 on."""
         self._rules = rules
         self._header = header
         self._now_ms = now_ms
@@ -143,8 +145,11 @@ class RecordCheck:
         oldest = self._now_ms - rules.before_max_ms
         latest = min(self._now_ms + rules.after_max_ms, _LONG_MAX)  # no later time can be stored
         newest = NO_TIMESTAMP
-        for index, (delta, key_bytes) in enumerate(iter_heads(self._header, payload)):
+        heads = iter_heads(self._header, payload)
+        for index, (delta, key_bytes, offset_delta) in enumerate(heads):
             timestamp = base + delta
+            if offset_delta != index:
+                self.consecutive = False
             if keyed and key_bytes < 0:
                 self._refuse(index, self._keyless())
             elif by_clock and not oldest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
@@ -166,6 +171,8 @@ class RecordCheck:
                 self._refuse_time(index, self._claiming(index, record))
             elif not oldest <= timestamp <= latest:
                 self._refuse_time(index, self._untimely(index, timestamp))
+            if record.offset_delta != index:
+                self.consecutive = False
             yield True
 
     def _refuse(self, index: int, why: str) -> None:
