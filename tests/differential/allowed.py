@@ -225,11 +225,8 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         for field in fields
     ),
     Allowed(
-        "Produce", "opened for another codec: *", (3, 13), "*", ANYTHING, ANYTHING, _NOT_OPENED
-    ),
-    Allowed(
         "Produce",
-        "opened for keys: garbage",
+        "opened for *: garbage",
         (3, 13),
         "responses.0.partition_responses.0.error_code",
         87,
