@@ -3,6 +3,7 @@ the tests' own arenas and jobs must find it, and production's must do no harm.""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,9 @@ from support.memory_broker import MemoryBroker, producing, scenario
 from support.stored import bare, stored
 from support.virtual import settle
 
-CODECS = ["gzip", "snappy", "lz4", "zstd"]
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+TYPES = ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+NOISE = random.Random(5).randbytes(120_000)
 PARTITIONS = 4
 
 
@@ -41,20 +44,25 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RequestContext, "keep_frame", lambda context: None)
 
 
-def batches(letter: bytes) -> dict[tuple[str, int], bytearray]:
+def batches(codec: str = "none") -> dict[tuple[str, int], bytearray]:
     """A batch for each partition, most of which are too big to be compressed at once."""
     return {
-        ("t", index): build([Written(b"k", b"%d" % index + letter * 12_000)])
+        ("t", index): build(
+            [Written(b"k", b"%d" % index + b"V" * 6_000 + NOISE[index : 6_000 * (index + 1)])] * 2,
+            codec=codec,
+        )
         for index in range(PARTITIONS)
     }
 
 
-async def produce_beside_others(broker: MemoryBroker, codec: str, others: int = 3) -> list[int]:
+async def produce_beside_others(
+    broker: MemoryBroker, compression_type: str, *, codec: str = "none", others: int = 3
+) -> list[int]:
     """Send several batches, and have others send theirs before a job begins; the error codes."""
-    await broker.create("t", partitions=PARTITIONS, configs={"compression.type": codec})
+    await broker.create("t", partitions=PARTITIONS, configs={"compression.type": compression_type})
     await broker.create("noise")
-    broker.jobs.hold("compress")
-    victim = broker.client.send("Produce", 9, **producing(batches(b"V")))
+    broker.jobs.hold()
+    victim = broker.client.send("Produce", 9, **producing(batches(codec)))
     await settle()
     for _ in range(others):
         noise = build([Written(b"n", b"N" * 60_000)])
@@ -65,17 +73,19 @@ async def produce_beside_others(broker: MemoryBroker, codec: str, others: int = 
 
 
 async def assert_all_there(broker: MemoryBroker) -> None:
-    for (topic, index), sent in batches(b"V").items():
+    for (topic, index), sent in batches().items():
         (found,) = await stored(broker, topic, index)
         assert bare(found) == bare(sent)
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("compression_type", TYPES)
 @scenario()
 async def test_batches_of_one_request_that_wait_for_threads(
-    broker: MemoryBroker, codec: str
+    broker: MemoryBroker, compression_type: str, codec: str
 ) -> None:
-    assert await produce_beside_others(broker, codec) == [Code.NONE] * PARTITIONS
+    codes = await produce_beside_others(broker, compression_type, codec=codec)
+    assert codes == [Code.NONE] * PARTITIONS
     await assert_all_there(broker)
 
 
