@@ -38,9 +38,9 @@ def main(config: str | None, overrides: Sequence[str]) -> int:
     try:
         settings = _load(config, overrides)
     except ConfigError as failure:
+        _warn(failure.warnings)
         return _refuse(str(failure))
-    for warning in settings.warnings:
-        logger.warning("%s", warning)
+    _warn(settings.warnings)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_serve(settings))
@@ -67,6 +67,11 @@ def _load(config: str | None, overrides: Sequence[str]) -> BrokerSettings:
         environ=os.environ,
         overrides=overrides,
     )
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        logger.warning("%s", warning)
 
 
 def _refuse(why: str) -> int:

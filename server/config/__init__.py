@@ -7,8 +7,9 @@ Adding a setting: one row in `broker_rows` or `topic_rows`, and a field with the
 """
 
 from kavka.server.config.listeners import Listener
+from kavka.server.config.problems import ConfigError
 from kavka.server.config.settings import BrokerSettings
-from kavka.server.config.sources import ConfigError, gather
+from kavka.server.config.sources import gather
 from kavka.server.config.topics import log_settings, topic_warnings, validate_topic_configs
 from kavka.server.config.values import BadValue
 

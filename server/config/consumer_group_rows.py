@@ -4,7 +4,7 @@ are heard of, and how their partitions are assigned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kavka.server.config.checks import AtLeast, Check, Items, OneOf
@@ -136,16 +136,16 @@ CONSUMER_GROUP_ROWS: Final = (
 _BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 
 
-def broken_rule(values: Mapping[str, Value]) -> tuple[str, str] | None:
-    """(setting, what is wrong with it) if the times do not fit together, or there is no such
+def broken_rules(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+    """(setting, what is wrong with it) where times do not fit together, or there is no such
     assignor, or no classic protocol."""
     assignors = values.get("group.consumer.assignors", _ASSIGNORS)
     if not isinstance(assignors, tuple) or set(assignors).difference(_ASSIGNORS):
-        return "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"
+        yield "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"
     protocols = values.get("group.coordinator.rebalance.protocols", ("classic",))
     if not isinstance(protocols, tuple) or "classic" not in protocols:
         reason = "Disabling the 'classic' protocol is not supported."
-        return "group.coordinator.rebalance.protocols", reason
+        yield "group.coordinator.rebalance.protocols", reason
     times = {row.name: values.get(row.name, row.default) for row in CONSUMER_GROUP_ROWS}
 
     def ms(name: str) -> int:
@@ -157,11 +157,10 @@ def broken_rule(values: Mapping[str, Value]) -> tuple[str, str] | None:
         least, most = f"min.{name}", f"max.{name}"
         if ms(most) < ms(least):
             rule = f"must be greater than or equal to group.consumer.{least}"
-            return f"group.consumer.{most}", rule
-        if not ms(least) <= ms(name) <= ms(most):
+            yield f"group.consumer.{most}", rule
+        elif not ms(least) <= ms(name) <= ms(most):
             rule = f"must be between group.consumer.{least} and group.consumer.{most}"
-            return f"group.consumer.{name}", rule
+            yield f"group.consumer.{name}", rule
     if ms("session.timeout.ms") <= ms("heartbeat.interval.ms"):
         rule = "must be greater than group.consumer.heartbeat.interval.ms"
-        return "group.consumer.session.timeout.ms", rule
-    return None
+        yield "group.consumer.session.timeout.ms", rule

@@ -30,7 +30,8 @@ known too. Settings come from four places, the later ones winning:
 
 A value that a setting does not allow stops the start, with the name, the value, where it was given
 and what is allowed. A setting that Kavka does not honour stops the start or gives a warning, as
-the last two sections say. A name that is not known gives a warning.
+the last two sections say. A name that is not known gives a warning, with the name that was probably
+meant. One start tells all of these: [from-server-properties.md](from-server-properties.md).
 
 ## Changes while the broker runs
 

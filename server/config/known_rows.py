@@ -37,7 +37,7 @@ _GROUPS: Final = (
     (names.TRANSACTIONS, _WARNED, "transactions in two phases (KIP-939) are not served"),
     (names.REPLICATION, _WARNED, ONE_REPLICA),
     (names.TIMES, _WARNED, "the bounds before and after have taken its place (KIP-937)"),
-    (names.METRICS, _WARNED, "metrics are not served yet"),
+    (names.METRICS, _WARNED, "kavka.http.listener serves all metrics, without reporters"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),
 )
 _IMPORTANCE: Final = {"H": Importance.HIGH, "M": Importance.MEDIUM, "L": Importance.LOW}

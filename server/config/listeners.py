@@ -38,21 +38,26 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
-def parse_listeners(items: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+def parse_listeners(items: Sequence[str]) -> tuple[Listener, ...]:
     """Listeners of the form NAME://host:port, in order. Names are upper-cased.
 
-    Raises ValueError for a wrong form, a name given twice or without protocol, and for protocols
-    that Kavka does not speak.
+    Raises ValueError for a wrong form or a name given twice; its text has all that are wrong.
     """
     found: dict[str, Listener] = {}
+    wrong: list[str] = []
     for item in items:
-        listener = _parse_listener(item)
+        try:
+            listener = _parse_listener(item)
+        except ValueError as error:
+            wrong.append(str(error))
+            continue
         if listener.name in found:
-            raise ValueError(f"two listeners are named {listener.name}")
-        _check_protocol(listener.name, protocols)
+            wrong.append(f"two listeners are named {listener.name}")
         found[listener.name] = listener
-    if not found:
-        raise ValueError("at least one listener is needed")
+    if not items:
+        wrong.append("at least one listener is needed")
+    if wrong:
+        raise ValueError(", ".join(wrong))
     return tuple(found.values())
 
 
@@ -87,15 +92,20 @@ def parse_address(name: str, address: str) -> Listener:
     return Listener(name, *found)
 
 
-def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:
-    protocol = protocols.get(name)
-    if protocol is None:
-        raise ValueError(f"listener.security.protocol.map has no protocol for listener {name}")
-    if protocol != "PLAINTEXT":
-        raise ValueError(
-            f"listener {name} uses {protocol}, but Kavka speaks PLAINTEXT only so far; "
-            "TLS and SASL come with a later version"
+def unspoken(listeners: Sequence[Listener], protocols: Mapping[str, str]) -> str:
+    """Why some of these can't be served with their protocols; "" when all can be."""
+    named = {one.name: protocols.get(one.name) for one in listeners}
+    missing = [name for name, protocol in named.items() if protocol is None]
+    later = [f"{name} uses {one}" for name, one in named.items() if one not in (None, "PLAINTEXT")]
+    reasons = []
+    if missing:
+        reasons.append(f"it has no protocol for listener {', '.join(missing)}")
+    if later:
+        reasons.append(
+            f"listener {', '.join(later)}, but Kavka speaks PLAINTEXT only so far "
+            "(TLS and SASL come with a later version)"
         )
+    return "; ".join(reasons)
 
 
 def check_ports(listeners: Sequence[Listener]) -> None:
@@ -120,13 +130,16 @@ def _is_pair(first: str, second: str) -> bool:
 
 
 def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listener]) -> None:
-    """Raises ValueError for a name that is not listened on, or an address nobody can reach."""
+    """Raises ValueError for names that are not listened on, or addresses nobody can reach."""
     names = [listener.name for listener in listeners]
+    wrong = []
     for listener in advertised:
         if listener.name not in names:
-            raise ValueError(f"{listener.name} is not among the listeners {', '.join(names)}")
+            wrong.append(f"{listener.name} is not among the listeners {', '.join(names)}")
         if listener.host in ("0.0.0.0", "::"):
-            raise ValueError(
+            wrong.append(
                 f"clients cannot connect to {listener.host}: set advertised.listeners to an "
                 f"address of this machine that they can reach, as {listener.name}://host:port"
             )
+    if wrong:
+        raise ValueError("; ".join(wrong))

@@ -8,36 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
-from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
-from kavka.server.config.connection_limits import (
-    CREATION_RATE,
-    MAX_CONNECTIONS,
-    OF_LISTENERS,
-    ListenerLimits,
-    limits_of_listeners,
-    listener_key,
-    parse_overrides,
-)
-from kavka.server.config.consumer_group_rows import broken_rule
+from kavka.server.config.connection_limits import OF_LISTENERS, ListenerLimits, listener_key
 from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given, value_of
-from kavka.server.config.listeners import (
-    Listener,
-    check_advertised,
-    check_ports,
-    parse_address,
-    parse_listeners,
-    parse_protocol_map,
-)
+from kavka.server.config.listeners import Listener
+from kavka.server.config.problems import Problems
 from kavka.server.config.rows import Config, Status
-from kavka.server.config.sources import ConfigError, Given, gather
+from kavka.server.config.rules import Rules, problem, set_broker_id
+from kavka.server.config.sources import Given, gather
+from kavka.server.config.suggestions import suggestion
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.topics import default_log_settings
-from kavka.server.config.values import BadValue, Value, one_line, to_text
+from kavka.server.config.values import BadValue, Value, one_line
 
-_DEFAULT_BROKER_ID: Final = "1"
+UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
+_FIRST: Final = {
+    "zookeeper.connect": "if there are topics, take them over with `kavka storage import`, then "
+}
+"""What to do before a refused setting is removed."""
+SUGGESTIONS_MAX: Final = 20
+"""Of a start: each takes milliseconds, and a directory of services may fill the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,219 +155,128 @@ class BrokerSettings:
     @classmethod
     def of(cls, given: dict[str, Given]) -> BrokerSettings:
         """Defaults, and over them what was given, by key. Raises ConfigError."""
-        _set_broker_id(given)
-        return cls._of(given, NOTHING)
+        problems = Problems()
+        set_broker_id(given, problems)
+        return cls._of(given, NOTHING, problems)
 
     def with_dynamic(self, dynamic: Dynamic) -> BrokerSettings:
-        """The settings of the start with `dynamic` on top; ConfigError if that can't be."""
-        return self._of(self.given, dynamic)
+        """The settings of the start with `dynamic` on top; ConfigError if that can't be.
+
+        The warnings stay those of the start.
+        """
+        return self._of(self.given, dynamic, Problems(), self.warnings)
 
     def idle_warnings(self, dynamic: Mapping[str, str]) -> list[str]:
         """Sentences for the log: which of these, made while running, have no effect."""
         given = {key: Given(text, ORIGIN) for key, text in dynamic.items()}
-        return [*_checked(given)[1], *_of_no_listener(given, self.listeners)]
+        problems = Problems()
+        checked = _checked(given, problems)
+        problems.raise_any()
+        idle = {**checked.idle, UNKNOWN: checked.unknown} if checked.unknown else checked.idle
+        return [*_of_notes(idle), *_of_no_listener(given, self.listeners)]
 
     def value(self, key: str) -> Value:
         """What setting `key` is, honoured or not; KeyError if nobody knows it."""
         return value_of(effective_given(self.given, self.dynamic))(key)
 
     @classmethod
-    def _of(cls, start: Mapping[str, Given], dynamic: Dynamic) -> BrokerSettings:
+    def _of(
+        cls,
+        start: Mapping[str, Given],
+        dynamic: Dynamic,
+        problems: Problems,
+        warnings: Sequence[str] | None = None,
+    ) -> BrokerSettings:
         given = effective_given(start, dynamic)
-        values, warnings = _checked(given)
-        _check_roles(values, given)
-        _check_cleaner(values, given)
-        _check_groups(values, given)
+        checked = _checked(given, problems)
+        values = checked.values
         fields: dict[str, Any] = {
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
-        fields.update(_listener_fields(values, given))
-        fields.update(_connection_fields(values, given, fields["listeners"]))
-        fields["log_dirs"] = _log_dirs(values)
-        fields["kavka_http_listener"] = _http_listener(values, given)
+        fields.update(Rules(values, given, problems).fields())
+        if warnings is None:
+            warnings = (
+                *_of_notes(checked.idle),
+                *_of_unknown(checked.unknown, given),
+                *_of_no_listener(given, fields["listeners"]),
+            )
+        problems.raise_any(warnings)
         return cls(
             **fields,
             topic_defaults=default_log_settings(values),
             given=start,
             dynamic=dynamic,
-            warnings=(*warnings, *_of_no_listener(given, fields["listeners"])),
+            warnings=tuple(warnings),
         )
 
 
-def _error(key: str, given: Given, reason: str) -> ConfigError:
-    row = broker_row(base_name(key))
-    shown = "[hidden]" if row is None or row.sensitive else given.value
-    return ConfigError(f"{key}={shown} ({given.origin}): {reason}", key)
+class Checked(NamedTuple):
+    """What the rows say of the values that were given."""
+
+    values: Mapping[str, Value]
+    """By key, the bad ones left out."""
+    idle: Mapping[str, Sequence[str]]
+    """By the reason why, the keys that have no effect."""
+    unknown: Sequence[str]
 
 
-def _set_broker_id(given: dict[str, Given]) -> None:
-    """node.id and broker.id are one setting; each gets the value of the other."""
-    node = given.get("node.id")
-    broker = given.get("broker.id")
-    if broker and broker.value.strip() == "-1":  # its default: not set
-        broker = None
-    if node and broker and node.value.strip() != broker.value.strip():
-        raise _error("node.id", node, f"differs from broker.id={broker.value} ({broker.origin})")
-    chosen = node or broker or Given(_DEFAULT_BROKER_ID, "")
-    given["node.id"] = given["broker.id"] = chosen
-
-
-def _checked(given: Mapping[str, Given]) -> tuple[dict[str, Value], list[str]]:
-    """Values by key, and warnings. Raises ConfigError for a bad or refused value."""
+def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
+    """What the rows say of each key. Bad and refused values are reported."""
     values: dict[str, Value] = {}
     idle: dict[str, list[str]] = {}
+    unknown: list[str] = []
     for key, one in given.items():
         row = broker_row(base_name(key))
         if row is None:
-            idle.setdefault("not a setting of Apache Kafka 4.3 or of Kavka", []).append(key)
+            unknown.append(key)
             continue
-        value = _parsed(key, one, row)
+        try:
+            value = row.parse(one.value)
+        except BadValue:
+            problems.add(problem(key, one, f"the value must be {row.allowed}"))
+            continue
         if row.name == key or row.name in OF_LISTENERS:
             values[key] = value
         note = row.note
         if row.name not in (key, *OF_LISTENERS) and not note:
             note = "a setting for one listener is not honoured yet"
-        if not note or (row.name == key and value == row.default):
-            continue
         if row.status is Status.REFUSED:
-            raise _error(key, one, f"not supported: {note}")
-        idle.setdefault(note, []).append(key)
-    return values, [
-        f"no effect: {', '.join(map(one_line, keys))} ({note})" for note, keys in idle.items()
-    ]
+            _refuse(key, one, row, problems)
+        elif note and not (row.name == key and value == row.default):
+            idle.setdefault(note, []).append(key)
+    return Checked(values, idle, unknown)
 
 
-def _parsed(key: str, given: Given, row: Config) -> Value:
+def _refuse(key: str, given: Given, row: Config, problems: Problems) -> None:
+    """Reports a value that is not the default, and what would count once it is removed."""
+    one: Given | None = given
+    while one is not None:
+        if row.name != key or not _is_default(one, row):
+            remedy = f"{_FIRST.get(key, '')}{one.removal}"
+            problems.add(problem(key, one, f"not supported: {row.note}", remedy))
+        one = one.covers
+
+
+def _is_default(given: Given, row: Config) -> bool:
     try:
-        return row.parse(given.value)
-    except BadValue as error:
-        raise _error(key, given, f"the value must be {row.allowed}") from error
+        return row.parse(given.value) == row.default
+    except BadValue:
+        return False
 
 
-def _check_roles(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
-    roles = values.get("process.roles")
-    if isinstance(roles, tuple) and "broker" not in roles:
-        raise _error(
-            "process.roles",
-            given["process.roles"],
-            "Kavka is a broker with a controller inside and cannot be a controller alone",
-        )
+def _of_notes(idle: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A warning for each reason why settings have no effect."""
+    for note, keys in idle.items():
+        yield f"no effect: {', '.join(map(one_line, keys))} ({note})"
 
 
-def _check_cleaner(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
-    key, of_threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
-    size = values.get(key, BROKER[key].default)
-    threads = values.get(of_threads, BROKER[of_threads].default)
-    assert isinstance(size, int)
-    assert isinstance(threads, int)
-    if size // max(1, threads) <= CLEANER_THREAD_BYTES_MIN:
-        key = key if key in given else of_threads
-        raise _error(
-            key,
-            given[key],
-            "log.cleaner.dedupe.buffer.size must be more than 1 MiB "
-            "for each of log.cleaner.threads",
-        )
-
-
-def _items(key: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    value = values.get(key, BROKER[key].default)
-    return value if isinstance(value, tuple) else ()
-
-
-def _log_dirs(values: Mapping[str, Value]) -> tuple[str, ...]:
-    """Each directory once, as Kafka does with a repeated one."""
-    return tuple(dict.fromkeys(_items("log.dirs", values) or _items("log.dir", values)))
-
-
-def _listener_fields(values: Mapping[str, Value], given: Mapping[str, Given]) -> dict[str, Any]:
-    """Listeners and advertised listeners, without those for a KRaft controller."""
-    key = "listener.security.protocol.map"
-    try:
-        protocols = parse_protocol_map(to_text(values.get(key, BROKER[key].default)) or "")
-        closed = [name.upper() for name in _items("controller.listener.names", values)]
-
-        def of_broker(items: Sequence[str]) -> list[str]:
-            return [item for item in items if item.partition(":")[0].upper() not in closed]
-
-        key = "listeners"
-        listeners = parse_listeners(of_broker(_items(key, values)), protocols)
-        check_ports(listeners)
-        advertised = listeners
-        if "advertised.listeners" in values:
-            key = "advertised.listeners"
-            advertised = parse_listeners(of_broker(_items(key, values)), protocols)
-        check_advertised(advertised, listeners)
-        key = "inter.broker.listener.name"
-        own = (to_text(values.get(key)) or "PLAINTEXT").upper()
-        names = [listener.name for listener in advertised]
-        if own not in names:
-            raise ValueError(f"{own} is none of the advertised listeners {', '.join(names)}")
-    except ValueError as error:
-        raise _error(key, given.get(key, Given("", "not set")), str(error)) from error
-    return {
-        "listeners": listeners,
-        "advertised_listeners": advertised,
-        "inter_broker_listener_name": own,
-    }
-
-
-def _connection_fields(
-    values: Mapping[str, Value], given: Mapping[str, Given], listeners: Sequence[Listener]
-) -> dict[str, Any]:
-    """Limits on connections, and the listeners that answer with the address dialled."""
-
-    def number(key: str) -> int:
-        value = values.get(key, BROKER[base_name(key)].default)
-        assert isinstance(value, int), key
-        return value
-
-    names = [listener.name for listener in listeners]
-    key = "max.connections.per.ip.overrides"
-    try:
-        overrides = parse_overrides(to_text(values.get(key)) or "")
-        key = "max.connections.per.ip"
-        if number(key) == 0 and not overrides:
-            raise ValueError("can be 0 only if max.connections.per.ip.overrides is set")
-        key = "queued.max.request.bytes"
-        if 0 < number(key) < number("socket.request.max.bytes"):
-            raise ValueError("must be at least socket.request.max.bytes, or -1 for no limit")
-        key = "kavka.advertised.dialled.listeners"
-        dialled = tuple(dict.fromkeys(name.upper() for name in _items(key, values)))
-        for name in dialled:
-            if name not in names:
-                raise ValueError(f"{name} is not among the listeners {', '.join(names)}")
-        own = {key: number(key) for key in values if base_name(key) in OF_LISTENERS}
-        for key in own:
-            if base_name(key) != key and own[key] == 0:
-                raise ValueError("must be at least 1")
-    except ValueError as error:
-        raise _error(key, given.get(key, Given("", "not set")), str(error)) from error
-    broker = ListenerLimits(number(MAX_CONNECTIONS), number(CREATION_RATE))
-    return {
-        "max_connections_per_ip_overrides": overrides,
-        "dialled_listeners": dialled,
-        "listener_limits": limits_of_listeners(names, own, broker),
-    }
-
-
-def _check_groups(values: Mapping[str, Value], given: Mapping[str, Given]) -> None:
-    """Times of consumer groups lie within their bounds."""
-    broken = broken_rule(values)
-    if broken is not None:
-        key, rule = broken
-        raise _error(key, given.get(key, Given(to_text(values.get(key)) or "", "default")), rule)
-
-
-def _http_listener(values: Mapping[str, Value], given: Mapping[str, Given]) -> Listener | None:
-    key = "kavka.http.listener"
-    address = to_text(values.get(key))
-    if not address:
-        return None
-    try:
-        return parse_address("HTTP", address)
-    except ValueError as error:
-        raise _error(key, given[key], str(error)) from error
+def _of_unknown(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str]:
+    """A warning for each name that nobody knows; for the first ones, with what was meant."""
+    for number, key in enumerate(keys):
+        meant = suggestion(key) if number < SUGGESTIONS_MAX else ""
+        hint = f"; did you mean {meant}?" if meant else ""
+        origin = given[key].origin
+        yield f"no effect: {one_line(key)} ({origin}): {UNKNOWN}{hint}"
 
 
 def _of_no_listener(given: Iterable[str], listeners: Sequence[Listener]) -> Iterator[str]:

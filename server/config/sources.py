@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
+from kavka.server.config.problems import ConfigError
 from kavka.server.config.properties import PropertiesError, parse_properties
 
 VARIABLE_PREFIX: Final = "KAVKA_"
 
 
-class ConfigError(ValueError):
-    """The settings do not allow a start; the message says which key and value, why, and from where.
-
-    `key` is empty where no single key is at fault.
-    """
-
-    def __init__(self, message: str, key: str = "") -> None:
-        super().__init__(message)
-        self.key = key
-
-
-class Given(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Given:
     """One value as it was given."""
 
     value: str
     origin: str
     """Where, in words for error messages; "" for a value filled in from another key."""
+    removal: str = field(default="", compare=False)
+    """How to take it away there, as advice."""
+    covers: Given | None = field(default=None, compare=False, repr=False)
+    """What an earlier place or line says of the same key: it counts when this one is removed."""
 
 
 def gather(
@@ -39,16 +35,20 @@ def gather(
     given: dict[str, Given] = {}
     try:
         for key, value, line in parse_properties(properties):
-            given[key] = Given(value, f"{path}, line {line}")
+            origin = f"{path}, line {line}"
+            given[key] = Given(value, origin, "delete this line", given.get(key))
     except PropertiesError as error:
         raise ConfigError(f"{path}: {error}") from error
     for variable in sorted(environ):
         if variable.startswith(VARIABLE_PREFIX):
             key = variable.removeprefix(VARIABLE_PREFIX).lower().replace("_", ".")
-            given[key] = Given(environ[variable], f"variable {variable}")
+            given[key] = Given(
+                environ[variable], f"variable {variable}", f"unset {variable}", given.get(key)
+            )
     for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.strip():
+        name, equals, value = override.partition("=")
+        key = name.strip()
+        if not equals or not key:
             raise ConfigError(f"--override {override} is not of the form key=value")
-        given[key.strip()] = Given(value, "--override")
+        given[key] = Given(value, "--override", "leave this --override out", given.get(key))
     return given

@@ -246,8 +246,10 @@ def _broker_configs(
         now.with_dynamic(dynamic)
     except Unsupported as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    except (BadValue, ConfigError) as error:
+    except BadValue as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "; ".join(error.problems)) from error
     return wanted if in_force == current else one.applied(current, rows)
 
 

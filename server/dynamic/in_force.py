@@ -40,7 +40,8 @@ class DynamicSettings:
         try:
             settings = self._start.with_dynamic(dynamic)
         except ConfigError as error:
-            logger.error("settings made while running are not in force: %s", error)
+            for problem in error.problems:
+                logger.error("settings made while running are not in force: %s", problem)
             return
         self._warn({**dynamic.default, **dynamic.broker}, {**before.default, **before.broker})
         self._live.change(settings)

@@ -207,6 +207,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit code. Raises SystemExit, as argparse does: 0 after --help and --version,
     2 after a line on standard error when the arguments make no sense.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(arguments, unknown[0])}")
     run: Callable[[argparse.Namespace], int] = arguments.run
     return run(arguments)
+
+
+def _hint(arguments: argparse.Namespace, unknown: str) -> str:
+    """What was probably meant: Apache Kafka's scripts take the file of settings as it is."""
+    if unknown.startswith("-") or "config" not in arguments:
+        return ""
+    option = "--override" if "=" in unknown else "--config"
+    return f" (did you mean {option} {unknown}?)"

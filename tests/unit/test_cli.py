@@ -67,6 +67,31 @@ def test_storage_hands_its_options_on(
     assert calls == [called]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["start", "server.properties"], "(did you mean --config server.properties?)"),
+        (["start", "log.dirs=x"], "(did you mean --override log.dirs=x?)"),
+        (
+            ["storage", "export", "--file", "f", "s.properties"],
+            "(did you mean --config s.properties",
+        ),
+        (["start", "--configuration", "s.properties"], ""),
+        (["version", "s.properties"], ""),
+    ],
+)
+def test_a_file_without_option_is_pointed_to_it(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "unrecognized arguments: " in told
+    assert hint in told
+    assert bool(hint) == ("did you mean" in told)
+
+
 def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _stub_server(monkeypatch, exit_code=0)
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.config.sources import Given
-from kavka.server.config.table import base_name, broker_row, broker_rows
+from kavka.server.config.suggestions import suggestion
+from kavka.server.config.table import base_name, broker_row
 from kavka.server.config.values import to_text
 
 LISTENERS: Final = "listeners"
@@ -53,12 +54,10 @@ def _known(key: str, shown: str) -> str:
     """`key` if there is such a setting. Else ConfigError, with what was probably meant."""
     if broker_row(base_name(key)) is not None:
         return key
-    from difflib import get_close_matches  # only for who needs it
-
-    meant = get_close_matches(key, [row.name for row in broker_rows()], n=1)
-    if meant and shown != key:
-        meant = [meant[0].replace(".", "_")]
-    hint = f"; did you mean {meant[0]}?" if meant else ""
+    meant = suggestion(key)
+    if shown != key:
+        meant = meant.replace(".", "_")
+    hint = f"; did you mean {meant}?" if meant else ""
     raise ConfigError(f"{shown}: neither Apache Kafka nor Kavka has such a setting{hint}", key)
 
 

@@ -10,6 +10,7 @@ from kavka.server.config.listeners import (
     check_ports,
     parse_listeners,
     parse_protocol_map,
+    unspoken,
 )
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT", "IN": "PLAINTEXT", "OUT": "SSL"}
@@ -29,7 +30,7 @@ def test_protocol_map_refuses(text: str) -> None:
 
 
 def test_listeners_in_order() -> None:
-    assert parse_listeners(["in://[fe80::1%eth0]:0", "PLAINTEXT://a-b.c_d:65535"], PLAIN) == (
+    assert parse_listeners(["in://[fe80::1%eth0]:0", "PLAINTEXT://a-b.c_d:65535"]) == (
         Listener("IN", "fe80::1%eth0", 0),
         Listener("PLAINTEXT", "a-b.c_d", 65535),
     )
@@ -44,13 +45,19 @@ def test_listeners_in_order() -> None:
         (["IN://h:٣"], "is not of the form"),
         (["IN://h/x:1"], "is not of the form"),
         (["IN://h:1", "in://h:2"], "two listeners are named IN"),
-        (["WHAT://h:1"], "no protocol for listener WHAT"),
-        (["OUT://h:1"], "OUT uses SSL, but Kavka speaks PLAINTEXT only so far"),
+        (["IN://h:-1", "OUT:1"], "IN://h:-1 is not of .* OUT:1 is not of"),
     ],
 )
 def test_listeners_refused(items: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parse_listeners(items, PLAIN)
+        parse_listeners(items)
+
+
+def test_protocols_that_are_spoken() -> None:
+    assert unspoken([Listener("IN", "h", 1), Listener("PLAINTEXT", "h", 2)], PLAIN) == ""
+    wrong = unspoken([Listener(name, "h", 1) for name in ("WHAT", "OUT", "NO")], PLAIN)
+    assert "no protocol for listener WHAT, NO" in wrong
+    assert "listener OUT uses SSL, but Kavka speaks PLAINTEXT only so far" in wrong
 
 
 def test_ports() -> None:

@@ -180,7 +180,7 @@ def test_a_setting_at_its_default_says_nothing(given: str) -> None:
     [
         ("log.preallocate=true", "log.preallocate (segment files grow as they are written)"),
         ("num.io.threads=1", "num.io.threads (Kavka runs on one event loop"),
-        ("my.own=1", "my.own (not a setting of Apache Kafka 4.3 or of Kavka)"),
+        ("my.own=1", "my.own (--override): not a setting of Apache Kafka 4.3 or of Kavka"),
         ("listener.name.in.max.connections=5", "listener.name.in.max.connections (no listener"),
         ("listener.name.in.num.partitions=5", "(a setting for one listener is not honoured yet)"),
     ],

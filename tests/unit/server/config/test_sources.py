@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.server.config.sources import ConfigError, Given, gather
+from kavka.server.config.problems import ConfigError
+from kavka.server.config.sources import Given, gather
 
 
 def test_the_later_place_wins() -> None:
@@ -24,6 +25,24 @@ def test_the_last_of_a_repeated_key_counts() -> None:
         "a": Given("2", "f, line 2"),
         "b": Given("2", "--override"),
     }
+
+
+def test_what_a_value_covers_is_remembered() -> None:
+    """It would count if the value that wins were removed."""
+    of_all = gather(b"a=1\na=2", "f", {"KAVKA_A": "3"}, ["a=4", "a=5"])["a"]
+    assert of_all.covers is not None
+    origins = []
+    one: Given | None = of_all
+    while one is not None:
+        origins.append((one.value, one.origin, one.removal))
+        one = one.covers
+    assert origins == [
+        ("5", "--override", "leave this --override out"),
+        ("4", "--override", "leave this --override out"),
+        ("3", "variable KAVKA_A", "unset KAVKA_A"),
+        ("2", "f, line 2", "delete this line"),
+        ("1", "f, line 1", "delete this line"),
+    ]
 
 
 def test_an_override_ends_its_key_at_the_first_equals() -> None:

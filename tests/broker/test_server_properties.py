@@ -1,0 +1,68 @@
+"""Apache Kafka's own server.properties, mended by what one refused start says, starts a broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.broker import Kavka, broker_kind, finish, kavka_environment
+from support.clients.every import KAFKA_PYTHON
+from support.ports import HOST
+from support.server_properties import followed, read
+
+REFUSES_WITHIN_S = 20.0
+
+pytestmark = pytest.mark.skipif(broker_kind() is not Kavka, reason="what Kavka makes of a file")
+
+
+class FromFile(Kavka):
+    """Started with a file of settings, on a port and with data of its own."""
+
+    def command(self) -> list[str]:
+        self.settings["advertised.listeners"] = f"PLAINTEXT://{HOST}:{self.port}"
+        return [*super().command(), "--config", "server.properties"]
+
+
+def refusal(home: Path) -> list[str]:
+    """What a start with the file alone says is wrong with it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kavka", "start", "--config", "server.properties"],
+        cwd=home,
+        env=kavka_environment(),
+        capture_output=True,
+        text=True,
+        timeout=REFUSES_WITHIN_S,
+    )
+    assert done.returncode == 1
+    first, *more = [line for line in done.stderr.splitlines() if not line.startswith("[")]
+    assert first.startswith("kavka: ")
+    return [line.strip() for line in more] or [first.removeprefix("kavka: ")]
+
+
+@pytest.mark.parametrize(("name", "problems"), [("stock-3.9", 1), ("stock-4.3", 0)])
+def test_one_refusal_is_enough(name: str, problems: int, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(read(name))
+    if problems:
+        said = refusal(tmp_path)
+        assert len(said) == problems
+        file.write_bytes(followed(read(name), said))
+    broker = FromFile(tmp_path)
+    try:
+        broker.start()
+        KAFKA_PYTHON.create_topic(broker.bootstrap, "orders", 1)
+    finally:
+        finish(broker)
+
+
+def test_a_secured_file_is_refused_once(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(read("secured-3.9"))
+    said = refusal(tmp_path)
+    assert len(said) > 5
+    file.write_bytes(followed(read("secured-3.9"), said) + b"\nlisteners=nowhere")
+    (left,) = refusal(tmp_path)
+    assert left.startswith("listeners=nowhere ")

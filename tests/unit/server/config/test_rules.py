@@ -1,0 +1,50 @@
+"""Rules over several settings; most are judged through `BrokerSettings` in test_settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.server.config import BrokerSettings, ConfigError
+
+
+def problems(*overrides: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        BrokerSettings.load(overrides=overrides)
+    return caught.value.problems
+
+
+def test_nothing_is_said_on_top_of_a_bad_list_of_listeners() -> None:
+    (only,) = problems("listeners=IN:1", "inter.broker.listener.name=IN")
+    assert only.startswith("listeners=IN:1 (--override): IN:1 is not of the form NAME://host:port")
+
+
+def test_listeners_of_a_controller_alone() -> None:
+    told = problems(
+        "listeners=C://:1",
+        "advertised.listeners=C://h:1",
+        "controller.listener.names=C",
+        "process.roles=controller",
+    )
+    assert [text.partition("=")[0] for text in told] == [
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+    ]
+    assert told[1].endswith("at least one listener is needed; set listeners=PLAINTEXT://:9092")
+    assert told[2].endswith("at least one listener is needed; leave this --override out")
+
+
+def test_all_listeners_that_use_tls_are_named_with_one_thing_to_do() -> None:
+    (only,) = problems(
+        "listeners=PLAINTEXT://:1,IN://:2,SSL://:3", "listener.security.protocol.map=IN:SSL,SSL:SSL"
+    )
+    assert "it has no protocol for listener PLAINTEXT" in only
+    assert "listener IN uses SSL, SSL uses SSL, but Kavka speaks PLAINTEXT only" in only
+    remedy = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,SSL:PLAINTEXT"
+    assert f"set {remedy} (without encryption" in only
+    BrokerSettings.load(overrides=["listeners=PLAINTEXT://:1,IN://:2,SSL://:3", remedy])
+
+
+def test_a_value_stays_on_its_line() -> None:
+    (only,) = problems("listeners=a\nb")
+    assert "\n" not in only
