@@ -80,6 +80,33 @@ def partition_state(name: str, index: int) -> str:
     return f"{TOPICS}/{name}/partitions/{index}/state"
 
 
+def _below(parent: str, path: str) -> list[str]:
+    """The names on the way from `parent` down to `path`; none for a path that is not below it."""
+    return path.removeprefix(f"{parent}/").split("/") if path.startswith(f"{parent}/") else []
+
+
+def topic_at(path: str) -> str | None:
+    """The inverse of `topic`; None for any other path."""
+    names = _below(TOPICS, path)
+    return names[0] if len(names) == 1 else None
+
+
+def partition_state_at(path: str) -> tuple[str, int] | None:
+    """The inverse of `partition_state`; None for any other path."""
+    match _below(TOPICS, path):
+        case [name, "partitions", index, "state"] if index.isascii() and index.isdecimal():
+            return name, int(index)
+    return None
+
+
+def config_at(path: str) -> tuple[str, str] | None:
+    """The inverse of `config`; None for any other path."""
+    match _below("/config", path):
+        case [kind, node_name] if node_name:
+            return kind, config_entity(kind, node_name)
+    return None
+
+
 def config(kind: str, entity: str) -> str:
     """Settings of an entity; `kind` is one of `CONFIG_TYPES`, or `GROUP_CONFIGS`."""
     return f"/config/{kind}/{_node_name(kind, entity)}"

@@ -70,10 +70,9 @@ def is_carried(path: str) -> bool:
 
 def topics(nodes: Nodes) -> Iterator[tuple[str, TopicAssignment]]:
     """The topics by name. Refused when one can't be read."""
-    prefix = f"{paths.TOPICS}/"
     for path, data in nodes.items():
-        name = path.removeprefix(prefix)
-        if path.startswith(prefix) and "/" not in name:
+        name = paths.topic_at(path)
+        if name is not None:
             try:
                 yield name, paths.decode_topic(data)
             except (ValueError, KeyError, TypeError) as error:
@@ -82,11 +81,11 @@ def topics(nodes: Nodes) -> Iterator[tuple[str, TopicAssignment]]:
 
 def topic_configs(nodes: Nodes) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The settings of topics that have some. Refused when they can't be read."""
-    prefix = paths.config(paths.TOPIC_CONFIGS, "")
     for path, data in nodes.items():
-        if path.startswith(prefix):
+        kind, name = paths.config_at(path) or ("", "")
+        if kind == paths.TOPIC_CONFIGS:
             try:
-                yield path.removeprefix(prefix), paths.decode_config(data)
+                yield name, paths.decode_config(data)
             except (ValueError, AttributeError) as error:
                 raise Refused(f"the settings at {path} can't be read: {error}") from error
 
@@ -147,7 +146,7 @@ def _check_nodes(nodes: Nodes) -> None:
         try:
             if path == paths.CONTROLLER_EPOCH:
                 paths.decode_controller_epoch(data)
-            elif path.startswith(paths.TOPICS) and path.endswith("/state"):
+            elif paths.partition_state_at(path) is not None:
                 paths.decode_partition_state(data)
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"the node {path} can't be read: {error!r}") from error

@@ -101,6 +101,35 @@ def test_every_persistent_path_is_one_of_kafkas() -> None:
     assert set(paths.PERSISTENT) <= set(TREE)
 
 
+NAMES = st.sampled_from(
+    ["state", "partitions", "topics", "config", "0", "7", "orders", "a.b", "__consumer_offsets"]
+)
+
+
+@given(NAMES, st.integers(0, 2**31 - 1))
+def test_paths_are_read_as_they_are_written(name: str, index: int) -> None:
+    written = {
+        paths.topic(name): (name, None, None),
+        paths.partition_state(name, index): (None, (name, index), None),
+        paths.config("topics", name): (None, None, ("topics", name)),
+        paths.partitions(name): (None, None, None),
+        paths.partition(name, index): (None, None, None),
+        paths.topic_deletion(name): (None, None, None),
+        paths.TOPICS: (None, None, None),
+        "/config/topics": (None, None, None),
+        f"/brokers/topicsful/{name}": (None, None, None),
+    }
+    for path, of in written.items():
+        read = (paths.topic_at(path), paths.partition_state_at(path), paths.config_at(path))
+        assert read == of, path
+
+
+@given(st.text(min_size=1))
+def test_configs_of_groups_are_read_as_they_are_written(group_id: str) -> None:
+    path = paths.config(paths.GROUP_CONFIGS, group_id)
+    assert paths.config_at(path) == (paths.GROUP_CONFIGS, group_id)
+
+
 def test_ancestors() -> None:
     assert paths.ancestors("/a/b/c") == ["/a", "/a/b"]
     assert paths.ancestors("/a") == []

@@ -72,6 +72,41 @@ def test_a_tree_moves_to_another_directory(
     assert again.read_bytes() == file.read_bytes()
 
 
+NODE_NAMES = ("state", "partitions", "topics", "config", "brokers", "ids", "changes", "seqid", "0")
+"""Names that nodes of the tree have too."""
+
+
+def test_topics_named_as_nodes_are_move(
+    data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fill() -> None:
+        session = await open_on(OsFs(), directory=str(data))
+        for name in NODE_NAMES:
+            (data / f"{name}-0").mkdir()
+            await session.create(paths.topic(name), TOPIC)
+            await session.create(paths.partitions(name), None)
+            await session.create(paths.partition(name, 0), None)
+            await session.create(
+                paths.partition_state(name, 0),
+                paths.encode_partition_state(paths.PartitionState(1, 0, (1,), 1)),
+            )
+            await session.create(
+                paths.config("topics", name), paths.encode_config({"retention.ms": "7"})
+            )
+        await session.close()
+
+    asyncio.run(fill())
+    assert run("export", data, file) == 0
+    out, _ = capsys.readouterr()
+    assert out.startswith(f"cluster the-cluster: {1 + len(NODE_NAMES)} topics with ")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run("import", other, file) == 0
+    again = tmp_path / "again.json"
+    assert run("export", other, again) == 0
+    assert again.read_bytes() == file.read_bytes()
+
+
 def test_nothing_is_replaced_without_being_told(
     data: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
