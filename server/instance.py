@@ -80,6 +80,8 @@ class Instance:
         self._on_failure = on_failure
         self.addresses: Mapping[str, tuple[str, int]] = {}
         """Where clients are told to connect, by listener; known after the start."""
+        self.bound: Mapping[str, tuple[str, int]] = {}
+        """Where it listens, by listener, with * for all interfaces; known after the start."""
         self._clock = clock
         self._tasks = tasks
         self._jobs = jobs
@@ -290,6 +292,9 @@ class Instance:
         for listener in self.settings.listeners:
             self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}
+        self.bound = {
+            one.name: (one.host or "*", bound_ports[one.name]) for one, _ in self._listening
+        }
         self.addresses = {
             told.name: (told.host or self._network.host_name(), told.port or bound_ports[told.name])
             for told in self.settings.advertised_listeners
@@ -351,6 +356,7 @@ class Instance:
 
     async def stop(self) -> None:
         """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
+        began_s = self._clock.monotonic_s()
         self.state = BrokerState.SHUTTING_DOWN
         self._stop_listening()
         self._connections.close_all()
@@ -383,6 +389,9 @@ class Instance:
         if self._monitor is not None:
             self._monitor.close()
         self._restore_loggers()
+        if self.broker is not None:
+            took_ms = (self._clock.monotonic_s() - began_s) * 1000
+            logger.info("broker %d shut down in %d ms", self.settings.broker_id, took_ms)
 
     def _close_parts(self) -> None:
         """Nothing is decided any more, and who waits for a coordinator is told."""

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kavka import __version__
@@ -31,7 +31,7 @@ groups and offsets come that stay."""
 
 
 def main(config: str | None, overrides: Sequence[str]) -> int:
-    """Run a broker until SIGTERM or SIGINT. 0 after a clean stop, 1 when it could not start."""
+    """Run a broker until it is signalled to end. 0 after a clean stop, 1 without a start."""
     gc.disable()  # until the start is over: with many partitions a collection takes 40 ms
     _allow_open_files()
     logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level="INFO")
@@ -87,15 +87,19 @@ async def _serve(settings: BrokerSettings) -> int:
         stop.set()
         machine.instance.give_up()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
+    def end_by(number: signal.Signals) -> None:
+        logger.info("shutting down: received %s", number.name)
+        end()
+
+    for number in _ending_signals():
+        loop.add_signal_handler(number, end_by, number)
     machine = Machine(settings, on_failure=end)
     try:
         await machine.start()
         broker = machine.instance.broker
         assert broker is not None
         _quieten_collector(broker.groups, broker.transactions)
-        print(_ready_line(machine.instance), flush=True)
+        print(ready_line(machine.instance), flush=True)
         await stop.wait()
     except LoadingStopped:
         logger.info("stopping before the start is over")
@@ -104,11 +108,28 @@ async def _serve(settings: BrokerSettings) -> int:
     return 1 if machine.instance.has_failed else 0
 
 
-def _ready_line(instance: Instance) -> str:
-    addresses = ",".join(f"{host}:{port}" for host, port in instance.addresses.values())
+def _ending_signals() -> list[signal.Signals]:
+    """As with a JVM: SIGHUP, too, is an orderly end, unless `nohup` has it ignored."""
+    ending = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
+    return ending
+
+
+def ready_line(instance: Instance) -> str:
+    """What a broker says, on standard output, when it lets clients in."""
+    listening, advertised = _joined(instance.bound), _joined(instance.addresses)
+    if advertised != listening:
+        listening += f" (advertised as {advertised})"
     directories = ",".join(instance.settings.log_dirs)
     took_ms = process_age_ms()
-    return f"Kavka {__version__} ready on {addresses}, data in {directories}, {took_ms} ms"
+    return f"Kavka {__version__} ready on {listening}, data in {directories}, {took_ms} ms"
+
+
+def _joined(addresses: Mapping[str, tuple[str, int]]) -> str:
+    return ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses.values()
+    )
 
 
 def _quieten_collector(*coordinators: Coordinator[Any]) -> None:

@@ -243,7 +243,7 @@ class Reign:
 
     async def _remove_topic(self, name: str) -> None:
         await self.store.remove_topic(name)  # of which the watch on the topics tells
-        logger.info("topic %s is deleted", name)
+        logger.info("deleted topic %s", name)
 
     # What the tree says. A step handles what it finds in its own turn, so the next one knows it.
 

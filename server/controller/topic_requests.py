@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from functools import partial
+from uuid import UUID
 
 from kavka.seams import Random, Tasks
 from kavka.server.controller.new_topics import (
@@ -18,7 +20,10 @@ from kavka.server.controller.new_topics import (
 from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes, never
 from kavka.server.controller.reign import Reign
 from kavka.server.coordination.api import NoNode
+from kavka.server.coordination.paths import uuid_text
 from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
 
 
 class TopicRequests:
@@ -76,9 +81,25 @@ class TopicRequests:
         if not validate_only:
             configs = {key: value for key, value in topic.configs.items() if value is not None}
             self._making[made][topic.name] = None
-            write = self._reign.store.create_topic(topic.name, topic_id, replicas, configs)
+            write = self._create(topic.name, topic_id, replicas, configs)
             made.add(topic.name, partial(self._reign.cluster.is_ready, topic.name), write)
         return TopicResult(ErrorCode.NONE, None, topic_id, len(replicas), len(replicas[0]))
+
+    async def _create(
+        self,
+        name: str,
+        topic_id: UUID,
+        replicas: Mapping[int, tuple[int, ...]],
+        configs: Mapping[str, str],
+    ) -> None:
+        await self._reign.store.create_topic(name, topic_id, replicas, configs)
+        logger.info(
+            "created topic %s with topic id %s: %d partitions, replication factor %d",
+            name,
+            uuid_text(topic_id),
+            len(replicas),
+            len(replicas[0]),
+        )
 
     def _plan(self, topic: NewTopic, made: Outcomes) -> dict[int, tuple[int, ...]]:
         cluster = self._reign.cluster

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
 from support.batches import Written, build
 from support.broker import Kavka, StartBroker, broker_kind, kavka_environment
@@ -69,7 +70,7 @@ def test_one_ready_line(start_broker: StartBroker) -> None:
     assert taken and 0 < int(taken[1]) < broker.ready_within_s * 1000
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly_under_load(
     start_broker: StartBroker, signum: signal.Signals
 ) -> None:
@@ -100,6 +101,38 @@ def test_a_signal_ends_it_cleanly_under_load(
         (partition, at): record.value for partition in found for at, record in found[partition]
     }
     assert places == history.acknowledged
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under `nohup`, which has the process started so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        broker = start_broker()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert broker.process is not None
+    broker.process.send_signal(signal.SIGHUP)
+    KAFKA_PYTHON.create_topic(broker.bootstrap, "after", 1)
+    broker.stop()
+    assert "SIGHUP" not in broker.output()
+
+
+def test_the_life_of_topics_and_of_the_broker_is_in_its_log(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    KAFKA_PYTHON.create_topic(broker.bootstrap, "orders", 3)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        admin.delete_topics(["orders"])
+    eventually(lambda: "deleted topic orders" in broker.output(), within_s=10, what="a line")
+    broker.stop(signal.SIGHUP)
+    said = broker.output()
+    created = r"created topic orders with topic id \S{22}: 3 partitions, replication factor 1 "
+    assert len(re.findall(created, said)) == 1, said
+    assert said.count("INFO deleted topic orders ") == 1
+    assert said.count("INFO shutting down: received SIGHUP ") == 1
+    assert len(re.findall(r"INFO broker 1 shut down in \d+ ms ", said)) == 1
+    assert said.index("received SIGHUP") < said.index(" shut down in ")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

@@ -25,7 +25,11 @@ class Kavka(BrokerProcess):
 
     kind: ClassVar[str] = "kavka"
     ready_within_s: ClassVar[float] = 20.0
-    exit_codes: ClassVar[Mapping[int, int]] = {signal.SIGTERM: 0, signal.SIGINT: 0}
+    exit_codes: ClassVar[Mapping[int, int]] = {
+        signal.SIGTERM: 0,
+        signal.SIGINT: 0,
+        signal.SIGHUP: 0,
+    }
     module: ClassVar[str] = "support.checked"
 
     def prepare(self) -> None:

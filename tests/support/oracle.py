@@ -56,6 +56,7 @@ class ApacheKafka(BrokerProcess):
     exit_codes: ClassVar[Mapping[int, int]] = {  # the JVM's own: 128 + the signal
         signal.SIGTERM: 128 + signal.SIGTERM,
         signal.SIGINT: 128 + signal.SIGINT,
+        signal.SIGHUP: 128 + signal.SIGHUP,
     }
 
     def prepare(self) -> None:

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kavka.server.dispatch import IMPORTED_LATER
-from kavka.server.main import main
+from kavka.server.instance import Instance
+from kavka.server.main import main, ready_line
 from support.broker import Kavka, kavka_environment
 
 READY = re.compile(
@@ -160,6 +163,21 @@ def test_a_directory_that_cannot_be_made_is_named(
     assert main(None, [f"log.dirs={path}", "listeners=PLAINTEXT://127.0.0.1:0"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("kavka: ") and path.rpartition("/")[0] in line
+
+
+@pytest.mark.parametrize(
+    ("bound", "told", "said"),
+    [
+        ({"P": ("h", 1)}, {"P": ("h", 1)}, "ready on h:1, data in d,"),
+        ({"P": ("*", 1)}, {"P": ("mine", 1)}, "ready on *:1 (advertised as mine:1), data in d,"),
+        ({"P": ("::1", 1), "Q": ("*", 2)}, {"P": ("::1", 1), "Q": ("*", 2)}, "on [::1]:1,*:2, "),
+    ],
+)
+def test_the_ready_line_says_where_it_listens(
+    bound: dict[str, tuple[str, int]], told: dict[str, tuple[str, int]], said: str
+) -> None:
+    broker = SimpleNamespace(bound=bound, addresses=told, settings=SimpleNamespace(log_dirs=("d",)))
+    assert said in ready_line(cast(Instance, broker))
 
 
 def test_a_process_from_start_to_stop(tmp_path: Path) -> None:
