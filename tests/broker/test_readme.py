@@ -18,7 +18,12 @@ FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# (\w+\.py)\n")
 PRINTED = re.compile(r"(\d) (\d+) key (\d) hello")
 
-OUTPUT_OF_PROGRAMS = ["1 0 b'apples'\n", "0 {0: 1}\n", "[b'before', b'during']\n"]
+OUTPUT_OF_PROGRAMS = [
+    "1 0 b'apples'\n",
+    "0 {0: 1}\n",
+    "orders b'apples'\n",
+    "[b'before', b'during']\n",
+]
 """What those on the page about tests print, in order."""
 
 

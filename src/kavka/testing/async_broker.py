@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.instance import Instance, StartError
 from kavka.server.machine import Machine
-from kavka.testing.client import READ_WITHIN_S, Client, Record
+from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
 from kavka.testing.places import DataPath, Directory, Ports
 from kavka.testing.settings import DIRECTORIES, broker_settings, given_settings, text_of
 from kavka.wire.apis.list_offsets import LATEST
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
+NOT_RUNNING: Final = "the broker does not run: start() it first"
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -111,25 +112,26 @@ class AsyncBroker:
             raise StartError(f"listeners: no port can be had: {failure}") from failure
 
     async def stop(self) -> None:
-        """End it in order, as SIGTERM does."""
+        """End it in order, as SIGTERM does, if it runs."""
         machine = await self._take_machine()
-        await machine.stop()
+        if machine is not None:
+            await machine.stop()
 
     async def kill(self) -> None:
-        """End it abruptly, as SIGKILL does."""
+        """End it abruptly, as SIGKILL does, if it runs."""
         machine = await self._take_machine()
-        await machine.kill()
+        if machine is not None:
+            await machine.kill()
 
     async def restart(self) -> None:
-        """`stop` and `start`: the same address, the same data."""
+        """`stop`, if it runs, and `start`: the same address, the same data."""
         await self.stop()
         await self.start()
 
     async def close(self) -> None:
         """Stop it if it runs, and remove what it had of the machine."""
         try:
-            if self._machine is not None:
-                await self.stop()
+            await self.stop()
         finally:
             self.forget()
 
@@ -163,11 +165,9 @@ class AsyncBroker:
             self._client = None
             self._ending = self._machine.stop_soon()
 
-    async def _take_machine(self) -> Machine:
+    async def _take_machine(self) -> Machine | None:
         """What runs, to be ended. BrokerFailed when it has ended itself."""
         machine, self._machine, self._client = self._machine, None, None
-        if machine is None:
-            raise RuntimeError("the broker does not run")
         if self._ending is not None:
             ending, self._ending = self._ending, None
             try:
@@ -218,11 +218,12 @@ class AsyncBroker:
     # -- topics and records ---------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, object] = NOTHING
+        self, name: str, partitions: int | None = None, configs: Mapping[str, object] = NOTHING
     ) -> None:
-        """Make a topic; it can be used at once."""
+        """Make a topic, of `num.partitions` partitions if it is not said how many."""
         texts = {key: text_of(key, value, f"topic {name}") for key, value in configs.items()}
-        await self._asked().create_topic(name, partitions, texts)
+        count = BROKER_DEFAULT if partitions is None else partitions
+        await self._asked().create_topic(name, count, texts)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic; its name is free again."""
@@ -262,5 +263,5 @@ class AsyncBroker:
 
     def _asked(self) -> Client:
         if self._client is None:
-            raise BrokerFailed if self.has_failed else RuntimeError("the broker does not run")
+            raise BrokerFailed if self.has_failed else RuntimeError(NOT_RUNNING)
         return self._client

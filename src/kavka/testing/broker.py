@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kavka.testing.async_broker import NOTHING, AsyncBroker, BrokerFailed
+from kavka.testing.async_broker import NOT_RUNNING, NOTHING, AsyncBroker, BrokerFailed
 from kavka.testing.client import READ_WITHIN_S, Record
 from kavka.testing.places import DataPath
 from kavka.testing.thread import Lock, LoopThread
@@ -67,18 +67,21 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """End it in order, as SIGTERM does. `start` goes on with the same address and data."""
+        """End it in order, as SIGTERM does, if it runs. `start` goes on with the same address and
+        data."""
         with self._life:
-            self._end(self._broker.stop())
+            if self._thread is not None:
+                self._end(self._broker.stop())
 
     def kill(self) -> None:
-        """End it as SIGKILL does: connections are cut, nothing is flushed or closed in order,
-        the files are what had been written. `start` recovers them, on the same address."""
+        """End it as SIGKILL does, if it runs: connections are cut, nothing is flushed or closed in
+        order, the files are what had been written. `start` recovers them, on the same address."""
         with self._life:
-            self._end(self._broker.kill())
+            if self._thread is not None:
+                self._end(self._broker.kill())
 
     def restart(self) -> None:
-        """`stop` and `start`: the same address, the same data."""
+        """`stop`, if it runs, and `start`: the same address, the same data."""
         self.stop()
         self.start()
 
@@ -138,7 +141,7 @@ class Broker:
             return self._thread
         coroutine.close()
         raise RuntimeError(
-            "the broker does not run"
+            NOT_RUNNING
             if self._thread is None
             else "the broker's thread is not in this process: it was forked after the start"
         )
@@ -180,10 +183,10 @@ class Broker:
     # Asked for within the process, without a client. ApiError has Apache Kafka's code.
 
     def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, object] = NOTHING
+        self, name: str, partitions: int | None = None, configs: Mapping[str, object] = NOTHING
     ) -> None:
-        """Make a topic, with settings of its own if `configs` (`{"retention.ms": 1000}`) has any.
-        It can be used at once."""
+        """Make a topic, of `num.partitions` partitions if it is not said how many, with settings
+        of its own if `configs` (`{"retention.ms": 1000}`) has any. It can be used at once."""
         self._call(self._broker.create_topic(name, partitions, configs))
 
     def delete_topic(self, name: str) -> None:

@@ -33,6 +33,9 @@ __all__ = ["Client", "Record"]
 TIMEOUT_MS: Final = 30_000
 """How long a topic may take to come or go."""
 
+BROKER_DEFAULT: Final = -1
+"""As number of partitions: what `num.partitions` of the broker says."""
+
 READ_WITHIN_S: Final = 10.0
 """How long reading waits for the records that it is to find."""
 
@@ -93,12 +96,12 @@ class Client:
             timeout_ms=TIMEOUT_MS,
         )
         (topic,) = answer.topics
-        _check(topic.error_code, topic.error_message)
+        _check(topic.error_code, f"topic {name}", topic.error_message)
 
     async def delete_topic(self, name: str) -> None:
         answer = await self._ask(delete_topics.API, topic_names=[name], timeout_ms=TIMEOUT_MS)
         (topic,) = answer.responses
-        _check(topic.error_code, topic.error_message)
+        _check(topic.error_code, f"topic {name}", topic.error_message)
 
     async def topics(self) -> list[str]:
         answer = await self._ask(metadata.API, topics=None)
@@ -109,7 +112,7 @@ class Client:
         asked = make.MetadataRequestTopic(name=topic)
         answer = await self._ask(metadata.API, topics=[asked], allow_auto_topic_creation=False)
         (found,) = answer.topics
-        _check(found.error_code)
+        _check(found.error_code, f"topic {topic}")
         return sorted(partition.partition_index for partition in found.partitions)
 
     async def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
@@ -127,7 +130,7 @@ class Client:
             topics=[make(name=topic, partitions=asked)],
         )
         for found in answer.topics[0].partitions:
-            _check(found.error_code)
+            _check(found.error_code, f"{topic}-{found.partition_index}")
         return {found.partition_index: found.offset for found in answer.topics[0].partitions}
 
     async def produce(
@@ -139,6 +142,10 @@ class Client:
         headers: Sequence[tuple[str, bytes | None]],
         timestamp_ms: int | None,
     ) -> int:
+        _check_bytes("value", value)
+        _check_bytes("key", key)
+        for name, header in headers:
+            _check_bytes(f"header {name!r}", header)
         now_ms = self._broker.clock.now_ms()
         record = NewRecord(now_ms if timestamp_ms is None else timestamp_ms, key, value, headers)
         make = library.message_class(produce.API.request_name).TopicProduceData
@@ -152,7 +159,7 @@ class Client:
             topic_data=[make(name=topic, partition_data=[written])],
         )
         (found,) = answer.responses[0].partition_responses
-        _check(found.error_code, found.error_message)
+        _check(found.error_code, f"{topic}-{partition}", found.error_message)
         offset: int = found.base_offset
         return offset
 
@@ -161,7 +168,8 @@ class Client:
     ) -> list[Record]:
         positions, ends = await self.offsets(topic, EARLIEST), await self.offsets(topic, LATEST)
         if partition is not None:
-            _check(ErrorCode.NONE if partition in ends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            code = ErrorCode.NONE if partition in ends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            _check(code, f"{topic}-{partition}")
             positions, ends = {partition: positions[partition]}, {partition: ends[partition]}
         found: list[Record] = []
         deadline_s = self._broker.clock.monotonic_s() + within_s
@@ -194,8 +202,8 @@ class Client:
         )
         found = []
         for partition in answer.responses[0].partitions if answer.responses else ():
-            _check(partition.error_code)
             index = partition.partition_index
+            _check(partition.error_code, f"{topic}-{index}")
             for header, batch in _batches(bytes(partition.records or b"")):
                 if not header.is_control:
                     start = positions[index]  # may lie within the batch
@@ -217,9 +225,17 @@ class Client:
         return await answer if isawaitable(answer) else answer
 
 
-def _check(code: int, message: str | None = None) -> None:
+def _check(code: int, where: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
-        raise ApiError(ErrorCode(code), message)
+        raise ApiError(ErrorCode(code), f"{where}: {message}" if message else where)
+
+
+def _check_bytes(what: str, value: object) -> None:
+    """TypeError for what no record can hold, in the words of who wrote it."""
+    if value is None or isinstance(value, bytes | bytearray | memoryview):
+        return
+    hint = ": encode it, as in 'text'.encode()" if isinstance(value, str) else ""
+    raise TypeError(f"{what} must be bytes or None, not {type(value).__name__}{hint}")
 
 
 def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:

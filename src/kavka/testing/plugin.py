@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -39,14 +39,23 @@ def kavka_broker(kavka_broker_settings: Mapping[str, object]) -> Iterator[Broker
         yield broker
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "kavka_topic(partitions=1, configs={}): partitions and configs of the fixture kavka_topic",
+    )
+
+
 @pytest.fixture
 def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic of one partition on `kavka_broker`, deleted after the test."""
+    """The name of a new topic on `kavka_broker`, deleted after the test. It has one partition, or
+    what the marker says: `@pytest.mark.kavka_topic(partitions=3)`."""
     from kavka.testing import ApiError, ErrorCode
 
     name = _NOT_IN_TOPICS.sub("-", request.node.name)[:_TOPIC_CHARS_MAX]
     topic = f"{name}-{next(_numbers)}"
-    kavka_broker.create_topic(topic)
+    kavka_broker.create_topic(topic, **_of_topic(request))
     yield topic
     if not kavka_broker.is_running:
         return  # the test has ended it
@@ -58,3 +67,12 @@ def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
             ErrorCode.TOPIC_DELETION_DISABLED,  # by the session's settings
         ):
             raise
+
+
+def _of_topic(request: pytest.FixtureRequest) -> dict[str, Any]:
+    marker = request.node.get_closest_marker("kavka_topic")
+    if marker is None:
+        return {"partitions": 1}
+    if marker.args or marker.kwargs.keys() - {"partitions", "configs"}:
+        raise TypeError("the marker kavka_topic takes partitions=… and configs=…, by keyword")
+    return {"partitions": 1, **marker.kwargs}

@@ -202,12 +202,40 @@ def test_what_needs_a_running_broker_says_so() -> None:
         broker = AsyncBroker()
         with pytest.raises(RuntimeError, match="has not been started"):
             broker.bootstrap_servers  # noqa: B018 - asking is what fails
-        for question in (broker.stop(), broker.kill(), broker.topics()):
-            with pytest.raises(RuntimeError, match="does not run"):
-                await question
+        with pytest.raises(RuntimeError, match=r"does not run: start\(\) it first"):
+            await broker.topics()
         async with broker:
             with pytest.raises(RuntimeError, match="runs already"):
                 await broker.start()
+
+    run(story)
+
+
+def test_what_does_not_run_is_ended_already() -> None:
+    async def story() -> None:
+        broker = AsyncBroker()
+        await broker.stop()
+        await broker.restart()
+        await broker.create_topic("t")
+        assert await broker.produce("t", b"kept") == 0
+        for end in (broker.kill, broker.kill, broker.stop, broker.stop):
+            await end()
+            assert not broker.is_running
+        await broker.restart()
+        assert await broker.end_offsets("t") == {0: 1}
+        await broker.close()
+        await broker.close()
+
+    run(story)
+
+
+def test_a_topic_has_as_many_partitions_as_the_settings_say() -> None:
+    async def story() -> None:
+        async with AsyncBroker(num_partitions=3) as broker:
+            await broker.create_topic("default")
+            await broker.create_topic("one", 1)
+            assert len(await broker.end_offsets("default")) == 3
+            assert len(await broker.end_offsets("one")) == 1
 
     run(story)
 

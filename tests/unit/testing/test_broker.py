@@ -87,9 +87,25 @@ def test_what_is_wrong_raises_where_it_was_asked_for(tmp_path: Path) -> None:
             broker.read("t", at_least=1, within_s=0.01)
         with pytest.raises(RuntimeError, match="runs already"):
             broker.start()
-    for question in (broker.stop, broker.kill, broker.topics):
-        with pytest.raises(RuntimeError, match="does not run"):
-            question()
+    with pytest.raises(RuntimeError, match=r"does not run: start\(\) it first"):
+        broker.topics()
+    assert not threads()
+
+
+def test_what_does_not_run_is_ended_already() -> None:
+    broker = Broker(num_partitions=2)
+    broker.stop()
+    broker.restart()
+    broker.create_topic("t")
+    broker.produce("t", b"kept", partition=1)
+    for end in (broker.kill, broker.kill, broker.stop, broker.stop):
+        end()
+        assert not broker.is_running
+        assert not threads()
+    broker.restart()
+    assert broker.end_offsets("t") == {0: 0, 1: 1}
+    broker.close()
+    broker.stop()
     assert not threads()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,41 @@ async def test_topics_come_and_go(broker: MemoryBroker) -> None:
     assert broker.parts.topic_configs.get("b") == {"max.message.bytes": "1000"}
     await asked.delete_topic("b")
     assert await asked.topics() == ["a"]
+
+
+@scenario(topics={"t": 1})
+async def test_refusals_name_what_was_asked_for(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    missing: dict[str, list[Coroutine[Any, Any, object]]] = {
+        "topic orders": [
+            asked.delete_topic("orders"),
+            asked.partitions("orders"),
+            asked.offsets("orders", LATEST),
+            asked.read("orders", None, at_least=0, within_s=1),
+        ],
+        "t-7": [
+            produce(asked, "t", b"x", 7),
+            asked.read("t", 7, at_least=0, within_s=1),
+        ],
+    }
+    for named, questions in missing.items():
+        for question in questions:
+            with pytest.raises(ApiError, match=named) as caught:
+                await question
+            assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert str(caught.value).startswith(f"UNKNOWN_TOPIC_OR_PARTITION: {named}")
+
+
+@scenario(topics={"t": 1})
+async def test_text_is_no_value_of_a_record(broker: MemoryBroker) -> None:
+    asked = client(broker)
+    with pytest.raises(TypeError, match=r"^value must be bytes or None, not str: encode it"):
+        await asked.produce("t", 0, "text", None, (), None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^key must be bytes or None, not int$"):
+        await asked.produce("t", 0, b"", 1, (), None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^header 'h' must be bytes or None, not str"):
+        await asked.produce("t", 0, b"", b"", [("h", "text")], None)  # type: ignore[list-item]
+    assert await asked.offsets("t", LATEST) == {0: 0}
 
 
 @scenario(topics={"t": 1})

@@ -46,8 +46,14 @@ def test_names_are_made_of_the_tests(kavka_broker, kavka_topic, what):
     assert kavka_topic not in seen
     seen.append(kavka_topic)
 
+@pytest.mark.kavka_topic(partitions=3, configs={"max.message.bytes": 300})
+def test_several_partitions(kavka_broker, kavka_topic):
+    assert list(kavka_broker.end_offsets(kavka_topic)) == [0, 1, 2]
+    with pytest.raises(Exception, match="MESSAGE_TOO_LARGE"):
+        kavka_broker.produce(kavka_topic, bytes(400), partition=2)
+
 def test_settings_are_those_of_the_conftest(kavka_broker):
-    kavka_broker.create_topic("mine", -1)
+    kavka_broker.create_topic("mine")
     assert list(kavka_broker.end_offsets("mine")) == [0, 1, 2, 3, 4]
     kavka_broker.delete_topic("mine")
 
@@ -79,7 +85,7 @@ def pytest_run(directory: Path, *arguments: str) -> str:
 def test_one_broker_for_all_and_a_topic_for_each(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
-    assert re.search(r"\b6 passed\b", pytest_run(tmp_path))
+    assert re.search(r"\b7 passed\b", pytest_run(tmp_path))
     (left,) = tmp_path.glob("left-*")
     assert left.read_text() == "", "topics go with their tests"
     (directory,) = tmp_path.glob("directory-*")
@@ -90,7 +96,7 @@ def test_each_xdist_worker_has_its_own(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
     said = pytest_run(tmp_path, "-p", "xdist", "-n", "2", "--dist", "each")
-    assert re.search(r"\b12 passed\b", said)
+    assert re.search(r"\b14 passed\b", said)
     directories = {path.read_text() for path in tmp_path.glob("directory-*")}
     assert len(directories) == 2
     assert not any(map(os.path.exists, directories))
