@@ -20,6 +20,7 @@ from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.coordinator import Coordinator
 from kavka.server.instance import Instance, StartError
 from kavka.server.machine import Machine, new_event_loop
+from kavka.server.process_log import start_log
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +31,19 @@ it need not run often, but each time that holds the loop: for 0.4 us an object, 
 groups and offsets come that stay."""
 
 
-def main(config: str | None, overrides: Sequence[str]) -> int:
+def main(
+    config: str | None,
+    overrides: Sequence[str],
+    log_levels: Sequence[str] = (),
+    log_file: str | None = None,
+) -> int:
     """Run a broker until it is signalled to end. 0 after a clean stop, 1 without a start."""
     gc.disable()  # until the start is over: with many partitions a collection takes 40 ms
     _allow_open_files()
-    logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level="INFO")
+    try:
+        start_log(log_levels, log_file)
+    except (OSError, ValueError) as failure:
+        return _refuse(f"the log can't be written: {failure}")
     try:
         settings = _load(config, overrides)
     except ConfigError as failure:

@@ -55,11 +55,41 @@ def _add_settings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+
+def _level(text: str) -> str:
+    """A `--log-level` as it was given, once it has the form [LOGGER=]LEVEL."""
+    if text.rpartition("=")[2].upper() not in LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} has none of the levels {', '.join(LEVELS)}")
+    return text
+
+
+def _add_start_options(parser: argparse.ArgumentParser) -> None:
+    _add_settings_options(parser)
+    parser.add_argument(
+        "--log-level",
+        metavar="[LOGGER=]LEVEL",
+        type=_level,
+        action="append",
+        default=[],
+        help=f"lines from this level on ({', '.join(LEVELS)}; INFO by default), of all loggers or "
+        "of one and those below it, as kavka.request=DEBUG; may be given many times",
+    )
+    parser.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="where lines are appended instead of standard error; moved away, it is made anew",
+    )
+
+
 def _start(arguments: argparse.Namespace) -> int:
     gc.disable()  # what is imported stays; the broker switches it on
     from kavka.server.main import main as start_broker
 
-    return start_broker(arguments.config, arguments.override)
+    return start_broker(
+        arguments.config, arguments.override, arguments.log_level, arguments.log_file
+    )
 
 
 def _add_storage_options(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +140,7 @@ COMMANDS: Final = (
         name="start",
         summary="run a broker in the foreground",
         description=(
-            "Run a broker in the foreground, until SIGTERM or Ctrl-C.\n"
+            "Run a broker in the foreground, until SIGTERM, SIGHUP or Ctrl-C.\n"
             "\n"
             "Settings have Apache Kafka's names and defaults. Where one is given more than once,\n"
             "--override wins over KAVKA_... environment variables (KAVKA_LOG_DIRS for log.dirs),\n"
@@ -120,7 +150,7 @@ COMMANDS: Final = (
             "  kavka start --override listeners=PLAINTEXT://127.0.0.1:9092 "
             "--override log.dirs=./data"
         ),
-        add_options=_add_settings_options,
+        add_options=_add_start_options,
         run=_start,
     ),
     Command(

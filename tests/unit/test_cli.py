@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pytest
 
 from kavka import __version__, cli
+from kavka.server.dynamic.loggers import LEVELS
 
 HELP_BUDGET_S = 0.050
 """CPU seconds that `kavka --help` may cost over an interpreter that does nothing."""
@@ -23,8 +24,8 @@ def _stub_server(monkeypatch: pytest.MonkeyPatch, exit_code: int) -> list[tuple[
     """Put a `kavka.server.main` in place that notes its calls and returns `exit_code`."""
     calls: list[tuple[object, ...]] = []
 
-    def start(config: str | None, overrides: Sequence[str]) -> int:
-        calls.append((config, list(overrides)))
+    def start(config: str | None, overrides: Sequence[str], *log: object) -> int:
+        calls.append((config, list(overrides), *log))
         return exit_code
 
     stub = types.ModuleType("kavka.server.main")
@@ -39,7 +40,19 @@ def test_start_hands_its_options_to_the_server(monkeypatch: pytest.MonkeyPatch) 
     arguments += ["--override", "log.dirs=/tmp/a b", "--override", "sasl.jaas.config=a=b;"]
 
     assert cli.main(arguments) == 0
-    assert calls == [("server.properties", ["log.dirs=/tmp/a b", "sasl.jaas.config=a=b;"])]
+    settings = ["log.dirs=/tmp/a b", "sasl.jaas.config=a=b;"]
+    assert calls == [("server.properties", settings, [], None)]
+    log = ["--log-level", "warn", "--log-level", "kavka.request=DEBUG", "--log-file", "a.log"]
+    assert cli.main(["start", *log]) == 0
+    assert calls[1:] == [(None, [], ["warn", "kavka.request=DEBUG"], "a.log")]
+
+
+def test_levels_are_checked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.LEVELS == tuple(LEVELS)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["start", "--log-level", "kavka.request=LOUD"])
+    assert ended.value.code == 2
+    assert "'kavka.request=LOUD' has none of the levels TRACE, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -96,7 +109,7 @@ def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _stub_server(monkeypatch, exit_code=0)
 
     assert cli.main(["start"]) == 0
-    assert calls == [(None, [])]
+    assert calls == [(None, [], [], None)]
 
 
 def test_the_commands_result_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
