@@ -11,6 +11,18 @@ from kavka.server.dynamic.loggers import LEVELS
 FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 """That of Apache Kafka's own log4j configuration."""
 
+PACKAGES: Final = (
+    "kavka",
+    "kavka.groupcoord",
+    "kavka.log",
+    "kavka.server",
+    "kavka.server.controller",
+    "kavka.server.coordination",
+    "kavka.server.replica",
+    "kavka.txncoord",
+)
+"""Loggers that write nothing themselves, made so that clients can set the level of all below."""
+
 
 def start_log(levels: Sequence[str], path: str | None) -> None:
     """Write lines to standard error, or to the file at `path`, from INFO on.
@@ -27,6 +39,8 @@ def start_log(levels: Sequence[str], path: str | None) -> None:
         chosen[name.strip()] = LEVELS[level.upper()]
     logging.addLevelName(LEVELS["TRACE"], "TRACE")
     logging.basicConfig(format=FORMAT, handlers=[_handler(path)])
+    for name in PACKAGES:
+        logging.getLogger(name)
     for name, number in chosen.items():
         logging.getLogger(name or None).setLevel(number)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from kavka.server.metrics.page import page
 from kavka.server.metrics.table import TABLE
 from support.paths import ROOT
@@ -18,3 +22,13 @@ def test_it_has_a_line_for_each_metric() -> None:
     lines = page().splitlines()
     for row in TABLE:
         assert sum(f"| `{row.prometheus}` | {row.kind.value} |" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize("name", ["operations.md", "monitoring.md", "groups.md", "transactions.md"])
+def test_the_metrics_on_other_pages_are_there(name: str) -> None:
+    text = PAGE.with_name(name).read_text("utf-8")
+    named = set(re.findall(r"\b(?:kafka|kavka|process)_[a-z0-9_]+\b", text))
+    known = set(re.findall(r"`((?:kafka|kavka|process)_[a-z0-9_]+)`", page()))
+    own = {"kavka_broker", "kavka_topic"}  # fixtures
+    assert named - known - own == set()
+    assert named or name == "groups.md"
