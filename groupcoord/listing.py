@@ -118,5 +118,5 @@ def delete_group(
             yield  # nobody else asks; a marker may come, which brings no other places
     if len(records) < len(places):
         return Decision(records, [Reply(ticket, False)])
-    logger.info("Group %s is deleted, with its last %d offsets", group_id, len(records))
+    logger.info("Deleted group %s with %d offsets.", group_id, len(records))
     return Decision([*records, *group.tombstones()], [Reply(ticket, True)])

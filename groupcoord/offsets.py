@@ -259,7 +259,7 @@ class Offsets:
         key, value = record
         of = self.store.of_key(key)
         if of is None:
-            logger.warning("The key of an offset can't be read: %r", key)
+            logger.warning("Skipped an offset, its key can't be read: %r", key)
             return
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
@@ -268,7 +268,10 @@ class Offsets:
         elif not offset_records.is_sound(value):
             name = f"{of.topic}-{partition}"
             logger.warning(
-                "[GroupId %s] An offset of %s can't be read: %r", of.group_id, name, value
+                "[GroupId %s] Skipped an offset of %s, it can't be read: %r",
+                of.group_id,
+                name,
+                value,
             )
         else:
             self._apply_value(of, partition, value, producer)

@@ -112,7 +112,7 @@ class GroupShard:
             self.consumer.apply(version, record)
         elif version not in self._unknown:
             self._unknown[version] = None
-            logger.warning("Records whose key has the version %d are skipped", version)
+            logger.warning("Skipping records with key version %d.", version)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
         """A transaction has ended."""

@@ -94,11 +94,11 @@ class DirectoryClosing:
                 self._fs.sync_dir(path)
             except OSError as failure:
                 self._directory.is_unclean = True
-                logger.error("%s can't be closed in order: %s", path, failure)
+                logger.error("clean close of %s failed: %s", path, failure)
 
     def _failed(self, log: PartitionLog, failure: Exception) -> None:
         self._directory.is_unclean = True
-        logger.error("%s can't be closed in order: %s", log.directory, failure)
+        logger.error("clean close of %s failed: %s", log.directory, failure)
 
     def finish(self) -> None:
         """Let go of the portion; the recovery points are where they should be."""

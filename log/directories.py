@@ -112,7 +112,7 @@ class LogDirectory:
         except CorruptFileError as error:
             # safe: more is recovered than needed, a log starts at its first segment, and a high
             # watermark is found again
-            logger.warning("%s; going on as if it was not there", error)
+            logger.warning("%s; ignoring it", error)
             return {}
 
     def look(self) -> Content:

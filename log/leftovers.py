@@ -29,8 +29,8 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
         removed = _remove_garbage(fs, directory, names)
         replaced, finished = _finish_swaps(fs, directory)
         logger.info(
-            "%s: an interrupted run left files behind: %d are removed, %d are finished in the "
-            "place of %d",
+            "%s: after an interruption removed %d files, and completed the swap of %d segments "
+            "for %d",
             directory,
             removed,
             finished,

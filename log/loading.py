@@ -176,5 +176,5 @@ def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:
     except FileNotFoundError:
         return None
     except CorruptFileError as error:
-        logger.warning("%s; the controller will tell the topic id", error)
+        logger.warning("%s; taking the topic id from the controller", error)
         return None

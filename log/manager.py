@@ -320,7 +320,7 @@ class LogManager:
         failed.failure = failure.with_traceback(None)
         lost, self._within[directory] = self._within[directory], {}
         logger.error(
-            "the log directory %s, with %d logs, can't be used until a restart: %s",
+            "log directory %s with %d logs is offline until restart: %s",
             directory,
             len(lost),
             failure,
@@ -447,7 +447,7 @@ class LogManager:
             if failure is None and not directory.is_unclean:
                 failure = self._mark_clean(directory)
             if failure is not None:
-                logger.error("%s is not closed in order: %s", directory.path, failure)
+                logger.error("clean shutdown of %s failed: %s", directory.path, failure)
         self._forget_logs()
 
     @staticmethod
@@ -489,4 +489,4 @@ def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
             elif fs.exists(path):
                 fs.remove(path)
         except OSError as failure:
-            logger.error("%s can't be removed: %s", path, failure)
+            logger.error("can't remove %s: %s", path, failure)

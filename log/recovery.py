@@ -143,7 +143,9 @@ class LogLoader:
         known = frozenset(bases)
         for name in names:
             if name.endswith(_INDEXES) and base_of(name) not in known:
-                logger.warning("removing %s/%s, an index without its log", place.directory, name)
+                logger.warning(
+                    "removing %s/%s: an index without its segment", place.directory, name
+                )
                 self._fs.remove(f"{place.directory}/{name}")
         sizes = [self._fs.size(f"{place.directory}/{file_name(base, LOG)}") for base in bases]
         segments = [
@@ -172,7 +174,7 @@ class LogLoader:
         try:
             return decode_epochs(self._fs.read_bytes(path), path)
         except CorruptFileError as error:
-            logger.warning("%s; it is made anew from the log", error)
+            logger.warning("%s; rebuilding it from the log", error)
             return []
 
     def _settle_bounds(self, end: int) -> tuple[int, int]:
@@ -180,7 +182,7 @@ class LogLoader:
         start = self._checkpointed.start_offset
         if self._segments and start > end:
             logger.warning(
-                "%s ends at %d, before its start offset %d: segments are missing; it begins anew",
+                "%s ends at %d, before its log start offset %d: segments missing; starting empty",
                 self._place.directory,
                 end,
                 start,
@@ -205,7 +207,7 @@ class LogLoader:
         try:
             return self._segments[-1].next_offset(self._scanner)
         except CorruptLogError as error:
-            logger.warning("%s although the broker was stopped in order; recovering", error)
+            logger.warning("%s despite a clean shutdown; recovering", error)
             return None
 
     def _check_txn_indexes(self, segments: Sequence[Segment], end: int) -> None:
@@ -218,7 +220,7 @@ class LogLoader:
                 following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
                 why = txn_index_damage(segment, following)
                 if why is not None:
-                    logger.warning("%s is made anew: %s", segment.txns.path, why)
+                    logger.warning("rebuilding %s: %s", segment.txns.path, why)
                     start = self._checkpointed.start_offset
                     rebuild_txn_index(segments, slot, self._snapshots, start)
 
@@ -307,7 +309,7 @@ class LogLoader:
         if segment.size == size:
             return True, end
         logger.warning(
-            "%s is cut to %d of its %d bytes, ending at offset %d: what follows is no whole batch",
+            "truncated %s to %d of its %d bytes, end offset %d: no valid batch follows",
             segment.path,
             segment.size,
             size,
@@ -335,7 +337,7 @@ class LogLoader:
         if slot >= len(self._segments):
             return
         for segment in reversed(self._segments[slot:]):
-            logger.warning("removing %s, which follows a damaged part", segment.path)
+            logger.warning("removing %s: it follows a damaged part", segment.path)
             segment.release()
             for suffix in FILES:
                 path = segment.path_of(suffix)

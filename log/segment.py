@@ -139,7 +139,7 @@ class Segment:
         try:
             newest = self.max_timestamp
         except CorruptLogError as damage:
-            logger.warning("%s is as old as its file: %s", self.path, damage)
+            logger.warning("using the modification time of %s: %s", self.path, damage)
             newest = -1
         return newest if newest >= 0 else self.written_ms()
 
@@ -457,7 +457,7 @@ class Segment:
         For indexes that are missing or wrong where the batches can be relied on, so rarely that
         it waits for the disk. CorruptLogError when they can't.
         """
-        logger.warning("the indexes of %s are missing or wrong: they are made anew", self.path)
+        logger.warning("rebuilding the indexes of %s: they are missing or damaged", self.path)
         end = self.size
         self.start_over()
         try:

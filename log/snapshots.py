@@ -104,7 +104,7 @@ class Snapshots:
                 yield from states.load(self._fs.open(path), path)
                 return offset
             except CorruptFileError as error:
-                logger.warning("%s; it is removed and an older one is used", error)
+                logger.warning("%s; removing it, an older one is used", error)
                 self.remove(offset)
         return -1
 

@@ -1,7 +1,4 @@
-"""Prints `docs/apis.md` from the list of handlers.
-
-python -m kavka.server.api_page > docs/apis.md
-"""
+"""Prints `docs/apis.md` from the list of handlers. `make pages` puts it there."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _HEAD: Final = """\
 # APIs
 
 This page is made from the list of handlers in `server/dispatch.py`: run
-`python -m kavka.server.api_page > docs/apis.md` when it changes. ApiVersions answers the same list.
+`make pages` when it changes. ApiVersions answers the same list.
 
 Versions reach from the lowest that Apache Kafka 3.9.2 serves to the highest that 4.3.1 serves, as
 far as they are served yet. Another version closes the connection, as in Apache Kafka; only for

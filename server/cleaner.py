@@ -141,10 +141,10 @@ class LogCleaner:
                 await self._jobs.run(Pool.WRITE, self._fs.sync_dir, replica.log.directory)
             return outcome if cleaning.is_wanted else None
         except ProcessLost as failure:
-            logger.error("the compaction of %s-%d came to no end: %s", *replica.key, failure)
+            logger.error("compaction of %s-%d failed: %s", *replica.key, failure)
         except OSError as failure:
             if is_shortage(failure):
-                logger.error("%s-%d can't be compacted now: %s", *replica.key, failure)
+                logger.error("can't compact %s-%d now: %s", *replica.key, failure)
             elif self._replicas.hosts(replica):
                 self._replicas.storage_failed(replica, failure)
         except Exception as failure:
@@ -154,9 +154,11 @@ class LogCleaner:
     def _leave(self, replica: Replica, failure: Exception) -> None:
         """Another log has a right to its turn, as in Apache Kafka, whatever is wrong with this."""
         if isinstance(failure, CorruptLogError):
-            logger.error("%s-%d is compacted no more: %s", *replica.key, failure.message)
+            logger.error(
+                "marked %s-%d uncleanable until restart: %s", *replica.key, failure.message
+            )
         else:
-            logger.error("%s-%d is compacted no more", *replica.key, exc_info=failure)
+            logger.error("marked %s-%d uncleanable until restart", *replica.key, exc_info=failure)
         self._stats.uncleanable[replica] = None
 
     async def _tidy(self, replica: Replica) -> None:
@@ -171,7 +173,9 @@ class LogCleaner:
             await self._jobs.run_process(remove_cleaned, self._fs, directory, told=_ignore)
         except (OSError, ProcessLost) as failure:
             if self._replicas.hosts(replica):
-                logger.warning("%s keeps what was for nothing: %s", directory, failure)
+                logger.warning(
+                    "can't remove files of an abandoned compaction from %s: %s", directory, failure
+                )
 
     async def _choose(self) -> _Choice | None:
         """The log with the greatest part that is dirty, of those that are due."""
@@ -339,7 +343,7 @@ def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: Outcome) -> N
     )
     if outcome.records_keyless:
         logger.warning(
-            "%d records of %s-%d had no key and are gone", outcome.records_keyless, topic, partition
+            "removed %d records without a key from %s-%d", outcome.records_keyless, topic, partition
         )
     for place in outcome.batches_broken:
-        logger.warning("the batch in %s can't be opened and was kept as it is", place)
+        logger.warning("can't decompress the batch in %s; kept it as it is", place)

@@ -109,7 +109,7 @@ class Connections:
         try:
             overrides = await _by_address(settings, network)
         except OSError as failure:
-            logger.error("max.connections.per.ip.overrides are left as they were: %s", failure)
+            logger.error("can't apply max.connections.per.ip.overrides: %s", failure)
             overrides = self._overrides
         if settings is self._live.now:  # else a later change goes on from here, or has
             self._overrides = overrides
@@ -180,8 +180,8 @@ class Connections:
         for connection in others[:excess]:
             self.displaced += 1
             logger.info(
-                "closing connection from %s on %s: max.connections is exceeded and nobody has "
-                "been quiet for longer",
+                "closing connection from %s on %s: max.connections is exceeded, and it is the "
+                "least recently used connection",
                 connection.address,
                 connection.gate.name,
             )

@@ -199,7 +199,11 @@ class Coordinator(ABC, Generic[M]):
                 return
             del self._runners[index]
             runner.close(ErrorCode.NOT_COORDINATOR)
-            logger.info("%s-%d: its %s are not coordinated here any more", *replica.key, self.holds)
+            logger.info(
+                "%s-%d: unloaded its %s, this broker is no longer their coordinator",
+                *replica.key,
+                self.holds,
+            )
             self._resigned(index)
         if not self._closed and replica.partition.is_leader and not replica.offline:
             self._lead(replica)
@@ -219,8 +223,7 @@ class Coordinator(ABC, Generic[M]):
             self._loads.append((self._replicas.clock.monotonic_s(), loaded.took_ms))
         if loaded is not None and loaded.records:
             logger.info(
-                "%s-%d: %d records of %s, %d bytes, are loaded; it took %d ms, %d of them "
-                "waiting for its turn",
+                "%s-%d: loaded %d records of %s, %d bytes, in %d ms (%d ms queued)",
                 *runner.replica.key,
                 loaded.records,
                 self.holds,

@@ -143,12 +143,12 @@ class _Replay:
             self._begin_slice()
             begin, offset = offset, (yield from self._apply_batches(data))
             if offset <= begin:
-                raise StorageError(f"{self._name} has no batch with the offset {begin}")
+                raise StorageError(f"{self._name} has no batch with offset {begin}")
         self._hand_over()
         self._replayed()
         if self._skipped > SKIPPED_LINES_MAX:
             more = self._skipped - SKIPPED_LINES_MAX
-            logger.error("%s: %d more could not be replayed", self._name, more)
+            logger.error("%s: skipped %d more", self._name, more)
         return log.end_offset
 
     @property
@@ -206,8 +206,8 @@ class _Replay:
         """Say that a batch, or a part of it, is not replayed."""
         self._skipped += 1
         if self._skipped <= SKIPPED_LINES_MAX:
-            where = f"{self._name}: the batch at offset {base_offset}"
-            logger.error("%s is skipped, or a part of it: %s", where, why)
+            where = f"the batch at offset {base_offset}"
+            logger.error("%s: skipped %s, or a part of it: %s", self._name, where, why)
 
     def _apply_special(self, batch: bytes) -> Steps[None]:
         """Apply a batch that is big, compressed, or of a transaction."""
@@ -279,7 +279,7 @@ class _Replay:
                 self._skipped += 1
                 if self._skipped <= SKIPPED_LINES_MAX:
                     what = f"the record with the key {key[:KEY_SHOWN_BYTES]!r}"
-                    logger.exception("%s: %s is skipped", self._name, what)
+                    logger.exception("%s: skipped %s", self._name, what)
         self._keys.clear()
         self._values.clear()
 

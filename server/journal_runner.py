@@ -196,7 +196,7 @@ class JournalRunner(Generic[M]):
         self.failed = True
         of_log = isinstance(failure, OSError | StorageError | ApiError)
         logger.error(
-            "%s-%d can't be replayed: %s",
+            "loading %s-%d failed: %s",
             *self.replica.key,
             failure,
             exc_info=None if of_log else failure,
@@ -257,7 +257,7 @@ class JournalRunner(Generic[M]):
         try:
             await self._carry_out_all(journal, decisions)
         except Exception:  # of one group, perhaps: the others are told the next time
-            logger.exception("%s-%d: a change could not be carried out", *self.replica.key)
+            logger.exception("%s-%d: a request failed with an unexpected error", *self.replica.key)
         self._after(journal)
 
     def close(self, code: ErrorCode) -> None:
@@ -432,7 +432,7 @@ class JournalRunner(Generic[M]):
                 if clock.monotonic_s() - began_s >= TICK_SLICE_S:
                     break
         except Exception:  # the deadline of one group, perhaps: the others need theirs
-            logger.exception("%s-%d: a deadline could not be met", *self.replica.key)
+            logger.exception("%s-%d: a timer failed", *self.replica.key)
         self._after(journal)
 
 

@@ -87,7 +87,7 @@ class SocketListening:
                 if failure.errno not in NO_ROOM:
                     raise
                 logger.error(
-                    "no connection can be accepted: %s; trying again in %d s",
+                    "can't accept connections: %s; retrying in %d s",
                     failure.strerror,
                     NO_ROOM_WAIT_S,
                 )

@@ -137,7 +137,7 @@ class TopicConfigs:
             except NoNode:
                 self._settings.pop(entity, None)
             except ValueError:
-                logger.exception("settings of %s %s can't be read", *entity)
+                logger.exception("can't read configs of %s %s", *entity)
                 self._settings.setdefault(entity, _NONE)
 
     def _noted(self, event: WatchEvent) -> None:
@@ -188,13 +188,13 @@ class TopicConfigs:
         except NoNode:
             return  # removed as old: what it said was read at the start
         except (ValueError, KeyError):
-            logger.exception("config change %s can't be read", path)
+            logger.exception("can't read config change %s", path)
             return
         if kind not in _KINDS:
             return
         await self._read([(kind, name)])
         keys = ", ".join(map(one_line, self._settings.get((kind, name), _NONE)))
-        logger.info("settings of %s %s changed, now set: %s", kind, name, keys or "nothing")
+        logger.info("configs of %s %s changed; now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:
             listener(kind, name)
 

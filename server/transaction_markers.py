@@ -256,15 +256,17 @@ class TransactionMarkers:
     def _refused(self, ending: _Ending, place: Place, refusal: ApiError) -> None:
         name = ending.markers.transactional_id
         if refusal.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            logger.error("%r is coordinated elsewhere, as %s-%d knows: %s", name, *place, refusal)
+            logger.error("marker of transaction %r is fenced in %s-%d: %s", name, *place, refusal)
             self._drop(ending)
             return
         if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH:
             # its producer goes on with a newer epoch there: nothing of this transaction is open
-            logger.warning("%r needs no marker in %s-%d: %s", name, *place, refusal)
+            logger.warning("transaction %r needs no marker in %s-%d: %s", name, *place, refusal)
             self._done(ending)
             return
-        self._delays.line("the marker of %r for %s-%d waits: %s", name, *place, refusal)
+        self._delays.line(
+            "can't write marker of transaction %r to %s-%d; retrying: %s", name, *place, refusal
+        )
         self._wait(ending, place)
         if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._ask_for(place[0])
@@ -309,7 +311,7 @@ class TransactionMarkers:
             ending.forget()
             return
         logger.warning(
-            "that %r has ended is not taken down now: %s",
+            "can't write completion of transaction %r; retrying: %s",
             name,
             failure,
             exc_info=None if isinstance(failure, ApiError) else failure,
@@ -368,7 +370,7 @@ class TransactionMarkers:
         except NoNode:
             there = {}.keys()
         except CoordinationError as failure:
-            logger.warning("whether %s has been deleted can't be told: %s", topic, failure)
+            logger.warning("can't find out whether topic %s was deleted: %s", topic, failure)
             self._do(self._with_places_of(topic, self._retry_later))
             return
         finally:
@@ -394,7 +396,9 @@ class TransactionMarkers:
         for ending in endings:
             if not ending.is_dropped:
                 name = ending.markers.transactional_id
-                logger.warning("%r ends without a marker in %s-%d, which is deleted", name, *place)
+                logger.warning(
+                    "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *place
+                )
                 self._done(ending)
             yield
 
@@ -403,5 +407,5 @@ def refusal_of(failure: Exception, place: Place) -> ApiError:
     """A failure as that of one marker: the others are written."""
     if isinstance(failure, ApiError):
         return failure
-    logger.error("a marker can't be written to %s-%d", *place, exc_info=failure)
+    logger.error("writing a transaction marker to %s-%d failed", *place, exc_info=failure)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

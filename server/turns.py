@@ -41,7 +41,7 @@ class Turns:
     def admit(self) -> None:
         """ApiError COORDINATOR_NOT_AVAILABLE if too many requests wait already."""
         if len(self.work) >= HELD_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are queued")
 
     def do(self, work: Slices[None], ticket: Ticket) -> None:
         """Do it at once, and without a task if it makes no pause; behind what takes long, if

@@ -143,9 +143,7 @@ class Upkeep:
             self._saved = None if plan.is_short else state
             for directory, failure in plan.failures.items():
                 if is_shortage(failure):
-                    logger.error(
-                        "the checkpoints of %s can't be written now: %s", directory, failure
-                    )
+                    logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
                 else:
                     self._replicas.directory_failed(directory, failure)
 

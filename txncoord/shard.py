@@ -54,7 +54,7 @@ class TransactionShard:
         """Change the state as a record says; it never fails, whatever there is in the log."""
         transactional_id = records.decode_key(record.key)
         if transactional_id is None:
-            logger.warning("A record whose key is %r is skipped", record.key[:100])
+            logger.warning("skipped a record with key %r", record.key[:100])
         elif record.value is None:
             self.state.transactions.pop(transactional_id, None)
             self._unread.pop(transactional_id, None)
@@ -120,4 +120,4 @@ class TransactionShard:
 
 
 def _skip(transactional_id: str) -> None:
-    logger.warning("A record of %r that can't be read is skipped", transactional_id)
+    logger.warning("skipped a record of transactional id %r: it can't be read", transactional_id)

@@ -37,7 +37,7 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
         return data
     deflate = _DEFLATE.get(codec)
     if deflate is None:
-        raise ValueError(f"no compression codec {codec}")
+        raise ValueError(f"unknown compression codec {codec}")
     return deflate(data, level)
 
 

@@ -79,7 +79,7 @@ def decompress(codec: int, data: Bytes, limit_bytes: int) -> Bytes:
         return data
     inflate = _INFLATE.get(codec)
     if inflate is None:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no compression codec {codec}")
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     return inflate(data, limit_bytes)
 
 
@@ -89,7 +89,7 @@ def _corrupt(codec: Codec, why: object) -> ApiError:
 
 
 def _too_big(codec: Codec, limit_bytes: int) -> ApiError:
-    return _corrupt(codec, f"they inflate to more than {limit_bytes} bytes")
+    return _corrupt(codec, f"they decompress to more than {limit_bytes} bytes")
 
 
 class _Parts:

@@ -106,7 +106,10 @@ def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Me
     header = read_header(batch)
     codec = header.compression
     if codec == Codec.ZSTD:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "this Fetch version has no zstd: use a newer client",
+        )
     inner = batch[HEADER_BYTES:]
     if codec == Codec.NONE:
         return (yield from _write(header, _quick(inner), magic, offset, room))

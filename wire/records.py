@@ -204,19 +204,24 @@ def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHe
     batch = records[:size]
     (base_offset,) = _unpack_base_offset(batch)
     if base_offset != 0:
-        raise malformed(f"the base offset should be 0, it is {base_offset}")
+        raise malformed(f"base offset must be 0, not {base_offset}")
     if size > bytes_max:
-        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, allowed are {bytes_max}")
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes exceeds max.message.bytes={bytes_max}",
+        )
     if size < HEADER_BYTES:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes is too short")
     header = read_header(batch)
     if crc_of(batch) != header.crc:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not fit the batch")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "CRC mismatch")
     if header.compression > ZSTD:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no compression {header.compression}")
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.compression}"
+        )
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise malformed(
-            f"{header.record_count} records, but offsets from 0 to {header.last_offset_delta}"
+            f"record count {header.record_count} with last offset delta {header.last_offset_delta}"
         )
     if header.is_control:
         raise malformed("clients are not allowed to write control batches")

@@ -325,4 +325,4 @@ class ClassicProtocol:
 
 
 def _leave_out(group_id: str) -> None:
-    logger.warning("The record of group %s can't be read and is left out.", group_id)
+    logger.warning("Skipped the record of group %s: it can't be read.", group_id)

@@ -34,7 +34,7 @@ def apply(book: Book, record: Record) -> None:
         else:
             _put(group, key, record, record.value)
     except Malformed as failure:
-        logger.warning("A record of a consumer group is skipped: %s", failure)
+        logger.warning("Skipped a record of a consumer group: %s", failure)
         return
     if key.kind in _ABOUT_SUBSCRIPTIONS:
         book.subscribed(group, before)

@@ -362,8 +362,8 @@ _STORAGE_ROWS: Final = (
         60_000,
         AtLeast(0),
         HIGH,
-        "Time between two notes of how far each log is safely on disk. After a crash, what comes "
-        "later is checked.",
+        "Checkpoint interval of recovery points, up to which logs are flushed. After a crash, what "
+        "comes later is checked.",
     ),
     _row(
         "log.flush.scheduler.interval.ms",
@@ -371,7 +371,7 @@ _STORAGE_ROWS: Final = (
         LONG_MAX,
         None,
         HIGH,
-        "Time between two looks for logs that are due by flush.ms.",
+        "Interval of checking which logs are to be flushed by flush.ms.",
     ),
     _row(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -379,7 +379,7 @@ _STORAGE_ROWS: Final = (
         60_000,
         AtLeast(0),
         HIGH,
-        "Time between two notes of where each log begins.",
+        "Checkpoint interval of log start offsets.",
     ),
     _row(
         "log.initial.task.delay.ms",
@@ -396,7 +396,7 @@ _STORAGE_ROWS: Final = (
         300_000,
         AtLeast(1),
         MEDIUM,
-        "Time between two looks for records that are due to go by retention.ms and "
+        "Interval of checking which segments are to be deleted by retention.ms and "
         "retention.bytes.",
     ),
     _row(
@@ -405,7 +405,7 @@ _STORAGE_ROWS: Final = (
         5_000,
         None,
         HIGH,
-        "Time between two notes of the high watermark of each partition.",
+        "Checkpoint interval of high watermarks.",
     ),
     _row(
         "producer.id.expiration.check.interval.ms",
@@ -413,7 +413,7 @@ _STORAGE_ROWS: Final = (
         600_000,
         AtLeast(1),
         LOW,
-        "Time between two looks for producers that are due by producer.id.expiration.ms.",
+        "Interval of removing producers that are expired by producer.id.expiration.ms.",
         internal=True,
     ),
     _row(

@@ -30,7 +30,7 @@ CLEANER_ROWS: Final = (
         Type.LONG,
         15_000,
         AtLeast(0),
-        "Time between two looks for a log that is due to be compacted, when none was.",
+        "How long the cleaner waits before it looks again, when no log was to be compacted.",
     ),
     _row(
         "log.cleaner.dedupe.buffer.size",

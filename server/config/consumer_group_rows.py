@@ -111,7 +111,7 @@ CONSUMER_GROUP_ROWS: Final = (
         "regex.refresh.interval.ms",
         600_000,
         AtLeast(10_000),
-        "How often it is seen anew which topics the members' regular expressions stand for, "
+        "How often the topics that match the members' regular expressions are resolved again, "
         "where no topic has come.",
         internal=True,
     ),

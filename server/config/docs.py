@@ -1,7 +1,4 @@
-"""Prints `docs/configuration.md` from the table of settings.
-
-python -m kavka.server.config.docs > docs/configuration.md
-"""
+"""Prints `docs/configuration.md` from the table of settings; `make pages` puts it there."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _HEAD: Final = """\
 # Settings
 
 This page is made from the table of settings in `server/config`: change it there, then run
-`python -m kavka.server.config.docs > docs/configuration.md`.
+`make pages`.
 
 Names, types, defaults and bounds are those of Apache Kafka 4.3.1; names that only Kafka 3.9 has are
 known too. Settings come from four places, the later ones winning:

@@ -27,7 +27,7 @@ OFFSET_ROWS: Final = (
         Type.LONG,
         600_000,
         AtLeast(1),
-        "Time between two looks for committed offsets that are not used any more.",
+        "Interval of removing expired committed offsets.",
     ),
     _row(
         "offsets.retention.minutes",

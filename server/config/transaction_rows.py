@@ -35,7 +35,7 @@ TRANSACTION_ROWS: Final = (
         "The level of the feature transaction.version that clients are told of. With 2, those that "
         "can use the newer protocol of transactions, in which each has an epoch of its own "
         "(KIP-890); below, all use the older one. With 0, the state of transactions is written as "
-        "brokers before Apache Kafka 4.0 read it.",
+        "brokers before Apache Kafka 4.0 write it; brokers from 3.5 on read both forms (KIP-915).",
         importance=Importance.MEDIUM,
     ),
     _row(
@@ -54,7 +54,7 @@ TRANSACTION_ROWS: Final = (
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
         AtLeast(1),
-        "Time between two looks for transactions that are open for longer than their producer "
+        "Interval of aborting transactions that are open for longer than their producer "
         "asked for; they are aborted.",
         importance=Importance.LOW,
     ),
@@ -78,7 +78,7 @@ TRANSACTION_ROWS: Final = (
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         3_600_000,
         AtLeast(1),
-        "Time between two looks for ids that are due by transactional.id.expiration.ms.",
+        "Interval of removing ids that are expired by transactional.id.expiration.ms.",
         importance=Importance.LOW,
     ),
     _row(

@@ -104,7 +104,7 @@ class Channel:
                         broker_id, request, await self._port.stop_replica(request)
                     )
         except Exception:
-            logger.exception("broker %d failed at %s", broker_id, type(request).__name__)
+            logger.exception("broker %d failed to handle %s", broker_id, type(request).__name__)
         if isinstance(request, LeaderAndIsr):
             return LeaderAndIsrAnswered(broker_id, LeaderAndIsrResponse(failed, {}))
         if isinstance(request, StopReplica):

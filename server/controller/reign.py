@@ -165,7 +165,7 @@ class Reign:
 
     def _failed(self) -> None:
         """Report the exception that is being handled, and let nobody wait for what went wrong."""
-        logger.exception("controller failed; the last it did: %s", "; ".join(self._machine.story))
+        logger.exception("controller failed; its last steps: %s", "; ".join(self._machine.story))
         failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
         self.ready.fail(failure)
         self.gone.fail(failure)
@@ -237,7 +237,11 @@ class Reign:
         written, failed = await self.store.write_states(command.writes)
         self.put(written)
         if failed:
-            logger.warning("%s and %d more changed meanwhile", failed[0], len(failed) - 1)
+            logger.warning(
+                "states of %s and %d more partitions changed meanwhile; reading them again",
+                failed[0],
+                len(failed) - 1,
+            )
             names = dict.fromkeys(where.topic for where in failed)
             self.put(partial(self._load_partitions, tuple(names)))
 

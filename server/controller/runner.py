@@ -149,7 +149,7 @@ class Controller:
         if term is None:
             self._look_again = True  # another one was quicker
         elif not self._closed:
-            logger.info("broker %d is the controller of epoch %d", broker_id, term.epoch)
+            logger.info("broker %d became controller with epoch %d", broker_id, term.epoch)
             self._begin_reign(term)
 
     def _begin_reign(self, term: store.Term) -> None:
@@ -176,7 +176,9 @@ class Controller:
     def _moved(self) -> None:
         """A write was refused: somebody has taken over."""
         if self._reign is not None:
-            logger.warning("controller epoch %d is over: another broker took over", self.epoch)
+            logger.warning(
+                "controller epoch %d ended: another broker became controller", self.epoch
+            )
             self._resign()
             self._tasks.spawn(self._see_controller(), name="controller election")
 

@@ -248,7 +248,7 @@ class Embedded:
                 if self._storage.log_is_long:
                     await self._rewrite()
         except OSError:
-            logger.critical("coordination log: can't write, so this session ends", exc_info=True)
+            logger.critical("coordination log: write failed, ending the session", exc_info=True)
             self._expire()
         finally:
             self._flusher = None

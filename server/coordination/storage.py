@@ -113,7 +113,7 @@ async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
     for _ in loading.slices():
         await tasks.sleep(0)
     if loading.torn_bytes:
-        logger.warning("coordination log: cut a torn end of %d bytes", loading.torn_bytes)
+        logger.warning("coordination log: truncated a torn write of %d bytes", loading.torn_bytes)
     await jobs.run(Pool.WRITE, storage.begin_at, loading.end, loading.log, loading.last_frame)
     return loading.tree
 

@@ -104,7 +104,7 @@ async def _outcome(
         return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
     except Exception:
         name = one_line(one.name)
-        logger.exception("configs of %s %s can't be changed", Kind(one.kind).name, name)
+        logger.exception("can't change configs of %s %s", Kind(one.kind).name, name)
         return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
     return Outcome()
 

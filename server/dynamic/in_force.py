@@ -41,7 +41,7 @@ class DynamicSettings:
             settings = self._start.with_dynamic(dynamic)
         except ConfigError as error:
             for problem in error.problems:
-                logger.error("settings made while running are not in force: %s", problem)
+                logger.error("can't apply dynamic settings: %s", problem)
             return
         self._warn({**dynamic.default, **dynamic.broker}, {**before.default, **before.broker})
         self._live.change(settings)
@@ -60,5 +60,5 @@ class DynamicSettings:
 def _usable(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
     kept, dropped = usable(configs, of_one_broker=of_one_broker)
     for key, reason in dropped.items():
-        logger.error("%s, made while running, is not in force: %s", one_line(key), reason)
+        logger.error("can't apply dynamic setting %s: %s", one_line(key), reason)
     return kept

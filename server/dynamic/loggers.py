@@ -45,7 +45,7 @@ def alter(changes: Iterable[Change], before: Before, *, validate_only: bool) -> 
         before.setdefault(found, found.level)
         level = None if change.op == Op.DELETE else str(change.value)
         found.setLevel(logging.NOTSET if level is None else LEVELS[level])
-        logger.warning("the level of logger %s was changed: %s", change.name, level or "unset")
+        logger.warning("changed level of logger %s: %s", change.name, level or "unset")
 
 
 def restore(before: Before) -> None:

@@ -67,7 +67,7 @@ async def _directory(
     try:
         volume = await broker.jobs.run(Pool.READ, broker.replicas.logs.volume, directory)
     except OSError as failure:
-        logger.error("the volume of %s can't be asked for its size: %s", path, failure)
+        logger.error("can't get the size of the volume of %s: %s", path, failure)
         return DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, path)
     topics: dict[str, list[PartitionResponse]] = {}
     for part in _slices(logs):

@@ -180,7 +180,7 @@ class _Fetch:
             parts.append(part)
         self._files_left = files_left
         if parts and request.isolation_level not in ISOLATION_LEVELS:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
 
     def _without_idle(self) -> Iterable[Wanted]:

@@ -54,7 +54,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not context.version:
         return answer(broker.tasks, API, context, _offsets_of_segments(broker, context, request))
     if request.isolation_level not in ISOLATION_LEVELS:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
     found = slices.run(broker.tasks, _look_up(broker, context, request))
     if isinstance(found, Awaitable):
         return _later(broker, context, found)
@@ -185,7 +185,7 @@ async def _fill_later(broker: Broker, answer: PartitionResponse, topic: str, fou
 
 
 def _fail(broker: Broker, answer: PartitionResponse, topic: str, failure: OSError) -> None:
-    logger.error("%s-%d can't be read: %s", topic, answer.partition_index, failure)
+    logger.error("can't read %s-%d: %s", topic, answer.partition_index, failure)
     replica = broker.replicas.find(topic, answer.partition_index)
     if replica is not None:
         replica.read_failed(failure)

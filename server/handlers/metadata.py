@@ -295,7 +295,7 @@ async def _create(
     for number, (name, (code, message, *_)) in enumerate(results.items(), 1):
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             # Clients are told that it isn't there, as by Apache Kafka, whatever the reason.
-            logger.warning("can't create topic %s on first use: %s %s", name, code.name, message)
+            logger.warning("auto-creation of topic %s failed: %s %s", name, code.name, message)
         if number % QUESTIONS_A_STEP == 0:
             await broker.tasks.sleep(0)
 

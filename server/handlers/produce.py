@@ -379,7 +379,7 @@ def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:
     """A failure as that of one partition: the others of the request have their own answers."""
     if isinstance(failure, ApiError):
         return failure
-    logger.error("a batch for %s-%d can't be appended", name, index, exc_info=failure)
+    logger.error("appending a batch to %s-%d failed", name, index, exc_info=failure)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -99,7 +99,7 @@ NETWORK_ROWS: Final = (
     ),
     _spread(
         "ThrottleTimeMs",
-        "How long clients were told to be quiet.",
+        "How long clients were throttled.",
         lambda stats: stats.throttle_ms,
     ),
     _spread(

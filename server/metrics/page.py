@@ -1,7 +1,4 @@
-"""Prints `docs/metrics.md` from the table of metrics.
-
-python -m kavka.server.metrics.page > docs/metrics.md
-"""
+"""Prints `docs/metrics.md` from the table of metrics; `make pages` puts it there."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ _HEAD: Final = """\
 # Metrics
 
 This page is made from the table of metrics in `server/metrics`: change it there, then run
-`python -m kavka.server.metrics.page > docs/metrics.md`. How to get at them:
-[monitoring.md](monitoring.md).
+`make pages`. How to get at them: [monitoring.md](monitoring.md).
 
 Names, labels and meanings are Apache Kafka's, by MBean: its `name`, or for `app-info` and
 `socket-server-metrics` its attribute. In Prometheus they are called as the example rules for Kafka

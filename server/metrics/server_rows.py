@@ -70,7 +70,7 @@ TOPIC_ROWS: Final = (
     ),
     _traffic(
         "FailedProduceRequestsPerSec",
-        "Partitions whose write failed for a reason that is not an everyday one.",
+        "Partitions whose write failed with an unexpected server error.",
         lambda topic: topic.failed,
     ),
     _traffic(
@@ -237,7 +237,7 @@ WAITING_ROWS: Final = (
         "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
         Kind.GAUGE,
         ("delayedOperation",),
-        "Partitions for whose change requests wait, once for each request.",
+        "Partitions watched by requests that wait, once for each request.",
         lambda view: _by_operation(view.broker.purgatory.watched),
     ),
     Metric(
@@ -312,7 +312,7 @@ BROKER_ROWS: Final = (
     _sockets(
         "connection-close-total",
         Kind.COUNTER,
-        "Connections that were closed, by whom ever.",
+        "Connections that were closed, by either side.",
         lambda is_open, accepted: accepted - is_open,
     ),
     Metric(

@@ -306,7 +306,9 @@ def _timed(
 
 def _check_size(replica: Replica, size: int) -> None:
     if size > replica.log.settings.max_message_bytes:
-        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes once they are compressed anew")
+        bytes_max = replica.log.settings.max_message_bytes
+        message = f"a recompressed batch of {size} bytes exceeds max.message.bytes={bytes_max}"
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
 def _inflate_at_once(header: BatchHeader, batch: memoryview, at_once: AtOnce) -> Bytes | None:

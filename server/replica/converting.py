@@ -73,7 +73,7 @@ async def read_converted(
             converted = await _convert(broker, part, magic)
         except ApiError as refusal:
             topic, index = part.replica.key
-            logger.warning("%s-%d is not converted: %s", topic, index, refusal)
+            logger.warning("can't down-convert records of %s-%d: %s", topic, index, refusal)
             part.answer = PartitionResponse(index, refusal.code)
         except (OSError, StorageError) as failure:
             reading.fail(part, failure)

@@ -124,11 +124,11 @@ class LogLoader:
     def _tell_of(self, loading: DirectoryLoading) -> None:
         if loading.keys:
             logger.info(
-                "%d of %d logs in %s are loaded, %s, after %.1f s",
+                "loaded %d of %d logs in %s, %s, after %.1f s",
                 len(loading.loaded),
                 len(loading.keys),
                 loading.directory.path,
-                "closed in order before" if loading.is_clean else "recovering",
+                "cleanly shut down before" if loading.is_clean else "recovering",
                 self._clock.monotonic_s() - self._began_s,
             )
 

@@ -159,7 +159,7 @@ class Replica:
         if not 0 <= offset <= self.partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if log.advance_start(offset):
-            logger.info("%s-%d begins at %d, as was asked for", *self.key, offset)
+            logger.info("DeleteRecords moved log start offset of %s-%d to %d", *self.key, offset)
         return log.start_offset
 
     def delete_old(self, now_ms: int) -> int:
@@ -173,7 +173,12 @@ class Replica:
             return 0
         if count:
             begin = self.log.start_offset
-            logger.info("%s-%d begins at %d: %d old segments are deleted", *self.key, begin, count)
+            logger.info(
+                "moved log start offset of %s-%d to %d: deleted %d old segments",
+                *self.key,
+                begin,
+                count,
+            )
         if self.log.history.is_saving or (count and self.log.flush_wanted):
             self._manager.flush_soon(self)
         return count
@@ -318,7 +323,7 @@ class ReplicaManager:
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
         """A log that can't be written or read takes its whole directory offline."""
         if not replica.offline:
-            logger.error("%s-%d can't be written: %s", *replica.key, failure)
+            logger.error("can't write to %s-%d: %s", *replica.key, failure)
             self.directory_failed(self.logs.directory_of(replica.log), failure)
 
     def directory_failed(self, directory: str, failure: OSError) -> None:
@@ -392,7 +397,7 @@ class ReplicaManager:
         something in them that keeps them from being brought to the disk: what is written from now
         on would be lost. Others in its directory are sound, and go on, other than in Apache Kafka,
         where all that is wrong with a file counts for the whole directory."""
-        logger.error("%s-%d can't be flushed: %s", *replica.key, damage)
+        logger.error("can't flush %s-%d: %s", *replica.key, damage)
         self.logs.leave_unclean(replica.log)
         replica.offline = True
         self.role_changed(replica)

@@ -133,7 +133,7 @@ def fail(part: Part, failure: Exception) -> None:
     directory fails for it."""
     answer = part.answer
     assert part.replica is not None, "only what is hosted is read"
-    logger.error("%s-%d can't be read: %s", *part.replica.key, failure)
+    logger.error("can't read %s-%d: %s", *part.replica.key, failure)
     part.replica.read_failed(failure)
     part.slice = None
     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -113,7 +113,7 @@ class ControllerRequests:
         try:
             replica.configure(log_settings(self._live.now, self._topic_configs.get(topic)))
         except BadValue as failure:  # not set through a broker, which would have refused it
-            logger.error("settings of topic %s are not in force: %s", topic, failure)
+            logger.error("can't apply configs of topic %s: %s", topic, failure)
 
     def _is_stale(self, controller_epoch: int) -> bool:
         if controller_epoch < self._controller_epoch:
@@ -163,7 +163,7 @@ class ControllerRequests:
             if replica is not None and isinstance(failure, OSError):
                 self._replicas.storage_failed(replica, failure)
             name = f"{topic.topic_name}-{state.partition_index}"
-            logger.error("%s can't be served, its log failed: %s", name, failure)
+            logger.error("%s is offline, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -184,7 +184,7 @@ class ControllerRequests:
             log = self._make_log(topic, index)
         else:  # in the place of the one that can't be read there may be no empty one
             self._replicas.miss(topic.topic_name, index)
-            raise StorageError("its log must be in a directory that can't be used")
+            raise StorageError("its log may be in a log directory that is offline")
         partition = Partition(
             self._live.now.broker_id,
             high_watermark=max(
@@ -223,7 +223,7 @@ class ControllerRequests:
             except OSError as failure:
                 self._replicas.directory_failed(directory, failure)
         self._replicas.miss(topic.topic_name, index)
-        raise StorageError("no log directory can be used")
+        raise StorageError("all log directories are offline")
 
     def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
         decision = Leadership(
@@ -273,7 +273,7 @@ class ControllerRequests:
             try:
                 await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
             except OSError as failure:
-                logger.error("deletions in %s may not last: %s", directory, failure)
+                logger.error("can't flush deletions in %s: %s", directory, failure)
                 self._replicas.directory_failed(directory, failure)
                 errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -296,7 +296,7 @@ class ControllerRequests:
                     logs.delete(topic, state.partition_index)
             except OSError as failure:
                 assert log is not None
-                logger.error("%s-%d can't be deleted: %s", topic, state.partition_index, failure)
+                logger.error("can't delete %s-%d: %s", topic, state.partition_index, failure)
                 self._replicas.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE

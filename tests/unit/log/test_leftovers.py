@@ -108,7 +108,7 @@ def test_one_line_tells_of_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) ->
     settle(fs, "/d")
     (line,) = caplog.messages
     assert line.startswith("/d: ")
-    assert line.endswith("2 are removed, 1 are finished in the place of 2")
+    assert line.endswith("removed 2 files, and completed the swap of 1 segments for 2")
 
 
 @pytest.mark.parametrize(

@@ -374,7 +374,7 @@ def test_what_can_not_be_removed_is_left(fs: MemFs, caplog: pytest.LogCaptureFix
     fs.faults = [Fault("remove", "/a/one", error=errno.EROFS)]
     remove_garbage(fs, ["/a/one", "/a/two"])
     assert fs.list_dir("/a") == ["one"]
-    assert "/a/one can't be removed" in caplog.text
+    assert "can't remove /a/one" in caplog.text
 
 
 # --- checkpoints and the end
@@ -473,7 +473,7 @@ def test_a_stop_that_fails_leaves_no_marker(
     logs.fill(broker.log(), 5)
     fs.faults = [Fault("sync", ".log")]
     broker.logs.close()
-    assert "/data/t-0 can't be closed in order" in caplog.text
+    assert "clean close of /data/t-0 failed" in caplog.text
     assert not fs.exists("/data/.kafka_cleanshutdown")
     broker.start()
     assert broker.log().end_offset == 5

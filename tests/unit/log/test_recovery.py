@@ -237,7 +237,7 @@ def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureF
     log = broker.log()
     assert (log.start_offset, log.end_offset, log.segment_count) == (500, 500, 1)
     assert logs.epoch_entries(log) == [] and list(log.producers) == []
-    assert "before its start offset 500" in caplog.text
+    assert "before its log start offset 500" in caplog.text
     assert {name[:20] for name in fs.list_dir(directory) if name[0].isdigit()} == {f"{500:020d}"}
 
 
@@ -310,7 +310,7 @@ def test_a_clean_marker_on_a_damaged_log_is_not_believed(
     log = broker.log()
     assert 0 < log.end_offset < 80
     assert logs.read_from(log) == records[: log.end_offset]
-    assert "although the broker was stopped in order" in caplog.text
+    assert "despite a clean shutdown" in caplog.text
 
 
 def test_an_old_message_format_is_not_thrown_away() -> None:
@@ -335,7 +335,7 @@ def test_recovery_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         broker.kill()
     assert "recovering 1 logs in /data after an unclean stop" in caplog.text
-    assert f"{path} is cut to" in caplog.text
+    assert f"truncated {path} to" in caplog.text
 
 
 def test_batches_need_not_be_dense() -> None:

@@ -9,7 +9,7 @@ PAGE = ROOT / "docs" / "apis.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == page(), f"run: python -m kavka.server.api_page > {PAGE}"
+    assert PAGE.read_text("utf-8") == page(), "run: make pages"
 
 
 def test_each_module_has_its_row_and_each_row_its_module() -> None:

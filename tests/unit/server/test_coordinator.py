@@ -125,7 +125,7 @@ async def test_loading_is_told(
         await broker.advance(0)
     (line,) = caplog.messages
     index = kind.of(broker).partition_of("g")
-    assert line.startswith(f"{kind.topic}-{index}: 1 records of {kind.name}")
+    assert line.startswith(f"{kind.topic}-{index}: loaded 1 records of {kind.name}")
 
 
 @KINDS

@@ -155,7 +155,7 @@ async def test_what_is_damaged_costs_a_line_and_nothing_else(
         await replay(broker, toy)
     assert sorted(toy.numbers) == [b"a", b"b", b"c", b"d", b"e", b"f"]
     assert len(caplog.messages) == 8
-    assert all(line.startswith("t-0: the ") for line in caplog.messages)
+    assert all(line.startswith("t-0: skipped the ") for line in caplog.messages)
 
 
 @scenario(topics=ONE)

@@ -210,7 +210,7 @@ def test_without_room_it_tries_again(
         bound.close()
 
     run(story)
-    assert [line.split(":")[0] for line in caplog.messages] == ["no connection can be accepted"] * 2
+    assert [line.split(":")[0] for line in caplog.messages] == ["can't accept connections"] * 2
 
 
 def test_hosts_are_resolved_to_addresses() -> None:

@@ -13,9 +13,7 @@ FROM_FILES = DOCS / "from-server-properties.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m kavka.server.config.docs > " + str(
-        PAGE
-    )
+    assert PAGE.read_text("utf-8") == page(), "run: make pages"
 
 
 def test_every_setting_is_on_the_page() -> None:

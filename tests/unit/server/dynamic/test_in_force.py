@@ -95,8 +95,8 @@ def test_what_can_not_be_in_force_is_told_and_left_out(
     assert dict(on.live.now.dynamic.broker) == {"log.segment.bytes": "4000000"}
     told = [(one.levelname, one.message) for one in caplog.records]
     assert [level for level, _ in told] == ["ERROR", "ERROR"]
-    assert told[0][1].startswith("num.partitions, made while running, is not in force: Cannot")
-    assert told[1][1].startswith("log.roll.ms, made while running, is not in force: Invalid")
+    assert told[0][1].startswith("can't apply dynamic setting num.partitions: Cannot")
+    assert told[1][1].startswith("can't apply dynamic setting log.roll.ms: Invalid")
 
 
 def test_what_does_not_fit_together_leaves_what_was(
@@ -106,7 +106,7 @@ def test_what_does_not_fit_together_leaves_what_was(
     on.stored.change("3", max_connections_per_ip="0", log_segment_bytes="5000000")
     assert on.segment_bytes == 4_000_000
     (record,) = caplog.records
-    assert record.message.startswith("settings made while running are not in force: max.conn")
+    assert record.message.startswith("can't apply dynamic settings: max.conn")
 
 
 def test_what_has_no_effect_is_told_once(on: InForce, caplog: pytest.LogCaptureFixture) -> None:

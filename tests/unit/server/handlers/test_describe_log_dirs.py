@@ -119,7 +119,7 @@ async def test_a_volume_that_cannot_be_asked(
     assert (one.total_bytes, one.usable_bytes) == (NOT_TOLD, NOT_TOLD)
     assert two.error_code == Code.NONE
     assert len(found(two)["t"]) == 1
-    assert f"the volume of {DATA}/one can't be asked" in caplog.text
+    assert f"can't get the size of the volume of {DATA}/one" in caplog.text
 
 
 @scenario(TWO_DIRECTORIES, topics={"t": 1, "bad": 1})

@@ -283,7 +283,7 @@ async def test_damaged_records_are_that_partition_s_error(
     damaged, well = answer.responses[0].partitions
     assert (damaged.error_code, damaged.high_watermark) == (Code.INVALID_RECORD, -1)
     assert offsets(well) == [0, 1, 2]
-    assert any(line.startswith("t-0 is not converted: ") for line in caplog.messages)
+    assert any(line.startswith("can't down-convert records of t-0: ") for line in caplog.messages)
 
 
 @pytest.mark.parametrize("version", OLD)

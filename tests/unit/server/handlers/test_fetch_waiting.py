@@ -419,7 +419,7 @@ async def test_a_read_that_fails_is_its_directory_s_error(
     assert failed.error_code == Code.KAFKA_STORAGE_ERROR
     assert (failed.high_watermark, failed.log_start_offset, failed.records) == (-1, -1, b"")
     assert (well.error_code, len(well.records)) == (Code.NONE, len(BATCH))
-    assert caplog.messages[0].startswith("t-0 can't be read")
+    assert caplog.messages[0].startswith("can't read t-0")
     assert list(broker.parts.replicas.logs.failed_directories) == ["/data"]
     assert (await broker.fetch()).error_code == Code.KAFKA_STORAGE_ERROR
     assert len((await broker.fetch(partition=1)).records) == len(BATCH)

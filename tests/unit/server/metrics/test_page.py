@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 
 def test_the_page_is_current() -> None:
     shown = PAGE.read_text("utf-8")
-    assert shown == page(), f"run: python -m kavka.server.metrics.page > {PAGE}"
+    assert shown == page(), "run: make pages"
 
 
 def test_it_has_a_line_for_each_metric() -> None:

@@ -100,8 +100,8 @@ def test_it_tells_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
             await begun
         told = [line for line in caplog.messages if "logs in /a" in line]
         assert told == [
-            "0 of 3 logs in /a are loaded, recovering, after 5.0 s",
-            "3 of 3 logs in /a are loaded, recovering, after 5.0 s",
+            "loaded 0 of 3 logs in /a, recovering, after 5.0 s",
+            "loaded 3 of 3 logs in /a, recovering, after 5.0 s",
         ]
 
     run(story)

@@ -328,8 +328,8 @@ def test_a_failed_write_takes_the_partition_offline(caplog: pytest.LogCaptureFix
         assert hosting.logs.get("t", 0) is None
         hosting.manager.storage_failed(replica, OSError("again"))
         hosting.manager.directory_failed(DATA, OSError("again"))
-        assert caplog.messages[0].startswith("t-0 can't be written")
-        assert caplog.messages[1].startswith("the log directory /data, with 1 logs, can't be used")
+        assert caplog.messages[0].startswith("can't write to t-0")
+        assert caplog.messages[1].startswith("log directory /data with 1 logs is offline")
         assert len(caplog.messages) == 2
 
     run(story, (DATA, "/more"))

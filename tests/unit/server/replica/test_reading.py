@@ -243,6 +243,6 @@ def test_a_failed_read_is_its_partition_s_error(
         assert (answer.high_watermark, answer.last_stable_offset) == (-1, -1)
         assert (answer.log_start_offset, answer.records) == (-1, b"")
         assert offsets(well) == list(range(9))
-        assert caplog.messages[0].startswith("t-0 can't be read")
+        assert caplog.messages[0].startswith("can't read t-0")
 
     run(story, (DATA, "/more"))

@@ -172,7 +172,7 @@ def test_without_a_directory_no_log_is_made(caplog: pytest.LogCaptureFixture) ->
         others = {TopicPartition("t", index): Code.KAFKA_STORAGE_ERROR for index in (1, 2)}
         assert answer.partition_errors == others
         assert [replica.key for replica in hosting.manager] == [("t", 0)]
-        assert "t-1 can't be served, its log failed: no log directory can be used" in caplog.text
+        assert "t-1 is offline, its log failed: all log directories are offline" in caplog.text
         answer = await hosting.port.leader_and_isr(leading("t", 0))
         assert answer.partition_errors == {TopicPartition("t", 0): Code.KAFKA_STORAGE_ERROR}
 
@@ -283,7 +283,7 @@ def test_settings_that_a_topic_can_not_have_are_told_and_left_out(
 
     run(story)
     (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
-    assert record.message.startswith("settings of topic t are not in force: Invalid value many")
+    assert record.message.startswith("can't apply configs of topic t: Invalid value many")
 
 
 # -- UpdateMetadata -------------------------------------------------------------------------
