@@ -30,7 +30,7 @@ FOR_TEST := $(VENV)/.installed-test
 # In the order of the files: those that start brokers, with few tests that take long, come first.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test lint unit format crash groups transactions commits misbehaviour faults fuzz compact bench clean java clients
+.PHONY: help run test lint unit format crash groups transactions commits misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -41,7 +41,7 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
 		--override "log.dirs=$(DATA)"
 
-test: lint java clients archives tests ## all that CI runs: lints, types, and every test
+test: lint java clients archives tests ## all that CI runs (as root it installs Java, Maven, Node.js, Go)
 
 .PHONY: archives tests
 archives: $(FOR_TEST) java
@@ -113,6 +113,19 @@ compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), besi
 
 bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench
+
+dist: $(FOR_TEST) ## build a wheel in ./dist
+	@$(STEP) "wheel" .ci/dist $(BIN)/python dist
+	@ls dist/*.whl
+
+pages: $(FOR_TEST) ## make the pages of docs/ that are made from tables anew
+	@.ci/page $(BIN)/python configuration.md kavka.server.config.docs
+	@.ci/page $(BIN)/python metrics.md kavka.server.metrics.page
+	@.ci/page $(BIN)/python apis.md kavka.server.api_page
+	@.ci/page $(BIN)/python conformance.md differential.page
+
+clients-page: $(FOR_TEST) java
+	@.ci/page $(BIN)/python clients.md admin
 
 clean: ## remove what make made, but not ./data
 	rm -rf $(VENV) build dist src/kavka.egg-info .cache .mypy_cache .ruff_cache .pytest_cache \

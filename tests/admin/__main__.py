@@ -1,6 +1,6 @@
 """Prints docs/clients.md, or what differs for one client.
 
-PYTHONPATH=src:tests python -m admin > docs/clients.md
+make clients-page
 PYTHONPATH=src:tests python -m admin --client kafka-python
 """
 

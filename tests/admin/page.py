@@ -22,9 +22,9 @@ Java's AdminClient is driven by Apache Kafka's own command line tools: kafka-top
 kafka-log-dirs, kafka-get-offsets, kafka-broker-api-versions, kafka-leader-election,
 kafka-reassign-partitions, kafka-cluster, kafka-consumer-groups, kafka-transactions and others.
 
-This page is made by the test itself: run `PYTHONPATH=src:tests python -m admin > docs/clients.md`
-when it changes (it needs Java, and takes half a minute); `--client kafka-python` prints what is
-told otherwise to one client instead.
+This page is made by the test itself: run `make clients-page` when it changes (it needs Java, and
+takes half a minute). `PYTHONPATH=src:tests python -m admin --client kafka-python` prints what one
+client is told otherwise.
 
 In the table **ok** or an error's name is what both brokers lead to. Where they differ, Kavka's
 outcome stands first, and the number is that of the reason below. A dash: the client has no such

@@ -49,7 +49,7 @@ def run(command: list[str], environment: dict[str, str], directory: Path | None 
 
 def test_the_example_writes_and_reads(broker: BrokerProcess) -> None:
     example, _ = examples("README.md")
-    said = run([sys.executable, "-c", example], {"KAVKA_BOOTSTRAP": broker.bootstrap})
+    said = run([sys.executable, "-c", example], {"BOOTSTRAP_SERVERS": broker.bootstrap})
     lines = [PRINTED.fullmatch(line) for line in said.splitlines()]
     assert all(lines), said
     assert sorted(line[3] for line in lines if line) == [str(number) for number in range(10)]

@@ -1,6 +1,6 @@
 """Prints `docs/conformance.md` from the tables of cases and the list of what may differ.
 
-PYTHONPATH=src:tests python -m differential.page > docs/conformance.md
+`make pages` puts it there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ and for versions that Kafka 4 dropped Apache Kafka {old} in ZooKeeper mode. Answ
 kafka-python's codec as it is published, and those that it lacks by the schemas in Apache Kafka's
 own jar.
 
-This page is made from the test's tables: run
-`PYTHONPATH=src:tests python -m differential.page > docs/conformance.md` when they change. The test
-itself is part of `make test`, and needs Java; `PYTHONPATH=src:tests python -m differential --api 2`
+This page is made from the test's tables: run `make pages` when they change. The test itself is
+part of `make test`, and needs Java; `PYTHONPATH=src:tests python -m differential --api 2`
 runs the cases of one API and prints what differs.
 
 ## What is compared

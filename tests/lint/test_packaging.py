@@ -48,6 +48,11 @@ def test_links_lead_to_the_roots_directories_relatively(link: Path) -> None:
     assert link.resolve() == ROOT / link.name
 
 
+def test_no_directory_of_the_broker_can_be_imported_by_its_bare_name() -> None:
+    banned = PROJECT["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+    assert sorted(banned) == [link.name for link in LINKS]
+
+
 def test_every_directory_of_the_broker_is_installed() -> None:
     found = set(find_packages(str(ROOT / "src")))
     tops = [PACKAGE, *(link.resolve() for link in LINKS)]

@@ -42,7 +42,7 @@ class ZooKeeper:
             import kazoo.client
             import kazoo.exceptions
         except ImportError as error:
-            raise Refused("ZooKeeper needs kazoo: pip install 'kavka[zookeeper]'") from error
+            raise Refused("ZooKeeper needs kazoo: pip install kazoo") from error
         self._kazoo = kazoo
         # what it tells of every attempt to connect would go to stderr
         logging.getLogger("kazoo").addHandler(logging.NullHandler())
