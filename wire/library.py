@@ -13,7 +13,6 @@ The names used here are private to the library, so its version is pinned (pyproj
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import re
 import sys
@@ -21,7 +20,7 @@ import threading
 import types
 from typing import Any, Final
 
-from kavka.wire import mending, quickening
+from kavka.wire import mending, place, quickening
 
 _MODULES: Final = (
     "kafka.protocol.api_message",
@@ -52,16 +51,13 @@ def _load_private_copy() -> dict[str, types.ModuleType]:
     users = {name: module for name, module in sys.modules.items() if _is_library(name)}
     for name in users:
         del sys.modules[name]
-    spec = importlib.util.find_spec("kafka")  # finds it without running its __init__
-    if spec is None or spec.submodule_search_locations is None:
-        sys.modules.update(users)
-        raise ImportError("kafka-python is not installed: pip install 'kafka-python>=3.0.12,<3.1'")
-    stub = types.ModuleType("kafka")
-    stub.__path__ = list(spec.submodule_search_locations)
-    sys.modules["kafka"] = stub
-    sys.modules[_UTIL] = _util()
-    sys.modules[_SCHEMA_LOADER] = _schema_loader(spec.loader, stub.__path__[0])
     try:
+        found = place.find()
+        stub = types.ModuleType("kafka")
+        stub.__path__ = [found.root]
+        sys.modules["kafka"] = stub
+        sys.modules[_UTIL] = _util()
+        sys.modules[_SCHEMA_LOADER] = _schema_loader(found.loader, found.root)
         return {name: importlib.import_module(name) for name in _MODULES}
     finally:
         for name in [name for name in sys.modules if _is_library(name)]:

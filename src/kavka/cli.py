@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -85,7 +86,13 @@ def _add_start_options(parser: argparse.ArgumentParser) -> None:
 
 def _start(arguments: argparse.Namespace) -> int:
     gc.disable()  # what is imported stays; the broker switches it on
-    from kavka.server.main import main as start_broker
+    try:
+        from kavka.server.main import main as start_broker
+    except ImportError as failure:
+        if failure.name != "kafka":  # whose absence, or other version, has a message of its own
+            raise
+        print(f"kavka: {failure}", file=sys.stderr)
+        return 1
 
     return start_broker(
         arguments.config, arguments.override, arguments.log_level, arguments.log_file

@@ -1,4 +1,4 @@
-"""What a user has after `pip install kavka pytest`, in an environment with nothing else in it."""
+"""What a user has after installing the wheel of `make dist`, in environments with little else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ BROKER_S_MAX = 1.0
 what else the machine does."""
 
 LINKS = [path.name for path in (ROOT / "src" / "kavka").iterdir() if path.is_symlink()]
-FILES = ("LICENSE", "README.md", "pyproject.toml")
+FILES = ("LICENSE", "README.md", "pyproject.toml", "constraints.txt")
+PINS = ("--constraint", ROOT / "constraints.txt")
 README_TEST = re.compile(r"^```python\n(from kafka import KafkaProducer\n.*?)^```$", re.M | re.S)
 
 CONFTEST = """
@@ -59,8 +60,13 @@ def run(command: list[str | Path], directory: Path) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env={key: value for key, value in os.environ.items() if key[:3] not in ("PYT", "KAV")},
+        env=own_environment(),
     )
+
+
+def own_environment() -> dict[str, str]:
+    """Without anything that is for this environment's Python."""
+    return {key: value for key, value in os.environ.items() if key[:3] not in ("PYT", "KAV")}
 
 
 def pip(*arguments: str | Path) -> None:
@@ -73,22 +79,35 @@ def pip(*arguments: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment with Kavka, as a wheel, and pytest."""
-    place = tmp_path_factory.mktemp("install")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make dist` builds."""
+    place = tmp_path_factory.mktemp("wheel")
     source = place / "source"  # a build leaves files beside what it builds
     for name in ("src", *LINKS):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in FILES:
         shutil.copy(ROOT / name, source)
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place, source)
-    (wheel,) = place.glob("kavka-*.whl")
-    venv.create(place / "venv", symlinks=True, with_pip=False)
-    interpreter = place / "venv" / "bin" / "python"
-    pins = ("--constraint", ROOT / "constraints.txt")
-    pip("--python", interpreter, "install", *pins, wheel, "pytest")
+    for _ in range(2):  # what the first build leaves behind must not get into the second
+        built = run([ROOT / ".ci" / "dist", sys.executable, source / "dist"], source)
+        assert built.returncode == 0, built.stdout + built.stderr
+    assert not (source / "build").exists()
+    (found,) = (source / "dist").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment with Kavka and pytest."""
+    interpreter = environment(tmp_path_factory.mktemp("install"))
+    pip("--python", interpreter, "install", *PINS, wheel, "pytest")
     return interpreter
+
+
+def environment(place: Path) -> Path:
+    """The interpreter of a new environment with nothing in it."""
+    venv.create(place / "venv", symlinks=True, with_pip=False)
+    return place / "venv" / "bin" / "python"
 
 
 def readme_test() -> str:
@@ -123,3 +142,64 @@ def test_the_readmes_test_passes(python: Path, tmp_path: Path, kafka_python_is: 
 def test_the_command_is_there(python: Path, tmp_path: Path) -> None:
     done = run([python.with_name("kavka"), "--help"], tmp_path)
     assert done.returncode == 0 and "start" in done.stdout, done.stderr
+
+
+def test_a_broker_starts_and_stops(python: Path, tmp_path: Path) -> None:
+    listeners = "listeners=PLAINTEXT://127.0.0.1:0"
+    command: list[str | Path] = [python.with_name("kavka"), "start", "--override", listeners]
+    with subprocess.Popen(
+        [*command, "--override", f"log.dirs={tmp_path}"],
+        cwd=tmp_path,
+        env=own_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        try:
+            assert broker.stdout is not None
+            assert " ready on 127.0.0.1:" in broker.stdout.readline()
+        finally:
+            broker.terminate()
+        _, said = broker.communicate(timeout=TIMEOUT_S)
+    assert broker.returncode == 0, said
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+BESIDE = """
+import kafka
+from kafka import KafkaConsumer, KafkaProducer
+from kavka.testing import Broker
+
+with Broker() as broker:
+    broker.create_topic("orders")
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("orders", b"apples").get(timeout=30)
+    producer.close()
+    consumer = KafkaConsumer(
+        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    )
+    print(kafka.__version__, next(consumer).value)
+    consumer.close()
+"""
+
+
+def test_beside_kafka_python_2(wheel: Path, tmp_path: Path) -> None:
+    """By the commands on the page about tests, of which the last one is in the refusal too."""
+    python = environment(tmp_path)
+    pip("--python", python, "install", "kafka-python<3")
+    page = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    (shown,) = re.findall(r"```sh\n(pip install --no-deps kavka.*?)```", page, re.S)
+    own, others, copy = shown.replace("\\\n", "").splitlines()
+    assert own.startswith("pip install --no-deps kavka-")
+    pip("--python", python, "install", "--no-deps", wheel)
+    pip("--python", python, "install", *PINS, *others.removeprefix("pip install ").split())
+    refused = run([python, "-m", "kavka", "start"], tmp_path)
+    assert refused.returncode == 1
+    (target, wanted) = re.findall(r"--target '(.+?)' '(.+?)'$", refused.stderr, re.M)[0]
+    assert f"'{wanted}'" in copy and target.endswith("/kavka/codec")
+    where = re.search(r"\"\$\(python -c '(.+?)'\)/codec\"", copy)
+    assert where is not None
+    assert run([python, "-c", where[1]], tmp_path).stdout == f"{Path(target).parent}\n"
+    pip("install", *PINS, "--no-deps", "--target", target, wanted)
+    done = run([python, "-c", BESIDE], tmp_path)
+    assert re.fullmatch(r"2\.[\d.]+ b'apples'\n", done.stdout), done.stderr

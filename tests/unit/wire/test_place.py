@@ -1,0 +1,79 @@
+"""Where the codec is found, in interpreters of their own; test_install has real environments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kavka.wire import place
+from support.broker import kavka_environment
+
+
+def package(directory: Path, version: str | None) -> Path:
+    """A `kafka` of that version, which must not be run."""
+    found = directory / "kafka"
+    found.mkdir(parents=True)
+    (found / "__init__.py").write_text("raise AssertionError('it was imported')\n")
+    if version is not None:
+        (found / "version.py").write_text(f"__version__ = '{version}'\n")
+    return found
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for Kavka's own copy, empty."""
+    monkeypatch.setattr(place, "OWN", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the program's own packages are, in front of all others."""
+    directory = tmp_path / "program"
+    monkeypatch.syspath_prepend(str(directory))
+    for name in [name for name in sys.modules if name == "kafka" or name.startswith("kafka.")]:
+        monkeypatch.delitem(sys.modules, name)
+    return directory
+
+
+def test_the_programs_is_used_if_it_is_the_right_one(own: Path, program: Path) -> None:
+    package(program, "3.0.12")
+    assert place.find().root == str(program / "kafka")
+
+
+def test_an_own_copy_comes_first(own: Path, program: Path) -> None:
+    package(program, "2.0.2")
+    package(own, "3.0.15")
+    assert place.find().root == str(own / "kafka")
+    assert b"3.0.15" in place.find().loader.get_data(f"{place.find().root}/version.py")
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [("2.0.2", "2.0.2"), ("3.1.0", "3.1.0"), ("3.0.11", "3.0.11"), (None, "0")],
+)
+def test_another_version_is_refused_with_what_to_do(
+    own: Path, program: Path, version: str | None, named: str
+) -> None:
+    found = package(program, version)
+    with pytest.raises(ImportError) as caught:
+        place.find()
+    assert caught.value.name == "kafka"
+    said = str(caught.value)
+    assert f"kafka-python {named} in {found} is another one" in said
+    assert f"pip install --no-deps --target '{own}' 'kafka-python>=3.0.12,<3.1'" in said
+
+
+def test_a_start_says_so_in_one_line(tmp_path: Path) -> None:
+    package(tmp_path, "2.0.2")
+    environment = kavka_environment()
+    environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "kavka", "start"], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kavka: Kavka needs the codec of kafka-python>=3.0.12,<3.1: ")
