@@ -27,8 +27,12 @@ class Finding(NamedTuple):
 
 
 def python_files(top: Path) -> Iterator[Path]:
-    """Every Python source under `top` in a fixed order, each once: links are not followed."""
+    """Every Python source under `top` in a fixed order, each once: links are not followed, nor are
+    environments entered, whatever they are called."""
     for directory, below, names in os.walk(top):
+        if "pyvenv.cfg" in names:
+            below.clear()
+            continue
         skipped = GENERATED if Path(directory) == ROOT else frozenset()
         below[:] = sorted(
             name

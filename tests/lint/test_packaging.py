@@ -48,6 +48,14 @@ def test_links_lead_to_the_roots_directories_relatively(link: Path) -> None:
     assert link.resolve() == ROOT / link.name
 
 
+def test_environments_are_no_part_of_the_sources(tmp_path: Path) -> None:
+    for name in ("own", "env/lib"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "one.py").touch()
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    assert list(python_files(tmp_path)) == [tmp_path / "own" / "one.py"]
+
+
 def test_no_directory_of_the_broker_can_be_imported_by_its_bare_name() -> None:
     banned = PROJECT["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
     assert sorted(banned) == [link.name for link in LINKS]
