@@ -242,16 +242,16 @@ class Instance:
                 self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
             )
         except Corrupt as failure:
-            raise StartError(f"the cluster's metadata are damaged: {failure}") from failure
+            raise StartError(f"the cluster's metadata is damaged: {failure}") from failure
 
     async def _refuse_logs_of_others(self, coordination: Coordination, meta: Meta | None) -> None:
         """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
         if meta is not None and await coordination.exists(CLUSTER_ID) is None:
             raise StartError(
                 f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose "
-                "topics nothing is known here: Kavka keeps them in the first of log.dirs, which "
+                "topics there is no metadata here: Kavka keeps it in the first of log.dirs, which "
                 "may be another one, and Apache Kafka in ZooKeeper, from where "
-                "`kavka storage import` brings them"
+                "`kavka storage import` brings it"
             )
 
     def _session_event(self, event: SessionEvent) -> None:

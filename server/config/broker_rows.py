@@ -75,7 +75,7 @@ _NETWORK_ROWS: Final = (
         None,
         Items(may_be_empty=False),
         HIGH,
-        "Addresses that clients are told to connect to; those of listeners when not set. Without "
+        "Addresses that are advertised to clients; those of listeners when not set. Without "
         "host: this machine's name; with port 0: the port that the listener got.",
     ),
     _row(
@@ -257,7 +257,7 @@ _BROKER_ROWS: Final = (
         None,
         None,
         MEDIUM,
-        "The rack of this broker, which clients are told.",
+        "The rack of this broker, advertised to clients.",
     ),
     _row(
         "log.dir",

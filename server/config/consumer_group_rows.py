@@ -59,7 +59,7 @@ CONSUMER_GROUP_ROWS: Final = (
         "heartbeat.interval.ms",
         5000,
         AtLeast(1),
-        "How often members are told to send heartbeats.",
+        "The interval at which members send heartbeats.",
     ),
     _row(
         "max.assignment.interval.ms",

@@ -39,8 +39,8 @@ count at once: a change is in force when it is answered, in open logs and connec
 thousands of partitions the last logs follow a moment later.)
 
 What Kavka can't honour it refuses; what has no effect yet is kept and shown, with a warning in the
-log. Listeners, which Apache Kafka opens and closes while it runs, are read-only here. Names that
-nobody knows are kept for one's own use; their values are never shown.
+log. Listeners, which Apache Kafka opens and closes while it runs, are read-only here. Unknown
+names are kept, as in Apache Kafka; their values are never shown.
 
 The levels of loggers (`--entity-type broker-loggers`) have Kafka's names, `TRACE` to `FATAL`, and
 last until the broker ends. `root` is the logger of all that have no level of their own.
@@ -61,8 +61,8 @@ created with them. Defaults are in brackets.
 _REFUSED: Final = """
 ## Refused
 
-A broker that ignored these would be unsafe or would do other than it was told, so any value but
-the default (in brackets) stops the start, or the creation of the topic.
+A broker that ignored these would be unsafe, or would not do what it is configured for, so any value
+but the default (in brackets) stops the start, or the creation of the topic.
 """
 
 

@@ -23,7 +23,7 @@ def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> C
         name,
         topic.type,
         topic.default,
-        f"What {topic_key} is for topics that do not set it.",
+        f"Default of {topic_key} for topics that do not set it.",
         topic.check,
         importance,
         Mode.CLUSTER_WIDE,
@@ -40,10 +40,10 @@ def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: C
         type=Type.LONG if unit == "milliseconds" else Type.INT,
         default=default,
         check=check,
-        doc=f"What {topic_key} is for topics that do not set it, in {unit}. "
+        doc=f"Default of {topic_key} for topics that do not set it, in {unit}. "
         f"Of {', '.join(weaker)} the first that is set counts."
         if others
-        else f"What {topic_key} is for topics that do not set it.",
+        else f"Default of {topic_key} for topics that do not set it.",
         dynamic=Mode.CLUSTER_WIDE if unit == "milliseconds" else Mode.READ_ONLY,
     )
 

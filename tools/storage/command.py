@@ -70,8 +70,8 @@ def import_tree(
     with Directories(fs, settings.log_dirs) as directories:
         if directories.has_tree and not replace:
             raise Refused(
-                f"a Kavka has its metadata in {settings.log_dirs[0]} already; --replace them if "
-                "those to be imported are newer"
+                f"{settings.log_dirs[0]} has metadata already; --replace it if "
+                "what is to be imported is newer"
             )
         if place.zookeeper is not None:
             with ZooKeeper(place.zookeeper) as zookeeper:

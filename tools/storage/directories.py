@@ -148,8 +148,8 @@ class Directories:
         nodes = self._nodes()
         if nodes is None:
             raise Refused(
-                f"there are no metadata in {self._directories[0]}, the first in log.dirs: no Kavka "
-                "has served it, or they have been exported"
+                f"there is no metadata in {self._directories[0]}, the first in log.dirs: no Kavka "
+                "has used it, or it has been exported"
             )
         kept = {
             path: nodes[path].data

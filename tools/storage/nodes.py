@@ -94,7 +94,7 @@ def cluster_id(nodes: Nodes) -> str:
     """The cluster's id. Refused when there is none."""
     data = nodes.get(paths.CLUSTER_ID)
     if data is None:
-        raise Refused("it holds no cluster id, so no cluster has lived there")
+        raise Refused("it has no cluster id, so there is no cluster to move")
     try:
         return paths.decode_cluster_id(data)
     except (ValueError, KeyError) as error:
@@ -133,7 +133,7 @@ def check(carried: Carried, held: Held) -> list[str]:
         if found is not None and ids.get(name) not in (None, found):
             raise Refused(
                 f"the log of {name}-{index} is of the topic id {paths.uuid_text(found)}, "
-                "the metadata know another topic of this name"
+                "the metadata has another topic of this name"
             )
     return _warnings(expected, held)
 
@@ -168,7 +168,7 @@ def _warnings(expected: Mapping[tuple[str, int], None], held: Held) -> list[str]
         if (name, index) not in held.logs
     ]
     said += [
-        f"the log of {name}-{index} is of a topic that the metadata don't know; it is left alone"
+        f"the log of {name}-{index} belongs to no topic of the metadata; it is left alone"
         for name, index in held.logs
         if (name, index) not in expected
     ]

@@ -92,8 +92,8 @@ class ZooKeeper:
                 sequence = stat.version
         if not nodes:
             raise Refused(
-                f"no cluster has lived at {self._connect}; zookeeper.connect of Apache Kafka may "
-                "have a path behind the ports"
+                f"there is no cluster at {self._connect}; zookeeper.connect of Apache Kafka may "
+                "have a path after the ports"
             )
         return Carried(nodes, sequence)
 

@@ -237,7 +237,7 @@ def test_messages_of_old_formats_are_found(magic: int) -> None:
 
 
 def test_nothing_to_read() -> None:
-    with pytest.raises(Refused, match="no Kavka has served it"):
+    with pytest.raises(Refused, match="no Kavka has used it"):
         read(new_fs())
 
 

@@ -88,7 +88,7 @@ def test_only_what_is_kafkas_and_lasts_is_read(address: str, client: KazooClient
 
 
 def test_nothing_is_read_where_nothing_is(address: str, client: KazooClient) -> None:
-    with pytest.raises(Refused, match="no cluster has lived at .*/nowhere"):
+    with pytest.raises(Refused, match="there is no cluster at .*/nowhere"):
         read(f"{address}/nowhere")
     assert client.exists("/nowhere") is None
 
