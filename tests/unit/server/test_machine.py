@@ -90,7 +90,7 @@ def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path)
     [
         (lambda path: (path / "a-0").write_bytes(b""), None),
         (lambda path: (path / "meta.properties").write_bytes(b"version=0\n"), "is corrupt"),
-        (lambda path: (path / "coordination.log").write_bytes(b"nonsense"), "are damaged"),
+        (lambda path: (path / "coordination.log").write_bytes(b"nonsense"), "is damaged"),
         (lambda path: (path / ".lock").mkdir(), "Is a directory"),
     ],
 )
