@@ -67,15 +67,7 @@ def assemble(
         tasks=tasks,
         jobs=jobs,
     )
-    controller = Controller(
-        _of_controller(live.now),
-        coordination,
-        requests,
-        validate_configs=lambda configs: validate_topic_configs(configs, live.now),
-        clock=clock,
-        tasks=tasks,
-        random=random,
-    )
+    controller = _controller(live, coordination, requests, clock, tasks, random)
     producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
@@ -87,6 +79,7 @@ def assemble(
         random=random,
         authorizer=AllowAll(),
         quotas=Unlimited(),
+        coordination=coordination,
         metadata=metadata,
         topic_configs=topic_configs,
         config_writer=ConfigWriter(coordination, topic_configs, tasks),
@@ -104,6 +97,25 @@ def assemble(
     )
     broker.transactions.on_markers = partial(_first_markers, broker, coordination)
     return broker, requests
+
+
+def _controller(
+    live: LiveSettings,
+    coordination: Coordination,
+    requests: ControllerRequests,
+    clock: Clock,
+    tasks: Tasks,
+    random: Random,
+) -> Controller:
+    return Controller(
+        _of_controller(live.now),
+        coordination,
+        requests,
+        validate_configs=lambda configs: validate_topic_configs(configs, live.now),
+        clock=clock,
+        tasks=tasks,
+        random=random,
+    )
 
 
 def _of_controller(settings: BrokerSettings) -> ControllerSettings:

@@ -11,6 +11,7 @@ from kavka.server.auth.authorizer import Authorizer
 from kavka.server.config import BrokerSettings
 from kavka.server.context import Peer
 from kavka.server.controller.runner import Controller
+from kavka.server.coordination.api import Coordination
 from kavka.server.delayed import Purgatory
 from kavka.server.dynamic.loggers import Before
 from kavka.server.dynamic.writer import ConfigWriter
@@ -43,6 +44,7 @@ class Broker:
     random: Random
     authorizer: Authorizer
     quotas: Quotas
+    coordination: Coordination
     metadata: MetadataCache
     topic_configs: TopicConfigs
     config_writer: ConfigWriter

@@ -36,6 +36,7 @@ from kavka.wire.apis import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
@@ -130,6 +131,7 @@ HANDLERS: Final = _by_key(
     (describe_cluster.API, Later("describe_cluster")),
     (describe_producers.API, Later("describe_producers")),
     (describe_topic_partitions.API, Later("describe_topic_partitions")),
+    (describe_quorum.API, Later("describe_quorum")),
 )
 
 IMPORTED_LATER: Final = (

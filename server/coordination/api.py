@@ -194,6 +194,11 @@ class Coordination(Protocol):
         """Owner of the ephemeral nodes made here."""
         ...
 
+    @property
+    def last_zxid(self) -> int:
+        """Number of the newest transaction that this session knows to be durable."""
+        ...
+
     def create(
         self,
         path: str,

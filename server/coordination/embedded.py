@@ -103,6 +103,7 @@ class _Batch:
 
     transactions: list[bytes] = field(default_factory=list)
     transactions_bytes: int = 0
+    last_zxid: int = 0
     waiting: list[_Pending] = field(default_factory=list)
 
 
@@ -119,6 +120,7 @@ class Embedded:
         self._jobs = jobs
         # No node can have it as owner yet: its own transactions all come later.
         self.session_id = tree.zxid + 1
+        self.last_zxid = tree.zxid
         self._watches = Watches()
         self._listeners: list[Callable[[SessionEvent], object]] = []
         self._expired = False
@@ -214,6 +216,7 @@ class Embedded:
         batch = self._gathering
         batch.transactions.append(encoded)
         batch.transactions_bytes += len(encoded)
+        batch.last_zxid = transaction.zxid
         batch.waiting.extend(_WatchCall(*call) for call in self._watches.take(events))
         if self._flusher is None:
             self._flusher = self._tasks.spawn(self._flush(), name="coordination log")
@@ -243,6 +246,7 @@ class Embedded:
                 self._gathering = _Batch()
                 await self._jobs.run(Pool.WRITE, self._storage.append, batch.transactions)
                 self._syncing = None
+                self.last_zxid = batch.last_zxid
                 for waiting in batch.waiting:
                     waiting.release(self._tasks)
                 if self._storage.log_is_long:

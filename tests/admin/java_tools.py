@@ -40,6 +40,10 @@ _FEATURE: Final = re.compile(r"Feature: (\S+)\s+(.*)\s+Epoch: \d+")
 _SETTING: Final = re.compile(r"  ([a-z0-9.]+)=(.*)")
 
 
+OF_ONE_CLUSTER: Final = ("ClusterId", "LeaderEpoch", "HighWatermark", "CurrentVoters")
+"""What kafka-metadata-quorum says that is of one cluster alone."""
+
+
 @contextmanager
 def opened(place: Place) -> Iterator[Tools]:
     with Tools(place.folder / "tools.log") as tools:
@@ -418,7 +422,13 @@ def _(tools: Tools, place: Place) -> Told:
 
 @does("describe the metadata quorum")
 def _(tools: Tools, place: Place) -> Told:
-    return bool(run(tools, place, QUORUM, "describe", "--status"))
+    """Who leads and votes, and the titles of what counts how much was done to a cluster."""
+    status = dict(line.split(":", 1) for line in run(tools, place, QUORUM, "describe", "--status"))
+    told = {name: value.strip() for name, value in status.items() if name not in OF_ONE_CLUSTER}
+    voters = [voter["id"] for voter in json.loads(status["CurrentVoters"])]
+    head, *replicas = run(tools, place, QUORUM, "describe", "--replication")
+    states = [(line.split()[0], line.split()[-1]) for line in replicas]
+    return list(status), told, voters, head.split(), states
 
 
 @does("describe access rules")

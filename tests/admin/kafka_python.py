@@ -457,7 +457,11 @@ def _(admin: Admin, place: Place) -> Told:
 
 @does("describe the metadata quorum")
 def _(admin: Admin, place: Place) -> Told:
-    return bool(admin.describe_metadata_quorum())
+    """Who leads and votes, and which fields there are."""
+    (topic,) = admin.describe_metadata_quorum()["topics"]
+    (partition,) = topic["partitions"]
+    voters = [voter["replica_id"] for voter in partition["current_voters"]]
+    return topic["topic_name"], partition["leader_id"], voters, sorted(partition)
 
 
 @does("describe access rules")

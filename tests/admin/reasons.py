@@ -51,7 +51,6 @@ _MIN_ISR: Final = (
     "all brokers; Kavka has no KRaft and leaves the default"
 )
 _NO_FEATURES: Final = "other features are those of KRaft and of what is not served yet"
-_NO_QUORUM: Final = "there is no KRaft quorum"
 _NO_RULES: Final = "access control, SCRAM users and quotas are not served yet"
 _NO_MOVES: Final = "AlterReplicaLogDirs is not served yet"
 
@@ -59,7 +58,6 @@ REASONS: Final[Sequence[Reason]] = (
     Reason(_MIN_ISR, "*", "*min.insync.replicas*"),
     Reason(_MIN_ISR, "*", "*", without=r"(?<=Configs: )min\.insync\.replicas=1,?"),
     Reason(_NO_FEATURES, "describe features", "*", kavka="<absent>"),
-    Reason(_NO_QUORUM, "describe the metadata quorum", WORD, kafka="ok"),
     Reason(_NO_RULES, "describe access rules", WORD),
     Reason(_NO_RULES, "describe client quotas", WORD, kafka="ok"),
     Reason(_NO_RULES, "describe SCRAM users", WORD, kafka="ok"),

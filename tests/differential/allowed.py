@@ -65,6 +65,11 @@ _OTHER_FEATURES: Final = (
     "those of groups and transactions"
 )
 
+_NO_KRAFT_VOTERS: Final = (
+    "Kavka's controller is known by its id alone, as KRaft's static voters are, and listens where "
+    "its broker does"
+)
+
 _PARTLY_DONE: Final = (
     "Apache Kafka answers a server error, and keeps as many of the new partitions as it may make"
 )
@@ -103,6 +108,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("AddPartitionsToTxn", (4, 5), "results_by_transaction.0.topic_results.0.name"),
             ("WriteTxnMarkers", (0, 2), "markers.0.topics.0.name"),
             ("TxnOffsetCommit", (0, 5), "topics.0.name"),
+            ("DescribeQuorum", (0, 2), "topics.0.topic_name"),
         )
     ),
     Allowed("Metadata", "creation*", (4, 13), "topics.?.error_code", 0, 3, _CREATED_AT_ONCE),
@@ -135,6 +141,14 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         ANYTHING,
         None,
         _PARTLY_DONE,
+    ),
+    *(
+        Allowed("DescribeQuorum", "*", (2, 2), path, kavka, kafka, _NO_KRAFT_VOTERS)
+        for path, kavka, kafka in (
+            ("topics.0.partitions.0.current_voters.0.replica_directory_id", None, ANYTHING),
+            ("nodes.0.listeners.0.name", "PLAINTEXT", "CONTROLLER"),
+            ("nodes.0.listeners.0.port", "<the broker's port>", ANYTHING),
+        )
     ),
     Allowed(
         "ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _OTHER_FEATURES

@@ -168,6 +168,22 @@ NATURE: Final = (
         "it grows when features change; in Kavka at each start",
         api="ApiVersions",
     ),
+    *(
+        Nature(
+            what,
+            f"topics.*.{path}",
+            made_alike,
+            "how much a cluster has been through; Kavka counts transactions of its metadata, "
+            "Apache Kafka records",
+            api="DescribeQuorum",
+        )
+        for what, path, made_alike in (
+            ("the quorum's epoch", "leader_epoch", _positive),
+            ("the end of the metadata", "high_watermark", _positive),
+            ("the end of the metadata", "log_end_offset", _positive),
+            ("times of fetching", "last_*_timestamp", _now),
+        )
+    ),
     Nature("ports", "*port", _port, "each broker listens on a port of its own"),
     Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
     Nature(

@@ -79,6 +79,17 @@ async def a_new_node_has_a_new_stat(session: Coordination) -> None:
 
 
 @scenario
+async def the_newest_transaction_is_known(session: Coordination) -> None:
+    _, made = await session.create("/t/a")
+    assert session.last_zxid == made.czxid
+    changed = await session.set("/t/a", b"x")
+    assert session.last_zxid == changed.mzxid > made.czxid
+    await session.delete("/t/a")
+    parent = await session.exists("/t")
+    assert parent is not None and session.last_zxid == parent.pzxid > changed.mzxid
+
+
+@scenario
 async def no_data_is_not_empty_data(session: Coordination) -> None:
     await session.create("/t/none")
     await session.create("/t/empty", b"")

@@ -56,6 +56,23 @@ def test_an_answer_waits_for_the_disk() -> None:
     held(body)
 
 
+def test_a_transaction_counts_when_it_is_on_disk() -> None:
+    async def body(session: Embedded, jobs: HeldJobs) -> None:
+        before = session.last_zxid
+        session.create("/a")
+        await settle()
+        session.create("/b")
+        assert session.last_zxid == before
+        jobs.let_one_through()
+        await settle()
+        assert session.last_zxid == before + 1, "the second began when the first was on its way"
+        jobs.let_one_through()
+        await settle()
+        assert session.last_zxid == before + 2
+
+    held(body)
+
+
 def test_writers_that_wait_share_one_sync() -> None:
     async def body(session: Embedded, jobs: HeldJobs) -> None:
         first = asyncio.ensure_future(session.create("/first"))
