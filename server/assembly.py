@@ -16,6 +16,7 @@ from kavka.server.coordination.api import Coordination
 from kavka.server.delayed import Purgatory
 from kavka.server.dispatch import HANDLERS
 from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.features import Features
 from kavka.server.groups import GroupCoordinator
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
@@ -39,6 +40,7 @@ def assemble(
     logs: LogManager,
     coordination: Coordination,
     topic_configs: TopicConfigs,
+    features: Features,
     cluster_id: str,
     *,
     clock: Clock,
@@ -83,6 +85,7 @@ def assemble(
         metadata=metadata,
         topic_configs=topic_configs,
         config_writer=ConfigWriter(coordination, topic_configs, tasks),
+        features=features,
         controller=controller,
         replicas=replicas,
         purgatory=replicas.purgatory,

@@ -15,6 +15,7 @@ from kavka.server.coordination.api import Coordination
 from kavka.server.delayed import Purgatory
 from kavka.server.dynamic.loggers import Before
 from kavka.server.dynamic.writer import ConfigWriter
+from kavka.server.features import Features
 from kavka.server.groups import GroupCoordinator
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
@@ -48,6 +49,7 @@ class Broker:
     metadata: MetadataCache
     topic_configs: TopicConfigs
     config_writer: ConfigWriter
+    features: Features
     controller: Controller
     replicas: ReplicaManager
     purgatory: Purgatory

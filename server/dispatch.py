@@ -61,6 +61,7 @@ from kavka.wire.apis import (
     produce,
     sync_group,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from kavka.wire.codec import encode_response
@@ -132,6 +133,7 @@ HANDLERS: Final = _by_key(
     (describe_producers.API, Later("describe_producers")),
     (describe_topic_partitions.API, Later("describe_topic_partitions")),
     (describe_quorum.API, Later("describe_quorum")),
+    (update_features.API, Later("update_features")),
 )
 
 IMPORTED_LATER: Final = (

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Runner = JournalRunner[GroupShard]
 
 
+_CONSUMER: Final = "consumer"
+
+
 class GroupCoordinator(Coordinator["GroupShard"]):
     """All groups of which this broker is the coordinator."""
 
@@ -53,6 +56,14 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         self._topics = KnownTopics(metadata)
         self.counts: Final = Counts()
         """What has happened to groups, for the metrics."""
+
+    @property
+    def has_consumer_protocol(self) -> bool:
+        """Whether members may use the consumer protocol (KIP-848)."""
+        settings = self._live.now
+        return settings.group_version > 0 and _CONSUMER in (
+            settings.group_coordinator_rebalance_protocols
+        )
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now

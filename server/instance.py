@@ -37,6 +37,7 @@ from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.dispatch import IMPORTED_LATER, Dispatcher
 from kavka.server.dynamic import loggers
 from kavka.server.dynamic.in_force import DynamicSettings
+from kavka.server.features import Features
 from kavka.server.health import BrokerState, Health
 from kavka.server.later import Imports
 from kavka.server.live_settings import LiveSettings
@@ -129,6 +130,8 @@ class Instance:
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
+        features = Features(self.live, coordination, self._tasks)
+        await features.load()
         settings = self.settings
         self._loader = LogLoader(
             logs,
@@ -142,7 +145,7 @@ class Instance:
             self._loader.give_up()
         await self._loader.load()
         await self._bind()
-        broker = self._assemble(logs, coordination, topic_configs, cluster)
+        broker = self._assemble(logs, coordination, topic_configs, features, cluster)
         broker.epoch = await register_broker(
             coordination, settings.broker_id, self._info(), clock=self._clock
         )
@@ -180,6 +183,7 @@ class Instance:
         logs: LogManager,
         coordination: Coordination,
         topic_configs: TopicConfigs,
+        features: Features,
         cluster: str,
     ) -> Broker:
         broker, self._requests = assemble(
@@ -187,6 +191,7 @@ class Instance:
             logs,
             coordination,
             topic_configs,
+            features,
             cluster,
             clock=self._clock,
             tasks=self._tasks,

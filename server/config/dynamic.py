@@ -57,6 +57,8 @@ class Dynamic:
 
     broker: Mapping[str, str] = field(default_factory=dict)
     default: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """Of features, by name: those that were set (KIP-584)."""
 
 
 NOTHING: Final = Dynamic()

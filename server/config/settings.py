@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from kavka.log.settings import LogSettings
 from kavka.server.config.connection_limits import OF_LISTENERS, ListenerLimits, listener_key
 from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given, value_of
+from kavka.server.config.features import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
 from kavka.server.config.listeners import Listener
 from kavka.server.config.problems import Problems
 from kavka.server.config.rows import Config, Status
@@ -113,6 +114,9 @@ class BrokerSettings:
     producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     kavka_transaction_version: int
+    """The level of `transaction.version`: the setting's, unless one was set while running."""
+    group_version: int
+    """The level of `group.version`."""
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
@@ -194,6 +198,9 @@ class BrokerSettings:
             row.field: values.get(row.name, row.default) for row in BROKER.values() if row.field
         }
         fields.update(Rules(values, given, problems).fields())
+        fields["group_version"] = dynamic.levels.get(GROUP_VERSION, GROUP_VERSION_MAX)
+        if TRANSACTION_VERSION in dynamic.levels:
+            fields["kavka_transaction_version"] = dynamic.levels[TRANSACTION_VERSION]
         if warnings is None:
             warnings = (
                 *_of_notes(checked.idle),

@@ -32,7 +32,8 @@ TRANSACTION_ROWS: Final = (
         "kavka.transaction.version",
         TRANSACTION_VERSION_MAX,
         Between(0, TRANSACTION_VERSION_MAX),
-        "The level of the feature transaction.version that clients see. With 2, those that "
+        "The level of the feature transaction.version that clients see, unless one was set while "
+        "the cluster ran (kafka-features). With 2, those that "
         "can use the newer protocol of transactions, in which each has an epoch of its own "
         "(KIP-890); below, all use the older one. With 0, the state of transactions is written as "
         "brokers before Apache Kafka 4.0 write it; brokers from 3.5 on read both forms (KIP-915).",

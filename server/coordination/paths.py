@@ -323,9 +323,23 @@ def decode_controller_epoch(data: bytes | None) -> int:
     return int(data or b"")
 
 
-def encode_features() -> bytes:
-    """Finalised features (KIP-584): none, in version 2 of the JSON, switched on."""
-    return _dump({"features": {}, "version": 2, "status": 1})
+def encode_features(levels: Mapping[str, int] | None = None) -> bytes:
+    """Finalised features (KIP-584): none, in version 2 of the JSON, switched on.
+
+    `levels` are those that were set of Kavka's features. Apache Kafka 3.9 knows none of these, and
+    a broker of it ends where one is finalised; nor does its form hold a level of 0. So they lie
+    beside `features`, in the same form, where it does not look.
+    """
+    fields: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
+    if levels:
+        fields["levels"] = {name: {"max_version_level": at} for name, at in levels.items()}
+    return _dump(fields)
+
+
+def decode_features(data: bytes | None) -> dict[str, int]:
+    """The levels that were set of Kavka's features."""
+    levels = _load(data).get("levels", {})
+    return {str(name): int(one["max_version_level"]) for name, one in levels.items()}
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

@@ -237,7 +237,9 @@ def _broker_configs(
         check_size(wanted)
         check_layer(wanted, of_one_broker=of_one)
         now = broker.settings
-        dynamic = replace(now.dynamic, **{"broker" if of_one else "default": wanted})
+        dynamic = (
+            replace(now.dynamic, broker=wanted) if of_one else replace(now.dynamic, default=wanted)
+        )
         check_change(
             wanted,
             value_of(effective_given(now.given, now.dynamic)),

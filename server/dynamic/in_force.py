@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kavka.server.config import ConfigError
-from kavka.server.config.dynamic import Dynamic, usable
+from kavka.server.config.dynamic import usable
 from kavka.server.config.values import one_line
 from kavka.server.coordination import paths
 from kavka.server.live_settings import LiveSettings
@@ -31,9 +32,10 @@ class DynamicSettings:
     def apply(self) -> None:
         """Put in force what `TopicConfigs` has read."""
         before = self._live.now.dynamic
-        dynamic = Dynamic(
-            _usable(self._configs.broker(self._start.broker_id), of_one_broker=True),
-            _usable(self._configs.broker_defaults(), of_one_broker=False),
+        dynamic = replace(
+            before,
+            broker=_usable(self._configs.broker(self._start.broker_id), of_one_broker=True),
+            default=_usable(self._configs.broker_defaults(), of_one_broker=False),
         )
         if dynamic == before:
             return

@@ -2,8 +2,8 @@
 
 Promises: answers every version, one that is too new in version 0 with code 35 (KIP-511, in
 `dispatch`); refuses a malformed client name or version with INVALID_REQUEST. From version 3 on it
-tells the levels of the features of transactions and groups (KIP-584), by which clients know the
-protocols that they may use.
+tells the levels of the cluster's features (KIP-584), by which clients know the protocols that they
+may use. Left out: the features of KRaft, share groups and streams groups.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kavka.server.broker import Broker
-from kavka.server.config.transaction_rows import TRANSACTION_VERSION_MAX
+from kavka.server.config.features import SUPPORTED
 from kavka.server.context import RequestContext
 from kavka.wire.apis.api_versions import (
     LEVEL_0_SINCE,
@@ -24,16 +24,7 @@ from kavka.wire.apis.api_versions import (
 )
 from kavka.wire.errors import ErrorCode
 
-_GROUP: Final = "group.version"
-_GROUP_LEVEL: Final = 1
-"""With the consumer protocol (KIP-848)."""
-
-_TRANSACTION: Final = "transaction.version"
-
-_SUPPORTED: Final = (
-    SupportedFeatureKey(_GROUP, 0, _GROUP_LEVEL),
-    SupportedFeatureKey(_TRANSACTION, 0, TRANSACTION_VERSION_MAX),
-)
+_SUPPORTED: Final = [SupportedFeatureKey(name, *levels) for name, levels in SUPPORTED.items()]
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> ApiVersionsResponse:
@@ -41,13 +32,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ApiVersions
         return error_response(request, ErrorCode.INVALID_REQUEST, context.version)
     return ApiVersionsResponse(
         [ApiVersion(api.key, api.lowest, api.highest) for api in broker.apis],
-        supported_features=_SUPPORTED if context.version >= LEVEL_0_SINCE else (),
-        # clients go by the levels with the highest epoch, and a level changes at a start
-        finalized_features_epoch=broker.epoch,
-        finalized_features=_finalized(broker),
+        supported_features=_supported(context.version),
+        # clients go by the levels with the highest epoch; a setting's level changes at a start
+        finalized_features_epoch=max(broker.epoch, broker.features.changed_in),
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level)
+            for name, level in broker.features.levels().items()
+            if level
+        ],
     )
 
 
-def _finalized(broker: Broker) -> list[FinalizedFeatureKey]:
-    levels = {_GROUP: _GROUP_LEVEL, _TRANSACTION: broker.settings.kavka_transaction_version}
-    return [FinalizedFeatureKey(name, level, level) for name, level in levels.items() if level]
+def _supported(version: int) -> list[SupportedFeatureKey]:
+    return [one for one in _SUPPORTED if one.min_version > 0 or version >= LEVEL_0_SINCE]

@@ -11,7 +11,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer import member as members
-from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
@@ -42,7 +41,7 @@ _TOPICS_HIDDEN: Final = (
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
+    if not broker.groups.has_consumer_protocol:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     calls = GroupCalls(broker, API)
     descriptions: list[_Description] = []

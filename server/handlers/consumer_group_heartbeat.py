@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from kavka.groupcoord.consumer.group import CONSUMER
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
@@ -44,7 +43,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
-    if CONSUMER not in broker.settings.group_coordinator_rebalance_protocols:
+    if not broker.groups.has_consumer_protocol:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     allows = broker.authorizer.allows
     if not allows(context, Operation.READ, ResourceType.GROUP, request.group_id):

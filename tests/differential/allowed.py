@@ -151,7 +151,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         )
     ),
     Allowed(
-        "ApiVersions", "*", (3, 4), "supported_features.*", "<absent>", ANYTHING, _OTHER_FEATURES
+        "ApiVersions", "*", (4, 4), "supported_features.*", "<absent>", ANYTHING, _OTHER_FEATURES
     ),
     Allowed(
         "ApiVersions", "*", (3, 4), "finalized_features.*", "<absent>", ANYTHING, _OTHER_FEATURES

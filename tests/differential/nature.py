@@ -165,7 +165,7 @@ NATURE: Final = (
         "the epoch of features",
         "finalized_features_epoch",
         _handed_out,
-        "it grows when features change; in Kavka at each start",
+        "it grows when features change; in Kavka also at each start",
         api="ApiVersions",
     ),
     *(

@@ -51,6 +51,8 @@ SERVED = {
     "ListTransactions": (0, 2),
     "DescribeTopicPartitions": (0, 0),
     "DescribeCluster": (0, 2),
+    "DescribeQuorum": (0, 2),
+    "UpdateFeatures": (0, 2),
     "ConsumerGroupHeartbeat": (0, 1),
     "ConsumerGroupDescribe": (0, 1),
 }

@@ -67,6 +67,14 @@ def test_cluster_id() -> None:
 
 def test_features() -> None:
     assert paths.encode_features() == node(paths.FEATURE)
+    assert paths.decode_features(node(paths.FEATURE)) == {}
+    levels = {"transaction.version": 1, "group.version": 0}
+    data = paths.encode_features(levels)
+    assert paths.decode_features(data) == levels
+    # What Apache Kafka 3.9 reads of it (FeatureZNode) is what it reads of one without levels.
+    fields = json.loads(data)
+    del fields["levels"]
+    assert fields == json.loads(node(paths.FEATURE))
 
 
 def test_configs() -> None:

@@ -19,7 +19,7 @@ HIGHEST = 4
 _OF_GROUPS = {8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69}
 SERVED = {0, 1, 2, 3, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 43, 44, 45, 46, 60, 61, 74, 75}
 SERVED |= _OF_GROUPS | {24, 25, 26, 27, 28, 65, 66}
-SERVED |= {55}
+SERVED |= {55, 57}
 """Every API that is to be served so far, by number."""
 
 UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
@@ -39,6 +39,9 @@ async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
     assert told[KEY] == (0, HIGHEST)
 
 
+ALWAYS = {"group.version": (1, 1), "metadata.version": (30, 30)}
+
+
 async def levels(broker: MemoryBroker, version: int) -> tuple[dict[str, tuple[int, int]], ...]:
     """What is supported and what is finalized, by name, each from and to a level."""
     answer = await broker.ask("ApiVersions", version, **SOFTWARE)
@@ -55,9 +58,9 @@ async def levels(broker: MemoryBroker, version: int) -> tuple[dict[str, tuple[in
 async def test_levels_of_features(broker: MemoryBroker, version: int) -> None:
     """Apache Kafka 4.3.1 leaves out in version 3 what has a level 0 (KAFKA-17492)."""
     supported, finalized = await levels(broker, version)
-    whole = {"group.version": (0, 1), "transaction.version": (0, 2)}
-    assert supported == (whole if version == 4 else {})
-    assert finalized == {"group.version": (1, 1), "transaction.version": (2, 2)}
+    since_0 = {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert supported == {"metadata.version": (7, 30)} | (since_0 if version == 4 else {})
+    assert finalized == ALWAYS | {"transaction.version": (2, 2)}
 
 
 @scenario()
@@ -73,7 +76,7 @@ async def test_a_level_can_be_lowered_and_clients_notice(broker: MemoryBroker) -
     for end in (broker.restart, broker.kill):
         for level, finalized in expected.items():
             await end(f"kavka.transaction.version={level}")
-            assert (await levels(broker, 4))[1] == {"group.version": (1, 1)} | finalized
+            assert (await levels(broker, 4))[1] == ALWAYS | finalized
             before, epoch = (
                 epoch,
                 (await broker.ask("ApiVersions", 4, **SOFTWARE)).finalized_features_epoch,

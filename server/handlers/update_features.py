@@ -1,0 +1,54 @@
+"""UpdateFeatures: raise and lower the levels of `transaction.version` and `group.version`.
+
+Promises: all updates of a request or none; `validate_only`; what is refused, and why, is Apache
+Kafka 4.3.1's. A change is durable, and in force on this broker, when it is answered. Left out:
+`metadata.version` stays at the level whose answers Kavka gives; the features of KRaft, share groups
+and streams groups, which Kavka does not have, stay at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.config.features import Update, UpgradeType
+from kavka.server.context import RequestContext
+from kavka.wire.apis.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
+from kavka.wire.errors import ApiError, ErrorCode
+
+_TYPES_SINCE: Final = 1
+_RESULTS_UNTIL: Final = 1
+_DONE: Final = "NONE"
+
+
+async def handle(broker: Broker, context: RequestContext, request: Any) -> UpdateFeaturesResponse:
+    if not broker.authorizer.allows(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return UpdateFeaturesResponse(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        )
+    if not broker.controller.is_active:
+        return UpdateFeaturesResponse(ErrorCode.NOT_CONTROLLER)
+    updates = list(_updates(context.version, request.feature_updates))
+    validate_only = context.version >= _TYPES_SINCE and request.validate_only
+    try:
+        await broker.features.update(updates, broker.broker_id, validate_only=validate_only)
+    except ApiError as refusal:
+        reason = (
+            "The update failed for all features since the following feature had an error: "
+            f"{refusal.message}"
+        )
+        return UpdateFeaturesResponse(refusal.code, reason)
+    if context.version > _RESULTS_UNTIL:
+        return UpdateFeaturesResponse()
+    return UpdateFeaturesResponse(
+        results=[UpdatableFeatureResult(update.name, error_message=_DONE) for update in updates]
+    )
+
+
+def _updates(version: int, asked: Iterable[Any]) -> Iterable[Update]:
+    """A version that only allows a downgrade or not means an upgrade to Apache Kafka 4.3."""
+    for one in asked:
+        how = one.upgrade_type if version >= _TYPES_SINCE else UpgradeType.UPGRADE
+        yield Update(one.feature, one.max_version_level, how)
