@@ -27,8 +27,6 @@ ELECTION: Final = f"{PACKAGE}.LeaderElectionCommand"
 REASSIGN: Final = f"{PACKAGE}.reassign.ReassignPartitionsCommand"
 CLUSTER: Final = f"{PACKAGE}.ClusterTool"
 DELETE_RECORDS: Final = f"{PACKAGE}.DeleteRecordsCommand"
-FEATURES: Final = f"{PACKAGE}.FeatureCommand"
-QUORUM: Final = f"{PACKAGE}.MetadataQuorumCommand"
 RULES: Final = f"{PACKAGE}.AclCommand"
 
 _KAFKA_ERROR: Final = re.compile(r"org\.apache\.kafka\.common\.\w+\.(\w+Exception)\b")
@@ -36,13 +34,7 @@ _ERROR: Final = re.compile(r"\b(?:\w+\.)*(\w+(?:Exception|Error))\b")
 _TOPIC_ID: Final = re.compile(r"TopicId: (\S+)")
 _TRACE: Final = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
 _VERSIONS: Final = re.compile(r"\t(\w+)\(\d+\): .*\[usable: (\d+)\]")
-_FEATURE: Final = re.compile(r"Feature: (\S+)\s+(.*)\s+Epoch: \d+")
 _SETTING: Final = re.compile(r"  ([a-z0-9.]+)=(.*)")
-
-
-TRANSACTIONS: Final = "transaction.version"
-OF_ONE_CLUSTER: Final = ("ClusterId", "LeaderEpoch", "HighWatermark", "CurrentVoters")
-"""What kafka-metadata-quorum says that is of one cluster alone."""
 
 
 @contextmanager
@@ -412,63 +404,6 @@ def _(tools: Tools, place: Place) -> Told:
 def _(tools: Tools, place: Place) -> Told:
     lines = run(tools, place, API_VERSIONS)
     return served({found[1]: found[2] for found in map(_VERSIONS.match, lines) if found})
-
-
-@does("describe features")
-def _(tools: Tools, place: Place) -> Told:
-    """Without the epoch, which counts what was done to a cluster."""
-    lines = run(tools, place, FEATURES, "describe")
-    return {found[1]: found[2].split() for found in map(_FEATURE.match, lines) if found}
-
-
-def change_features(*changes: tuple[str, ...]) -> Callable[[Tools, Place], Told]:
-    """What kafka-features says to each, and which levels it leaves."""
-
-    def cell(tools: Tools, place: Place) -> Told:
-        told = []
-        for change in changes:
-            told.append(run(tools, place, FEATURES, *change))
-            lines = run(tools, place, FEATURES, "describe")
-            told.append([line.split("Epoch")[0] for line in lines if TRANSACTIONS in line])
-        return told
-
-    return cell
-
-
-does("lower a feature's level and raise it")(
-    change_features(
-        ("downgrade", "--feature", f"{TRANSACTIONS}=1"),
-        ("downgrade", "--unsafe", "--feature", f"{TRANSACTIONS}=0"),
-        ("upgrade", "--feature", f"{TRANSACTIONS}=2"),
-    )
-)
-does("lower a feature's level, only to validate")(
-    change_features(("downgrade", "--dry-run", "--feature", f"{TRANSACTIONS}=1"))
-)
-does("lower a feature's level by an upgrade")(
-    change_features(("upgrade", "--feature", f"{TRANSACTIONS}=1"))
-)
-does("set a feature to a level that there is not")(
-    change_features(("upgrade", "--feature", f"{TRANSACTIONS}=3"))
-)
-does("set the level of metadata that it has")(
-    change_features(("upgrade", "--feature", "metadata.version=30"))
-)
-does("lower the level of metadata")(
-    change_features(("downgrade", "--feature", "metadata.version=29"))
-)
-does("set an unknown feature's level")(change_features(("upgrade", "--feature", "no.such=1")))
-
-
-@does("describe the metadata quorum")
-def _(tools: Tools, place: Place) -> Told:
-    """Who leads and votes, and the titles of what counts how much was done to a cluster."""
-    status = dict(line.split(":", 1) for line in run(tools, place, QUORUM, "describe", "--status"))
-    told = {name: value.strip() for name, value in status.items() if name not in OF_ONE_CLUSTER}
-    voters = [voter["id"] for voter in json.loads(status["CurrentVoters"])]
-    head, *replicas = run(tools, place, QUORUM, "describe", "--replication")
-    states = [(line.split()[0], line.split()[-1]) for line in replicas]
-    return list(status), told, voters, head.split(), states
 
 
 @does("describe access rules")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 from uuid import UUID
@@ -30,7 +30,6 @@ Told = Any
 """What the library returns: dicts and objects of its own."""
 
 PREFERRED, UNCLEAN = 0, 1
-TRANSACTIONS = "transaction.version"
 REQUEST_TIMEOUT_MS = 20_000
 
 
@@ -445,54 +444,6 @@ def _(admin: Admin, place: Place) -> Told:
 @does("API versions")
 def _(admin: Admin, place: Place) -> Told:
     return served({key.name: most for key, (_, most) in admin.api_versions().items()})
-
-
-@does("describe features")
-def _(admin: Admin, place: Place) -> Told:
-    """Without the epoch, which counts what was done to a cluster."""
-    return {
-        name: {**told, "finalized_epoch": "<an epoch>"}
-        for name, told in admin.describe_features().items()
-    }
-
-
-def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin, Place], Told]:
-    """What is answered to each, and which levels it leaves."""
-
-    def cell(admin: Admin, place: Place) -> Told:
-        told: list[Any] = []
-        for change in changes:
-            told.append(admin.update_features(change, **options))
-            told.append(admin.describe_features()[TRANSACTIONS].get("finalized"))
-        return told
-
-    return cell
-
-
-does("lower a feature's level and raise it")(
-    change_features(
-        {TRANSACTIONS: ("SAFE_DOWNGRADE", 1)},
-        {TRANSACTIONS: ("UNSAFE_DOWNGRADE", 0)},
-        {TRANSACTIONS: 2},
-    )
-)
-does("lower a feature's level, only to validate")(
-    change_features({TRANSACTIONS: ("SAFE_DOWNGRADE", 1)}, validate_only=True)
-)
-does("lower a feature's level by an upgrade")(change_features({TRANSACTIONS: 1}))
-does("set a feature to a level that there is not")(change_features({TRANSACTIONS: 3}))
-does("set the level of metadata that it has")(change_features({"metadata.version": 30}))
-does("lower the level of metadata")(change_features({"metadata.version": ("SAFE_DOWNGRADE", 29)}))
-does("set an unknown feature's level")(change_features({"no.such": 1}))
-
-
-@does("describe the metadata quorum")
-def _(admin: Admin, place: Place) -> Told:
-    """Who leads and votes, and which fields there are."""
-    (topic,) = admin.describe_metadata_quorum()["topics"]
-    (partition,) = topic["partitions"]
-    voters = [voter["replica_id"] for voter in partition["current_voters"]]
-    return topic["topic_name"], partition["leader_id"], voters, sorted(partition)
 
 
 @does("describe access rules")

@@ -12,10 +12,12 @@ from typing import Final
 from admin import (
     confluent,
     confluent_groups,
+    java_features,
     java_groups,
     java_tools,
     java_transactions,
     kafka_python,
+    kafka_python_features,
     kafka_python_groups,
     kafka_python_transactions,
 )
@@ -30,8 +32,10 @@ from support.process import BrokerProcess, running
 
 MORE_CELLS: Final = (
     confluent_groups,
+    java_features,
     java_groups,
     java_transactions,
+    kafka_python_features,
     kafka_python_groups,
     kafka_python_transactions,
 )
