@@ -1,10 +1,10 @@
-"""Settings made while the cluster runs: a topic's overrides, the brokers' dynamic settings, and
-those of consumer groups.
+"""Settings made while the cluster runs: a topic's overrides, the brokers' dynamic settings, those
+of groups, and subscriptions to metrics of clients.
 
-They live in `/config/topics`, `/config/brokers` and `/config/groups`. Whoever changes one also
-leaves a note under `/config/changes`, and every broker then reads that entity again. Nobody leaves
-a note for a topic that is being made, so whoever makes its first log here reads its settings first
-(`refresh`).
+They live in `/config/topics`, `/config/brokers`, `/config/groups` and `/config/client-metrics`.
+Whoever changes one also leaves a note under `/config/changes`, and every broker then reads that
+entity again. Nobody leaves a note for a topic that is being made, so whoever makes its first log
+here reads its settings first (`refresh`).
 
 Owns what is in the tree, as text; what the settings mean is `kavka.server.config`'s business.
 """
@@ -46,10 +46,14 @@ READS_MAX: Final = 500
 """Entities read at once when all are loaded, before the loop gets a turn."""
 
 ConfigListener: TypeAlias = Callable[[str, str], object]
-"""Called with the kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`, `paths.GROUP_CONFIGS`) and
-name that changed."""
+"""Called with the kind (`paths.TOPIC_CONFIGS` and so on) and name that changed."""
 
-_KINDS: Final = (paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS, paths.GROUP_CONFIGS)
+_KINDS: Final = (
+    paths.TOPIC_CONFIGS,
+    paths.BROKER_CONFIGS,
+    paths.GROUP_CONFIGS,
+    paths.SUBSCRIPTION_CONFIGS,
+)
 _NONE: Final[Mapping[str, str]] = {}
 
 
@@ -59,7 +63,8 @@ class TopicConfigs:
     def __init__(self, coordination: Coordination, *, tasks: Tasks) -> None:
         self._coordination = coordination
         self._tasks = tasks
-        self._settings: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._settings: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KINDS}
+        """By kind and name."""
         self._listeners: list[ConfigListener] = []
         self._last_note = ""
         """Name of the newest note that was followed; names rise."""
@@ -71,27 +76,34 @@ class TopicConfigs:
 
     def get(self, name: str) -> Mapping[str, str]:
         """A topic's overrides; never changed in place."""
-        return self._settings.get((paths.TOPIC_CONFIGS, name), _NONE)
+        return self._settings[paths.TOPIC_CONFIGS].get(name, _NONE)
 
     def broker(self, broker_id: int) -> Mapping[str, str]:
         """The dynamic settings of one broker."""
-        return self._settings.get((paths.BROKER_CONFIGS, str(broker_id)), _NONE)
+        return self._settings[paths.BROKER_CONFIGS].get(str(broker_id), _NONE)
 
     def broker_defaults(self) -> Mapping[str, str]:
         """The dynamic settings that hold for all brokers."""
-        return self._settings.get((paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY), _NONE)
+        return self._settings[paths.BROKER_CONFIGS].get(paths.DEFAULT_ENTITY, _NONE)
 
     def group(self, group_id: str) -> Mapping[str, str]:
         """What a consumer group has for itself."""
-        return self._settings.get((paths.GROUP_CONFIGS, group_id), _NONE)
+        return self._settings[paths.GROUP_CONFIGS].get(group_id, _NONE)
 
     def groups(self) -> list[str]:
         """The groups that have something for themselves."""
-        return [
-            name
-            for (kind, name), found in self._settings.items()
-            if kind == paths.GROUP_CONFIGS and found
-        ]
+        return list(self._of(paths.GROUP_CONFIGS))
+
+    def subscription(self, name: str) -> Mapping[str, str]:
+        """What a subscription to metrics of clients has for itself."""
+        return self._settings[paths.SUBSCRIPTION_CONFIGS].get(name, _NONE)
+
+    def subscriptions(self) -> Mapping[str, Mapping[str, str]]:
+        """All subscriptions that have something for themselves, by name."""
+        return self._of(paths.SUBSCRIPTION_CONFIGS)
+
+    def _of(self, kind: str) -> dict[str, Mapping[str, str]]:
+        return {name: found for name, found in self._settings[kind].items() if found}
 
     def on_change(self, listener: ConfigListener) -> None:
         """Call `listener` after each change, when the new settings are here already."""
@@ -105,7 +117,7 @@ class TopicConfigs:
             try:
                 nodes = await self._coordination.children(f"/config/{kind}")
             except NoNode:
-                continue  # no group has ever been given any
+                continue  # none of this kind was ever given any
             names = [paths.config_entity(kind, node) for node in nodes]
             for start in range(0, len(names), READS_MAX):
                 await self._read([(kind, name) for name in names[start : start + READS_MAX]])
@@ -117,7 +129,7 @@ class TopicConfigs:
 
     def forget(self, name: str) -> None:
         """Drop a deleted topic's overrides."""
-        self._settings.pop((paths.TOPIC_CONFIGS, name), None)
+        self._settings[paths.TOPIC_CONFIGS].pop(name, None)
 
     def followed(self, note: str) -> Awaitable[None]:
         """Wait until listeners have been told of what this note is about. SessionExpired."""
@@ -131,14 +143,15 @@ class TopicConfigs:
 
     async def _read(self, entities: Sequence[tuple[str, str]]) -> None:
         answers = [(entity, self._coordination.get(paths.config(*entity))) for entity in entities]
-        for entity, answer in answers:
+        for (kind, name), answer in answers:
+            known = self._settings[kind]
             try:
-                self._settings[entity] = paths.decode_config((await answer).data)
+                known[name] = paths.decode_config((await answer).data)
             except NoNode:
-                self._settings.pop(entity, None)
+                known.pop(name, None)
             except ValueError:
-                logger.exception("can't read configs of %s %s", *entity)
-                self._settings.setdefault(entity, _NONE)
+                logger.exception("can't read configs of %s %s", kind, name)
+                known.setdefault(name, _NONE)
 
     def _noted(self, event: WatchEvent) -> None:
         self._look()
@@ -193,7 +206,7 @@ class TopicConfigs:
         if kind not in _KINDS:
             return
         await self._read([(kind, name)])
-        keys = ", ".join(map(one_line, self._settings.get((kind, name), _NONE)))
+        keys = ", ".join(map(one_line, self._settings[kind].get(name, _NONE)))
         logger.info("configs of %s %s changed; now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:
             listener(kind, name)

@@ -7,7 +7,7 @@ range in words, for error messages and the documentation. The ranges are those o
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kavka.server.config.values import BadValue, Value, invalid, to_text
 
@@ -129,6 +129,31 @@ class Items(NamedTuple):
                 raise BadValue(f"Configuration '{name}' values must not be empty.")
             if self.words:
                 OneOf(self.words).validate(name, item)
+
+
+_duration: Final = re.compile(
+    r"\+?P(?=.)(?:\+?\d+D)?(?:T(?=.)(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:[.,]\d{0,9})?S)?)?",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
+"""As Java's `Duration` reads one, but for parts below zero."""
+
+
+class ShareStart(NamedTuple):
+    """Where a share group begins: at an end of the log, or some time ago (KIP-932)."""
+
+    def __str__(self) -> str:
+        return "earliest, latest or by_duration:<PnDTnHnMn.nS>"
+
+    def validate(self, name: str, value: Value) -> None:
+        if not isinstance(value, str) or value in ("earliest", "latest"):
+            return
+        strategy, _, duration = value.partition(":")
+        if strategy != "by_duration" or not _duration(duration):
+            rule = (
+                f"Invalid value `{value}` for configuration {name}. The value must be either "
+                "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            )
+            raise invalid(name, value, rule)
 
 
 class NotEmpty(NamedTuple):

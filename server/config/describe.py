@@ -13,7 +13,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.server.config.dynamic import effective_given
-from kavka.server.config.other_rows import GROUP
+from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.rows import Config, Mode, Scope
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.table import (
@@ -36,6 +36,7 @@ class Source(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -87,16 +88,35 @@ def group_entries(
     *,
     names: Collection[str] | None = None,
 ) -> list[Entry]:
-    """Configs of a consumer group that was given `configs`, by name; only those of `names` if
-    given."""
+    """Configs of a group that was given `configs`, by name; only those of `names` if given."""
+    defaults = default_entries(GROUP, settings, names=names)
+    return _with_own(GROUP, Source.GROUP, defaults, configs)
+
+
+def subscription_entries(
+    settings: BrokerSettings,
+    configs: Mapping[str, str],
+    *,
+    names: Collection[str] | None = None,
+) -> list[Entry]:
+    """Likewise of a subscription to metrics of clients."""
+    defaults = default_entries(CLIENT_METRICS, settings, names=names)
+    return _with_own(CLIENT_METRICS, Source.CLIENT_METRICS, defaults, configs)
+
+
+def _with_own(
+    rows: Mapping[str, Config],
+    source: Source,
+    defaults: Iterable[Entry],
+    configs: Mapping[str, str],
+) -> list[Entry]:
     entries = []
-    for entry in default_entries(GROUP, settings, names=names):
+    for entry in defaults:
         text = configs.get(entry.name)
         if text is not None:
-            row = GROUP[entry.name]
-            own = Synonym(entry.name, to_text(row.parse(text)), Source.GROUP)
-            synonyms = [own, *entry.synonyms]
-            entry = _entry(entry.name, row, own.value, False, synonyms)
+            row = rows[entry.name]
+            own = Synonym(entry.name, to_text(row.parse(text)), source)
+            entry = _entry(entry.name, row, own.value, False, [own, *entry.synonyms])
         entries.append(entry)
     return entries
 

@@ -113,9 +113,14 @@ def _check_lag(values: Mapping[str, Value], settings: BrokerSettings | None) -> 
 
 def topic_warnings(configs: Mapping[str, str]) -> list[str]:
     """Sentences for the log on what of valid `configs` has no effect."""
+    return warnings_of(TOPIC, configs)
+
+
+def warnings_of(rows: Mapping[str, Config], configs: Mapping[str, str]) -> list[str]:
+    """Sentences for the log on what of valid `configs`, which all have a row, has no effect."""
     idle: dict[str, list[str]] = {}
     for key, text in configs.items():
-        row = TOPIC[key]
+        row = rows[key]
         value = row.parse(text)
         if row.status is Status.WARNED and value != row.default:
             shown = one_line((to_text(value) or "")[:SHOWN_CHARACTERS_MAX])

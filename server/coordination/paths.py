@@ -34,6 +34,9 @@ BROKER_CONFIGS: Final = "brokers"
 GROUP_CONFIGS: Final = "groups"
 """Settings of consumer groups. Apache Kafka has none while it uses ZooKeeper; its node is made
 when it is needed."""
+SUBSCRIPTION_CONFIGS: Final = "client-metrics"
+"""Subscriptions to metrics of clients (KIP-714); as for groups."""
+_OF_ANY_NAME: Final = (GROUP_CONFIGS, SUBSCRIPTION_CONFIGS)
 CONFIG_TYPES: Final = (TOPIC_CONFIGS, "clients", "users", BROKER_CONFIGS, "ips")
 DEFAULT_ENTITY: Final = "<default>"
 """Name of the entity whose settings hold for all of its type that have none of their own."""
@@ -108,13 +111,14 @@ def config_at(path: str) -> tuple[str, str] | None:
 
 
 def config(kind: str, entity: str) -> str:
-    """Settings of an entity; `kind` is one of `CONFIG_TYPES`, or `GROUP_CONFIGS`."""
+    """Settings of an entity; `kind` is one of `CONFIG_TYPES`, `GROUP_CONFIGS` or
+    `SUBSCRIPTION_CONFIGS`."""
     return f"/config/{kind}/{_node_name(kind, entity)}"
 
 
 def _node_name(kind: str, entity: str) -> str:
-    """Ids of groups are any text: in a name as Apache Kafka has those of clients and users."""
-    if kind != GROUP_CONFIGS:
+    """Groups and subscriptions have any text as names: as Apache Kafka has clients' and users'."""
+    if kind not in _OF_ANY_NAME:
         return entity
     name = quote(entity, safe="").replace("~", "%7E")
     return name.replace(".", "%2E") if not name.strip(".") else name
@@ -122,7 +126,7 @@ def _node_name(kind: str, entity: str) -> str:
 
 def config_entity(kind: str, node_name: str) -> str:
     """What an entity is called whose node has that name."""
-    return unquote(node_name) if kind == GROUP_CONFIGS else node_name
+    return unquote(node_name) if kind in _OF_ANY_NAME else node_name
 
 
 def topic_deletion(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, NoReturn
 
@@ -24,8 +24,9 @@ from kavka.server.config.dynamic import (
     usable,
     value_of,
 )
-from kavka.server.config.groups import validate_group_configs
-from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
+from kavka.server.config.groups import group_warnings, validate_group_configs
+from kavka.server.config.other_rows import GROUP
+from kavka.server.config.subscriptions import validate_subscription
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.values import BadValue, Type, one_line
 from kavka.server.context import RequestContext
@@ -39,7 +40,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-_NO_SUBSCRIPTION_NAME: Final = "Subscription name can't be empty"
+SUBSCRIPTIONS_MAX: Final = 500
+"""Subscriptions to metrics of clients: each is looked at, on the loop, for every new client."""
 
 RESOURCES_A_SLICE: Final = 100
 """Resources checked before the loop gets a turn, and stored at once, so that their writes share
@@ -180,8 +182,10 @@ async def _store(
             lambda current: _group_configs(broker, one, current),
             validate_only=validate_only,
         )
+        if not validate_only:
+            _warn(f"group {one.name}", one, broker.topic_configs.group(one.name), group_warnings)
     else:
-        _refuse_subscription(one)
+        await _store_subscription(broker, one, validate_only)
 
 
 def _group_configs(
@@ -201,10 +205,37 @@ async def _store_topic(broker: Broker, one: Alteration, validate_only: bool) -> 
         validate_only=validate_only,
     )
     if not validate_only:
-        configs = broker.topic_configs.get(one.name)
-        changed = {name: configs[name] for name, _, _ in one.changes if name in configs}
-        for warning in topic_warnings(changed):
-            logger.warning("topic %s: %s", one.name, warning)
+        _warn(f"topic {one.name}", one, broker.topic_configs.get(one.name), topic_warnings)
+
+
+def _warn(
+    whose: str,
+    one: Alteration,
+    configs: Mapping[str, str],
+    warnings: Callable[[Mapping[str, str]], list[str]],
+) -> None:
+    """Tell in the log what of a change that is in force has no effect."""
+    changed = {name: configs[name] for name, _, _ in one.changes if name in configs}
+    for warning in warnings(changed):
+        logger.warning("%s: %s", one_line(whose), warning)
+
+
+async def _store_subscription(broker: Broker, one: Alteration, validate_only: bool) -> None:
+    configs = broker.topic_configs
+
+    def wanted(current: Mapping[str, str]) -> Mapping[str, str]:
+        found = one.applied(current, {})  # no list is appended to, as in Apache Kafka
+        validate_subscription(one.name, found)
+        if found and not current and len(configs.subscriptions()) >= SUBSCRIPTIONS_MAX:
+            reason = f"There can be no more than {SUBSCRIPTIONS_MAX} subscriptions."
+            raise ApiError(ErrorCode.POLICY_VIOLATION, reason)
+        return found
+
+    if not one.name:
+        wanted({})
+    await broker.config_writer.change(
+        (paths.SUBSCRIPTION_CONFIGS, one.name), wanted, validate_only=validate_only
+    )
 
 
 def _topic_configs(
@@ -253,21 +284,3 @@ def _broker_configs(
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, "; ".join(error.problems)) from error
     return wanted if in_force == current else one.applied(current, rows)
-
-
-def _refuse_subscription(one: Alteration) -> None:
-    """Nothing can be set of what this broker has none of; what is not set can be unset."""
-    wanted = one.applied({}, {})
-    if not one.name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, _NO_SUBSCRIPTION_NAME)
-    for key, text in wanted.items():
-        if key not in CLIENT_METRICS:
-            reason = f"Unknown client metrics configuration: {key}"
-            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
-        try:
-            CLIENT_METRICS[key].parse(text)
-        except BadValue as error:
-            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    for key in wanted:
-        reason = f"{key} is not supported: {CLIENT_METRICS[key].note}."
-        raise ApiError(ErrorCode.INVALID_CONFIG, reason)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
 Entity: TypeAlias = tuple[str, str]
-"""Kind (`paths.TOPIC_CONFIGS`, `paths.BROKER_CONFIGS`, `paths.GROUP_CONFIGS`) and name."""
+"""Kind (`paths.TOPIC_CONFIGS` and so on) and name."""
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From the configs as they are to those that are to be; raises to leave them."""
@@ -89,7 +89,7 @@ class ConfigWriter:
     async def _write(self, entity: Entity, configs: dict[str, str], version: int | None) -> str:
         """Write node and note; the note's name, or "" if the node has changed meanwhile."""
         kind, name = entity
-        if kind == paths.GROUP_CONFIGS and version is None:
+        if kind not in paths.CONFIG_TYPES and version is None:
             await self._make_parent(kind)
         path, data = paths.config(kind, name), paths.encode_config(configs)
         node: Op = Create(path, data) if version is None else SetData(path, data, version)

@@ -1,8 +1,7 @@
-"""AlterConfigs: replace all configs of topics and brokers.
+"""AlterConfigs: replace all configs of topics, brokers, groups and client metrics subscriptions.
 
 Promises: what is not named goes back to its default; `validate_only`; a change is in force on this
-broker when it is answered. Left out: client metrics subscriptions and groups, of which there are
-none so far. Loggers were never part of it.
+broker when it is answered. Loggers were never part of it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Promises: values, sources, synonyms (KIP-226), types and documentation (KIP-569) as Apache Kafka
 gives them, with what was set while the broker runs; the levels of loggers (KIP-412); only the keys
-that were asked for. A kind that is not known spoils the whole request. Groups and client metrics
-subscriptions have no configs of their own so far; any of them is described by the defaults.
+that were asked for. A kind that is not known spoils the whole request. Any group and any client
+metrics subscription is described, by the defaults where it was given none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from kavka.server import slices
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.config import describe
-from kavka.server.config.other_rows import CLIENT_METRICS
 from kavka.server.context import RequestContext
 from kavka.server.controller.new_topics import check_topic_name
 from kavka.server.dynamic import loggers
@@ -140,7 +139,8 @@ def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.En
     if not name:
         reason = "Client metrics subscription name must not be empty"
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
-    return describe.default_entries(CLIENT_METRICS, broker.settings, names=keys)
+    configs = broker.topic_configs.subscription(name)
+    return describe.subscription_entries(broker.settings, configs, names=keys)
 
 
 _FIND: Final[Mapping[Kind, _Find]] = {

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs: change single configs of topics, brokers and this broker's loggers.
+"""IncrementalAlterConfigs: change single configs of topics, brokers, this broker's loggers, groups
+and client metrics subscriptions.
 
 Promises: set, delete, append, subtract and `validate_only` (KIP-339); a change is in force on this
-broker when it is answered. Left out: client metrics subscriptions and groups, of which there are
-none so far; what would be set of them is refused.
+broker when it is answered.
 """
 
 from __future__ import annotations

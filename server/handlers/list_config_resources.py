@@ -1,6 +1,7 @@
-"""ListConfigResources: topics, brokers and their loggers, and groups that have configs.
+"""ListConfigResources: topics, brokers and their loggers, and groups and client metrics
+subscriptions that have configs.
 
-Version 0 asks for client metrics subscriptions only, of which there are none. A kind that is not
+Version 0 asks for client metrics subscriptions only. A kind that is not
 known is answered UNSUPPORTED_VERSION, with nothing of the others.
 """
 
@@ -33,6 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigR
     brokers = [str(broker_id) for broker_id in image.brokers]
     names = {
         Kind.GROUP: broker.topic_configs.groups(),
+        Kind.CLIENT_METRICS: list(broker.topic_configs.subscriptions()),
         Kind.BROKER_LOGGER: brokers,
         Kind.BROKER: brokers,
         Kind.TOPIC: list(image.topics),

@@ -12,6 +12,7 @@ from typing import Final
 from admin import (
     confluent,
     confluent_groups,
+    java_configs,
     java_features,
     java_groups,
     java_tools,
@@ -32,6 +33,7 @@ from support.process import BrokerProcess, running
 
 MORE_CELLS: Final = (
     confluent_groups,
+    java_configs,
     java_features,
     java_groups,
     java_transactions,

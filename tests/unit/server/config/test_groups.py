@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.server.config import BrokerSettings
-from kavka.server.config.groups import validate_group_configs
+from kavka.server.config.groups import group_warnings, validate_group_configs
 from kavka.wire.errors import ApiError, ErrorCode
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -46,9 +46,20 @@ def load(*overrides: str) -> BrokerSettings:
             f"{ASSIGNMENT} must be less than or equal to group.consumer.max.assignment.interval.ms",
         ),
         (
-            {"share.session.timeout.ms": "50000"},
-            "share.session.timeout.ms is not supported: share groups and streams groups are not "
-            "served.",
+            {"share.session.timeout.ms": "60001"},
+            "share.session.timeout.ms must be less than or equal to "
+            "group.share.max.session.timeout.ms",
+        ),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
+        ),
+        (
+            {"share.auto.offset.reset": "never"},
+            "Invalid value never for configuration share.auto.offset.reset: Invalid value `never` "
+            "for configuration share.auto.offset.reset. The value must be either 'earliest', "
+            "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
         ),
     ],
 )
@@ -73,3 +84,19 @@ def test_the_session_is_longer_than_the_time_between_heartbeats() -> None:
         with pytest.raises(ApiError, match="must be greater than consumer.heartbeat.interval.ms"):
             validate_group_configs(configs, settings)
     validate_group_configs({SESSION: "7001"}, settings)
+
+
+def test_what_is_taken_without_effect_is_told() -> None:
+    of_share = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "5000"}
+    configs = {**of_share, SESSION: "50000"}
+    validate_group_configs(configs, load())
+    assert group_warnings(configs) == [
+        "no effect: share.session.timeout.ms=50000 (share groups and streams groups are not served)"
+    ]
+
+
+def test_bounds_of_other_protocols_are_the_broker_s() -> None:
+    settings = load("group.share.max.session.timeout.ms=50000")
+    with pytest.raises(ApiError, match="must be less than or equal to group.share.max.session"):
+        validate_group_configs({"share.session.timeout.ms": "50001"}, settings)
+    validate_group_configs({"share.session.timeout.ms": "50000"}, settings)

@@ -10,13 +10,13 @@ from kavka.server.config.rows import Scope, Status
 from kavka.server.config.table import broker_row
 
 
-def test_all_but_those_of_consumer_groups_are_refused_with_a_reason() -> None:
+def test_those_of_share_and_streams_groups_are_taken_with_a_reason() -> None:
     for rows, scope in ((GROUP, Scope.GROUP), (CLIENT_METRICS, Scope.CLIENT_METRICS)):
         for name, row in rows.items():
-            taken = name.startswith("consumer.")
-            status = Status.HONOURED if taken else Status.REFUSED
+            idle = name.startswith(("share.", "streams."))
+            status = Status.WARNED if idle else Status.HONOURED
             assert (row.name, row.scope, row.status) == (name, scope, status)
-            assert bool(row.note) is not taken
+            assert bool(row.note) is idle
             assert row.doc.endswith(".")
 
 

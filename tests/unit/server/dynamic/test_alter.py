@@ -16,6 +16,7 @@ from kavka.server.context import Peer, RequestContext
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import Op, OpResult, Overloaded
 from kavka.server.dynamic import alter as altering
+from kavka.server.dynamic.alter import SUBSCRIPTIONS_MAX
 from kavka.server.dynamic.changes import Alteration, Kind
 from kavka.wire.errors import ErrorCode as Code
 from support.config_requests import (
@@ -130,18 +131,10 @@ async def test_an_operation_that_there_is_not(broker: MemoryBroker) -> None:
             Code.INVALID_CONFIG,
             "Invalid value x for configuration interval.ms: Not a number of type INT",
         ),
-        (
-            GROUP,
-            "g",
-            {"streams.num.standby.replicas": "1"},
-            Code.INVALID_CONFIG,
-            "streams.num.standby.replicas is not supported: share groups and streams groups are "
-            "not served.",
-        ),
     ],
 )
 @scenario()
-async def test_what_there_is_none_of(
+async def test_what_is_refused(
     broker: MemoryBroker, kind: int, name: str, configs: dict[str, str], code: int, message: str
 ) -> None:
     changes = [(key, SET, value) for key, value in configs.items()]
@@ -270,3 +263,32 @@ async def test_configs_of_a_topic_have_so_many_characters(
     assert await change(broker, (TOPIC, "t", replicas[:1])) == [DONE]
     refused = (Code.INVALID_CONFIG, "All configs can't have more than 20000 characters.")
     assert await change(broker, (TOPIC, "t", replicas[1:])) == [refused]
+
+
+@scenario()
+async def test_subscriptions_are_kept_and_listed(broker: MemoryBroker) -> None:
+    name = "../odd ~ näme"
+    changes = [("interval.ms", SET, "1000"), ("metrics", SET, "a,b")]
+    assert await change(broker, (SUBSCRIPTION, name, changes)) == [DONE]
+    for end in (broker.restart, broker.kill):
+        await end()
+        assert await value_of(broker, SUBSCRIPTION, name, "interval.ms") == "1000"
+        answer = await broker.ask("ListConfigResources", 0)
+        found = [(one.resource_type, one.resource_name) for one in answer.config_resources]
+        assert found == [(SUBSCRIPTION, name)]
+    gone = [(key, DELETE, None) for key, _, _ in changes]
+    assert await change(broker, (SUBSCRIPTION, name, gone)) == [DONE]
+    assert await value_of(broker, SUBSCRIPTION, name, "interval.ms") == "300000"
+    assert not (await broker.ask("ListConfigResources", 0)).config_resources
+
+
+@scenario()
+async def test_there_are_only_so_many_subscriptions(broker: MemoryBroker) -> None:
+    set_one = [("interval.ms", SET, "1000")]
+    names = [str(number) for number in range(SUBSCRIPTIONS_MAX)]
+    done = await change(broker, *((SUBSCRIPTION, name, set_one) for name in names))
+    assert done == [DONE] * SUBSCRIPTIONS_MAX
+    ((code, _),) = await change(broker, (SUBSCRIPTION, "more", set_one))
+    assert code == Code.POLICY_VIOLATION
+    again = [("interval.ms", SET, "2000")]
+    assert await change(broker, (SUBSCRIPTION, "7", again)) == [DONE], "it is there already"

@@ -232,9 +232,9 @@ async def test_what_has_no_effect_is_told(
 async def test_what_there_is_none_of_is_refused(broker: MemoryBroker) -> None:
     outcomes = await change(
         broker,
-        (GROUP, "g", [("share.session.timeout.ms", SET, "50000")]),
+        (GROUP, "g", [("share.session.timeout.ms", SET, "x")]),
         (GROUP, "h", [("share.session.timeout.ms", DELETE, None)]),
-        (SUBSCRIPTION, "s", [("interval.ms", SET, "1000")]),
+        (SUBSCRIPTION, "s", [("match", SET, "1000")]),
         (BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "secret")]),
     )
     assert [code for code, _ in outcomes] == [
