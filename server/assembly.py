@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.controller.runner import Controller, ControllerSettings
 from kavka.server.coordination.api import Coordination
 from kavka.server.delayed import Purgatory
-from kavka.server.dispatch import HANDLERS
+from kavka.server.dispatch import HANDLERS, TELEMETRY
 from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.features import Features
 from kavka.server.groups import GroupCoordinator
@@ -32,7 +33,10 @@ from kavka.server.tree_offsets import TreeOffsets
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
+    from kavka.server.telemetry.receiver import Telemetry
     from kavka.txncoord.requests import Markers
+
+logger = logging.getLogger(__name__)
 
 
 def assemble(
@@ -73,6 +77,7 @@ def assemble(
     producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
+    telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
     broker = Broker(
         live=live,
         clock=clock,
@@ -96,7 +101,10 @@ def assemble(
         tree_offsets=TreeOffsets(coordination),
         arenas=ArenaPool(),
         requests=RequestStats(clock.monotonic_s),
-        apis=tuple(api for api, _ in HANDLERS.values()),
+        telemetry=telemetry,
+        apis=tuple(
+            api for api, _ in HANDLERS.values() if telemetry is not None or api not in TELEMETRY
+        ),
     )
     broker.transactions.on_markers = partial(_first_markers, broker, coordination)
     return broker, requests
@@ -119,6 +127,25 @@ def _controller(
         tasks=tasks,
         random=random,
     )
+
+
+def _telemetry(
+    settings: BrokerSettings,
+    configs: TopicConfigs,
+    clock: Clock,
+    tasks: Tasks,
+    jobs: Jobs,
+    random: Random,
+) -> Telemetry | None:
+    """What takes metrics of clients, where `/metrics` is served, which shows them."""
+    if settings.kavka_http_listener is None:
+        return None
+    from kavka.server.telemetry.receiver import Telemetry, is_installed
+
+    if not is_installed():
+        logger.info("clients are not asked for metrics: that needs kavka[telemetry]")
+        return None
+    return Telemetry(configs, clock=clock, tasks=tasks, jobs=jobs, random=random)
 
 
 def _of_controller(settings: BrokerSettings) -> ControllerSettings:

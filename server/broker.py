@@ -31,6 +31,7 @@ from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
+    from kavka.server.telemetry.receiver import Telemetry
     from kavka.server.transaction_markers import TransactionMarkers
 
 
@@ -63,6 +64,8 @@ class Broker:
     apis: Sequence[Api] = ()
     epoch: int = -1
     """Of this broker's registration: higher at each start, and than those of brokers before it."""
+    telemetry: Telemetry | None = None
+    """Where clients are asked for metrics."""
     transaction_markers: TransactionMarkers | None = None
     """Once there were any."""
 

@@ -167,6 +167,8 @@ class Connection(asyncio.BufferedProtocol):
         """Also called for a connection that was accepted and then could not be set up."""
         self._transport = None
         self._connections.forget(self)
+        if self._peer.on_lost is not None:
+            self._peer.on_lost()
         self._drop_requests()
         self._lent.clear()  # the transport may still hold them: left to the garbage collector
 

@@ -9,6 +9,7 @@ from kavka.wire.frame import Arena
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from kavka.server.request_stats import Timing
 
@@ -21,6 +22,9 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication, as Apache Kafka names it."""
 
 
+UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
+
+
 class BadRequest(Exception):
     """The request can't be answered; the connection is closed, as Apache Kafka closes it."""
 
@@ -28,7 +32,7 @@ class BadRequest(Exception):
 class Peer:
     """What is true of a whole connection: who is at its other end, and where they came in."""
 
-    __slots__ = ("address", "arrived_s", "dialled", "listener", "principal")
+    __slots__ = ("address", "arrived_s", "dialled", "listener", "on_lost", "principal", "software")
 
     def __init__(self, listener: str, address: str, dialled: tuple[str, int] | None = None) -> None:
         self.principal = ANONYMOUS
@@ -38,6 +42,10 @@ class Peer:
         """When bytes came last, by the monotonic clock: all frames at hand had arrived by then."""
         self.dialled = dialled
         """Host and port to tell this client as ours, where that is not the advertised address."""
+        self.software = UNKNOWN_SOFTWARE
+        """Name and version of the client, as it told them (KIP-511)."""
+        self.on_lost: Callable[[], object] | None = None
+        """Called when the connection is gone."""
 
     @property
     def host(self) -> str:

@@ -43,6 +43,7 @@ from kavka.wire.apis import (
     end_txn,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -59,6 +60,7 @@ from kavka.wire.apis import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -134,7 +136,12 @@ HANDLERS: Final = _by_key(
     (describe_topic_partitions.API, Later("describe_topic_partitions")),
     (describe_quorum.API, Later("describe_quorum")),
     (update_features.API, Later("update_features")),
+    (get_telemetry_subscriptions.API, Later("get_telemetry_subscriptions")),
+    (push_telemetry.API, Later("push_telemetry")),
 )
+
+TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
+"""Served where somebody takes the metrics of clients."""
 
 IMPORTED_LATER: Final = (
     *GROUPS,
@@ -161,6 +168,8 @@ class Dispatcher:
         self._broker = broker
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
+        left_out = () if broker.telemetry is not None else TELEMETRY
+        self._rows = {key: row for key, row in HANDLERS.items() if row[0] not in left_out}
         self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
 
     def shortcut(self) -> Shortcut:
@@ -173,7 +182,7 @@ class Dispatcher:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
             raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
-        row = HANDLERS.get(key)
+        row = self._rows.get(key)
         if row is None:
             raise BadRequest(f"unknown API key {key}, version {version}")
         api, _ = row

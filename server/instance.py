@@ -406,6 +406,8 @@ class Instance:
         self._requests.close()
         self._parts.groups.close()
         self._parts.transactions.close()
+        if self._parts.telemetry is not None:
+            self._parts.telemetry.close()
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:

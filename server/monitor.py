@@ -6,7 +6,7 @@ Imported only by a broker that serves them, with the metrics library.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kavka import __version__
@@ -18,6 +18,8 @@ from kavka.server.health import Health
 from kavka.server.http import HttpServer, MakePage, Page, Query
 from kavka.server.loop_lag import LoopLag
 from kavka.server.metrics import text
+from kavka.server.metrics.client_rows import pushed_rows
+from kavka.server.metrics.row import Metric
 from kavka.server.metrics.table import TABLE
 from kavka.server.metrics.view import Sources
 from kavka.server.process import usage
@@ -85,7 +87,10 @@ class Monitor:
             self._started_ms,
         )
         wanted = query.parameters.get("name[]", ())
-        return Page(text.CONTENT_TYPE, text.page(TABLE, sources, self._tasks, wanted))
+        table: Sequence[Metric] = TABLE
+        if broker.telemetry is not None and broker.telemetry.series.count:
+            table = (*TABLE, *pushed_rows(broker.telemetry.series))
+        return Page(text.CONTENT_TYPE, text.page(table, sources, self._tasks, wanted))
 
     def _health_page(self, *, needs_all: bool) -> Page:
         health = self._health()

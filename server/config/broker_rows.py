@@ -203,6 +203,14 @@ _NETWORK_ROWS: Final = (
         field="dialled_listeners",
     ),
     _row(
+        "telemetry.max.bytes",
+        Type.INT,
+        1_048_576,
+        AtLeast(1),
+        LOW,
+        "How much a client may push at once of its metrics, compressed (KIP-714).",
+    ),
+    _row(
         "kavka.http.listener",
         Type.STRING,
         None,

@@ -353,7 +353,6 @@ metric.reporters list org.apache.kafka.common.metrics.JmxReporter items LC
 metrics.num.samples int 2 >=1 L
 metrics.recording.level string INFO - L
 metrics.sample.window.ms long 30000 >=1 L
-telemetry.max.bytes int 1048576 >=1 L
 """
 
 REST: Final = """\

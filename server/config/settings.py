@@ -128,6 +128,7 @@ class BrokerSettings:
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
+    telemetry_max_bytes: int
     transactional_id_expiration_ms: int
 
     listener_limits: tuple[tuple[str, ListenerLimits], ...]

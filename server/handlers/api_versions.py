@@ -15,6 +15,7 @@ from kavka.server.config.features import SUPPORTED
 from kavka.server.context import RequestContext
 from kavka.wire.apis.api_versions import (
     LEVEL_0_SINCE,
+    SOFTWARE_SINCE,
     ApiVersion,
     ApiVersionsResponse,
     FinalizedFeatureKey,
@@ -30,6 +31,8 @@ _SUPPORTED: Final = [SupportedFeatureKey(name, *levels) for name, levels in SUPP
 def handle(broker: Broker, context: RequestContext, request: Any) -> ApiVersionsResponse:
     if not is_valid(request, context.version):
         return error_response(request, ErrorCode.INVALID_REQUEST, context.version)
+    if context.version >= SOFTWARE_SINCE:
+        context.peer.software = request.client_software_name, request.client_software_version
     return ApiVersionsResponse(
         [ApiVersion(api.key, api.lowest, api.highest) for api in broker.apis],
         supported_features=_supported(context.version),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.metrics.cleaner_rows import CLEANER_ROWS
+from kavka.server.metrics.client_rows import CLIENT_ROWS
 from kavka.server.metrics.group_rows import GROUP_ROWS
 from kavka.server.metrics.log_rows import LOG_ROWS
 from kavka.server.metrics.network_rows import NETWORK_ROWS
@@ -30,6 +31,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *GROUP_ROWS,
     *TRANSACTION_ROWS,
     *PARTITION_ROWS,
+    *CLIENT_ROWS,
     *OWN_ROWS,
 )
 """Broker-wide rows first; each has its own name."""

@@ -33,8 +33,12 @@ JUDGES_SETTINGS: Final[Mapping[str, str]] = {
 }
 """So that a test need not wait, nor make many members."""
 
-SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1", **JUDGES_SETTINGS}
-"""Of Kavka, so that both of a pair have the same id."""
+SAME_SETTINGS: Final[Mapping[str, str]] = {
+    "broker.id": "1",
+    "kavka.http.listener": "127.0.0.1:0",
+    **JUDGES_SETTINGS,
+}
+"""Of Kavka, so that both of a pair have the same id, and ask clients for metrics."""
 
 
 @contextmanager

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from support.oracle import ApacheKafka
+from support.oracle import AskingApacheKafka
 from support.oracle39 import ApacheKafka39
 from support.process import BrokerProcess
 
-JUDGES: Final[Mapping[str, type[BrokerProcess]]] = {"4.3.1": ApacheKafka, "3.9.2": ApacheKafka39}
+JUDGES: Final[Mapping[str, type[BrokerProcess]]] = {
+    "4.3.1": AskingApacheKafka,
+    "3.9.2": ApacheKafka39,
+}
 NEW, OLD = JUDGES
 
 FIRST_IN_NEW: Final[Mapping[str, int]] = {

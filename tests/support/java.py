@@ -177,9 +177,12 @@ def command_line(
     arguments: Iterable[str],
     options: Iterable[str] = SHORT_RUN,
     project: str = "kafka4",
+    more_classes: Iterable[Path] = (),
 ) -> list[str]:
-    """How to run class `main` with a project's jars on the class path."""
-    return [program("java"), *options, "-cp", f"{libs(project)}/*", main, *arguments]
+    """How to run class `main` with a project's jars, and directories of classes behind them, on
+    the class path."""
+    path = ":".join([f"{libs(project)}/*", *map(str, more_classes)])
+    return [program("java"), *options, "-cp", path, main, *arguments]
 
 
 def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:

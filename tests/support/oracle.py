@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from support import java
+from support import java, java_compiler
+from support.paths import JAVA
 from support.ports import HOST
 from support.process import BrokerProcess
 
@@ -24,6 +25,8 @@ OPTIONS = (
     f"-Dlog4j2.configurationFile=file:{java.SERVER_LOGGING}",
 )
 
+REPORTER: Final = JAVA / "telemetry" / "TakeTelemetry.java"
+
 SET_IN_TESTS: Final = frozenset(
     {
         "advertised.listeners",
@@ -34,6 +37,7 @@ SET_IN_TESTS: Final = frozenset(
         "listener.security.protocol.map",
         "listeners",
         "log.dirs",
+        "metric.reporters",
         "node.id",
         "offsets.topic.replication.factor",
         "process.roles",
@@ -75,7 +79,13 @@ class ApacheKafka(BrokerProcess):
 
     def command(self) -> list[str]:
         options = [*OPTIONS, *java.shared_classes(), *self.more_options]
-        return java.command_line("kafka.Kafka", [str(self._properties_path)], options)
+        return java.command_line(
+            "kafka.Kafka", [str(self._properties_path)], options, more_classes=self.more_classes()
+        )
+
+    def more_classes(self) -> Sequence[Path]:
+        """Directories of classes beside Apache Kafka's own."""
+        return ()
 
     def environment(self) -> dict[str, str]:
         return dict(java.environment())
@@ -106,3 +116,13 @@ class ApacheKafka(BrokerProcess):
             "transaction.state.log.min.isr": "1",
             **self.settings,
         }
+
+
+class AskingApacheKafka(ApacheKafka):
+    """It asks its clients for metrics: it has a reporter that takes them (KIP-714)."""
+
+    def more_classes(self) -> Sequence[Path]:
+        return (java_compiler.classes(REPORTER, java.kafka_libs()),)
+
+    def _properties(self, controller_port: int) -> dict[str, str]:
+        return {**super()._properties(controller_port), "metric.reporters": REPORTER.stem}

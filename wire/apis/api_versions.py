@@ -27,7 +27,9 @@ LEVEL_0_SINCE: Final = 4
 """Clients of earlier versions can't read a feature whose lowest level is 0 (KAFKA-17492)."""
 
 _HIGHEST: Final = 4
-_SOFTWARE_SINCE: Final = 3
+SOFTWARE_SINCE: Final = 3
+"""Clients tell the name and the version of their software (KIP-511)."""
+
 _software_name = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 
 
@@ -67,7 +69,7 @@ class ApiVersionsResponse:
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
     """Whether the software's name and version are well-formed (KIP-511)."""
-    if version < _SOFTWARE_SINCE:
+    if version < SOFTWARE_SINCE:
         return True
     names = (request.client_software_name, request.client_software_version)
     return all(_software_name(name) for name in names)

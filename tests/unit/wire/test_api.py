@@ -53,6 +53,8 @@ SERVED = {
     "DescribeCluster": (0, 2),
     "DescribeQuorum": (0, 2),
     "UpdateFeatures": (0, 2),
+    "GetTelemetrySubscriptions": (0, 0),
+    "PushTelemetry": (0, 0),
     "ConsumerGroupHeartbeat": (0, 1),
     "ConsumerGroupDescribe": (0, 1),
 }

@@ -34,12 +34,29 @@ async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
     told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     assert set(told) == SERVED
     for api, _ in HANDLERS.values():
-        assert told[api.key] == (api.lowest, api.highest)
+        if api.key in SERVED:
+            assert told[api.key] == (api.lowest, api.highest)
     assert told[0] == (0, 13), "librdkafka turns compression off where Produce 0 is missing"
     assert told[KEY] == (0, HIGHEST)
 
 
 ALWAYS = {"group.version": (1, 1), "metadata.version": (30, 30)}
+
+
+@scenario("kavka.http.listener=:0")
+async def test_clients_push_where_metrics_are_shown(broker: MemoryBroker) -> None:
+    """As Apache Kafka, which lists these where it has a reporter that takes metrics of clients."""
+    answer = await broker.ask("ApiVersions", 4, **SOFTWARE)
+    told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert set(told) == SERVED | {71, 72} == set(HANDLERS)
+    assert told[71] == told[72] == (0, 0)
+
+
+@scenario()
+async def test_elsewhere_they_are_not_served(broker: MemoryBroker) -> None:
+    client = broker.connect()
+    client.send_frame(wire_client.encode("GetTelemetrySubscriptions", 0))
+    await until(lambda: client.is_closed, "the connection is closed")
 
 
 async def levels(broker: MemoryBroker, version: int) -> tuple[dict[str, tuple[int, int]], ...]:

@@ -1,0 +1,33 @@
+"""GetTelemetrySubscriptions: what a client is to push, by the subscriptions that mean it (KIP-714).
+
+Promises: an instance id for who has none; the union of all subscriptions that match, with the
+shortest interval; a subscription id as Apache Kafka computes it; THROTTLING_QUOTA_EXCEEDED for who
+asks again within the interval, unless the subscriptions have changed. Like PushTelemetry it is
+served, and told by ApiVersions, where there is somebody to take the metrics: see `kavka.server.
+telemetry.receiver`. No permission is needed, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.telemetry.clients import COMPRESSION_TYPES
+from kavka.wire.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: Any
+) -> GetTelemetrySubscriptionsResponse:
+    assert broker.telemetry is not None, "it is served"
+    instance = broker.telemetry.ask(context, request.client_instance_id)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=instance.client_instance_id,
+        subscription_id=instance.subscription_id,
+        accepted_compression_types=COMPRESSION_TYPES,
+        push_interval_ms=instance.interval_ms,
+        telemetry_max_bytes=broker.settings.telemetry_max_bytes,
+        delta_temporality=True,
+        requested_metrics=instance.metrics,
+    )

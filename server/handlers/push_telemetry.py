@@ -1,0 +1,40 @@
+"""PushTelemetry: takes a client's metrics, which `/metrics` shows from then on (KIP-714).
+
+Promises: Apache Kafka 4.3's checks in its order: INVALID_REQUEST for a reserved instance id and
+after a client's last push, THROTTLING_QUOTA_EXCEEDED within the interval (but for the last push),
+UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE beyond
+`telemetry.max.bytes`; INVALID_RECORD for what can't be read. It is answered when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.telemetry.clients import Instance
+from kavka.wire.apis.push_telemetry import PushTelemetryResponse
+from kavka.wire.errors import ApiError
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: Any
+) -> PushTelemetryResponse | Awaitable[PushTelemetryResponse]:
+    assert broker.telemetry is not None, "it is served"
+    instance = broker.telemetry.push(context, request, broker.settings.telemetry_max_bytes)
+    if not request.metrics:
+        return PushTelemetryResponse()
+    # the request's bytes are a view, which does not outlive this call
+    return _take(broker, context, instance, request.compression_type, bytes(request.metrics))
+
+
+async def _take(
+    broker: Broker, context: RequestContext, instance: Instance, codec: int, data: bytes
+) -> PushTelemetryResponse:
+    assert broker.telemetry is not None
+    try:
+        await broker.telemetry.take(instance, context.client_id, codec, data)
+    except ApiError as refusal:
+        return PushTelemetryResponse(refusal.code)
+    return PushTelemetryResponse()

@@ -1,0 +1,204 @@
+"""The clients that are asked for metrics: a machine without I/O.
+
+Each has an instance id, which it may have got here, and what it is to push: the union of all
+subscriptions that mean it. Who comes too early, or pushes by a subscription that is none any more,
+is refused; rules and words are Apache Kafka 4.3's (`ClientMetricsManager`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from crc32c import crc32c
+
+from kavka.server.config.subscriptions import ALL_METRICS, Subscription
+from kavka.server.coordination.paths import uuid_text
+from kavka.server.java_hash import hash_set_order
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+
+CLIENTS_MAX: Final = 16_384
+"""Clients that are known at a time; beyond it the one is forgotten that was heard of least late."""
+
+KEPT_MS_MIN: Final = 60_000
+INTERVALS_KEPT: Final = 3
+"""A client is forgotten after so many of its intervals without a word, or after a minute."""
+
+DEFAULT_INTERVAL_MS: Final = 300_000
+
+COMPRESSION_TYPES: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+"""What clients may compress with, what is liked best first."""
+
+_CODECS: Final = frozenset(Codec)
+_ASKED_AGAIN_AFTER: Final = (
+    ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+)
+"""A client that was refused by these asks at once what it is to push."""
+
+ZERO_ID: Final = UUID(int=0)
+RESERVED_IDS: Final = (ZERO_ID, UUID(int=1))
+
+
+@dataclass(slots=True)
+class Instance:
+    """One client. Times are ms, 0 for never."""
+
+    client_instance_id: UUID
+    selectors: Mapping[str, str | None]
+    subscription_id: int
+    metrics: tuple[str, ...]
+    interval_ms: int
+    version: int
+    """Of the subscriptions that it was told."""
+    asked_ms: int = 0
+    pushed_ms: int = 0
+    terminating: bool = False
+    last_error: ErrorCode = ErrorCode.NONE
+    """What its last request was refused with."""
+    expires_ms: int = 0
+
+    @property
+    def kept_ms(self) -> int:
+        """How long it is remembered without a word."""
+        return max(KEPT_MS_MIN, INTERVALS_KEPT * self.interval_ms)
+
+    def may_ask(self, now_ms: int) -> bool:
+        """Whether it may ask for its subscription now; if so, it has."""
+        if now_ms - max(self.asked_ms, self.pushed_ms) < self.interval_ms:
+            return False
+        self.asked_ms = now_ms
+        return True
+
+    def may_push(self, now_ms: int) -> bool:
+        """Whether it may push now; if so, it has. The first push after it asked comes early: a
+        client waits for half of its interval to one and a half."""
+        if self.asked_ms <= self.pushed_ms and now_ms - self.pushed_ms < self.interval_ms:
+            return False
+        self.pushed_ms = now_ms
+        return True
+
+
+class Clients:
+    """All that are known."""
+
+    def __init__(self, new_id: Callable[[], UUID]) -> None:
+        self._new_id = new_id
+        self._instances: OrderedDict[UUID, Instance] = OrderedDict()
+        self._subscriptions: Mapping[str, Subscription] = {}
+        self._version = 0
+        self.throttled = 0
+        self.unknown_subscriptions = 0
+
+    def __len__(self) -> int:
+        return len(self._instances)
+
+    def subscribe(self, subscriptions: Mapping[str, Subscription]) -> None:
+        """What counts from now on, by name: each client is told when it next asks."""
+        self._subscriptions = subscriptions
+        self._version += 1
+
+    def ask(
+        self, wanted: UUID | None, selectors: Mapping[str, str | None], now_ms: int
+    ) -> Instance:
+        """What a client is to push; it gets an id unless it has one. ApiError."""
+        if wanted is None or wanted == ZERO_ID:
+            wanted = self._new_id()
+            while wanted in self._instances:
+                wanted = self._new_id()
+        instance = self._instance(wanted, selectors, now_ms)
+        if not instance.may_ask(now_ms) and instance.last_error not in _ASKED_AGAIN_AFTER:
+            self.throttled += 1
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        instance.last_error = ErrorCode.NONE
+        return instance
+
+    def push(
+        self,
+        client_instance_id: UUID | None,
+        selectors: Mapping[str, str | None],
+        now_ms: int,
+        *,
+        subscription_id: int,
+        terminating: bool,
+        codec: int,
+        size: int,
+        size_max: int,
+    ) -> Instance:
+        """Whether a client may push so many bytes. ApiError."""
+        if client_instance_id is None or client_instance_id in RESERVED_IDS:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        instance = self._instance(client_instance_id, selectors, now_ms)
+        had_ended, instance.terminating = instance.terminating, terminating
+        instance.last_error = ErrorCode.NONE
+        if had_ended:
+            instance.last_error = ErrorCode.INVALID_REQUEST
+        elif not instance.may_push(now_ms) and not terminating:
+            self.throttled += 1
+            instance.last_error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        elif subscription_id != instance.subscription_id:
+            self.unknown_subscriptions += 1
+            instance.last_error = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        elif codec not in _CODECS:
+            instance.last_error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        elif size > size_max:
+            instance.last_error = ErrorCode.TELEMETRY_TOO_LARGE
+        if instance.last_error:
+            raise ApiError(instance.last_error)
+        return instance
+
+    def forget(self, client_instance_id: UUID) -> None:
+        """Its connection is gone."""
+        self._instances.pop(client_instance_id, None)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget who has been silent for too long."""
+        for one in [one for one in self._instances.values() if one.expires_ms <= now_ms]:
+            del self._instances[one.client_instance_id]
+
+    def _instance(
+        self, client_instance_id: UUID, selectors: Mapping[str, str | None], now_ms: int
+    ) -> Instance:
+        """The client, which begins anew when the subscriptions have changed."""
+        known = self._instances.get(client_instance_id)
+        if known is not None and known.expires_ms <= now_ms:
+            known = None
+        if known is None or known.version < self._version:
+            known = self._made(client_instance_id, selectors if known is None else known.selectors)
+            self._instances[client_instance_id] = known
+        self._instances.move_to_end(client_instance_id)
+        if len(self._instances) > CLIENTS_MAX:
+            self._instances.popitem(last=False)
+        known.expires_ms = now_ms + known.kept_ms
+        return known
+
+    def _made(self, client_instance_id: UUID, selectors: Mapping[str, str | None]) -> Instance:
+        selectors = {**selectors, "client_instance_id": uuid_text(client_instance_id)}
+        interval_ms = DEFAULT_INTERVAL_MS
+        wanted: dict[str, None] = {}
+        for one in self._subscriptions.values():
+            if one.is_of(selectors):
+                wanted.update(dict.fromkeys(one.metrics))
+                interval_ms = min(interval_ms, one.interval_ms)
+        metrics = (ALL_METRICS,) if ALL_METRICS in wanted else tuple(hash_set_order(wanted))
+        return Instance(
+            client_instance_id,
+            selectors,
+            subscription_id(metrics, interval_ms, client_instance_id),
+            metrics,
+            interval_ms,
+            self._version,
+        )
+
+
+def subscription_id(metrics: Iterable[str], interval_ms: int, client_instance_id: UUID) -> int:
+    """By which a client and the broker know that they mean the same; computed as Apache Kafka
+    does, so that any broker knows it."""
+    crc = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
+    halves = (client_instance_id.int >> 64) ^ client_instance_id.int & (1 << 64) - 1
+    mixed = crc ^ (halves >> 32) ^ halves & 0xFFFFFFFF
+    return mixed - (1 << 32) if mixed >= 1 << 31 else mixed

@@ -1,0 +1,198 @@
+"""The clients that push metrics: when they may, and what they are told. Rules are those of Apache
+Kafka's ClientMetricsManager (KIP-714), whose answers the differential test compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import pytest
+from crc32c import crc32c
+
+from kavka.server.config.subscriptions import subscription
+from kavka.server.telemetry import clients as module
+from kavka.server.telemetry.clients import DEFAULT_INTERVAL_MS, Clients, Instance, subscription_id
+from kavka.wire.errors import ApiError, ErrorCode
+
+ID = UUID("d45c1070-fa27-4698-bea0-3f83ba24c3f5")
+SELECTORS = {"client_id": "app", "client_source_port": "5000"}
+NOW_MS = 1_700_000_000_000
+EARLY, UNKNOWN = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+MAX_BYTES = 1000
+
+
+class Asked:
+    """The machine, with a clock of the test's own."""
+
+    def __init__(self) -> None:
+        numbers = count(100)
+        self.clients = Clients(lambda: UUID(int=next(numbers)))
+        self.now_ms = NOW_MS
+
+    def subscribe(self, **subscriptions: dict[str, str]) -> None:
+        self.clients.subscribe({name: subscription(one) for name, one in subscriptions.items()})
+
+    def ask(self, client: UUID | None = ID) -> Instance:
+        return self.clients.ask(client, SELECTORS, self.now_ms)
+
+    def push(self, instance: Instance, **more: Any) -> Instance:
+        values: dict[str, Any] = {
+            "subscription_id": instance.subscription_id,
+            "terminating": False,
+            "codec": 0,
+            "size": 10,
+            "size_max": MAX_BYTES,
+            **more,
+        }
+        client = instance.client_instance_id
+        return self.clients.push(client, SELECTORS, self.now_ms, **values)
+
+
+@pytest.fixture
+def on() -> Asked:
+    return Asked()
+
+
+def refused(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(ApiError) as refusal:
+        call()
+    return refusal.value.code
+
+
+def test_without_subscriptions(on: Asked) -> None:
+    instance = on.ask()
+    assert (instance.metrics, instance.interval_ms) == ((), DEFAULT_INTERVAL_MS)
+    assert on.ask(None).client_instance_id == UUID(int=100)
+    assert on.ask(UUID(int=0)).client_instance_id == UUID(int=101)
+
+
+def test_the_id_of_a_subscription() -> None:
+    """A CRC of metrics and interval, mixed with the hash that Java has of the instance's id."""
+    high, low = ID.int >> 64, ID.int & (2**64 - 1)
+    java_hash = ((high ^ low) >> 32) ^ ((high ^ low) & 0xFFFFFFFF)
+    expected = crc32c(b"[a, b]1000") ^ java_hash
+    assert subscription_id(("a", "b"), 1000, ID) & 0xFFFFFFFF == expected
+    assert -(2**31) <= subscription_id(("a", "b"), 1000, ID) < 2**31
+    assert subscription_id(("a", "b"), 1001, ID) != subscription_id(("a", "b"), 1000, ID)
+
+
+def test_all_subscriptions_that_match_count(on: Asked) -> None:
+    on.subscribe(
+        one={"metrics": "a,b", "interval.ms": "2000"},
+        two={"metrics": "b,c", "interval.ms": "1000", "match": "client_id=a.*"},
+        other={"metrics": "z", "interval.ms": "100", "match": "client_id=b.*"},
+    )
+    instance = on.ask()
+    assert (set(instance.metrics), instance.interval_ms) == ({"a", "b", "c"}, 1000)
+    on.subscribe(one={"metrics": "a"}, all={"metrics": "b,*"})
+    assert on.ask().metrics == ("*",)
+
+
+def test_asking_again(on: Asked) -> None:
+    on.subscribe(one={"interval.ms": "1000"})
+    on.ask()
+    on.now_ms += 999
+    assert refused(on.ask) is EARLY
+    on.now_ms += 1
+    on.ask()
+    on.subscribe()
+    assert on.ask().interval_ms == DEFAULT_INTERVAL_MS, "what has changed is told at once"
+    assert on.clients.throttled == 1
+
+
+def test_pushing(on: Asked) -> None:
+    on.subscribe(one={"interval.ms": "1000"})
+    instance = on.ask()
+    on.now_ms += 1
+    on.push(instance)
+    on.now_ms += 999
+    assert refused(lambda: on.push(instance)) is EARLY
+    on.now_ms += 1
+    on.push(instance)
+    assert refused(on.ask) is EARLY
+    on.now_ms += 1000
+    on.ask()
+
+
+def test_another_subscription(on: Asked) -> None:
+    instance = on.ask()
+    on.now_ms += 1
+    assert refused(lambda: on.push(instance, subscription_id=1)) is UNKNOWN
+    assert on.ask() is instance, "it is to learn what it should push"
+    assert refused(lambda: on.push(instance)) is EARLY
+    assert on.clients.unknown_subscriptions == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"codec": 5}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"codec": -1}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"size": MAX_BYTES + 1}, ErrorCode.TELEMETRY_TOO_LARGE),
+    ],
+)
+def test_bad_pushes(on: Asked, more: dict[str, int], code: ErrorCode) -> None:
+    instance = on.ask()
+    assert refused(lambda: on.push(instance, **more)) is code
+
+
+def test_as_much_as_may_be(on: Asked) -> None:
+    on.push(on.ask(), size=MAX_BYTES)
+
+
+def test_the_last_push(on: Asked) -> None:
+    instance = on.ask()
+    on.now_ms += 1
+    on.push(instance)
+    on.push(instance, terminating=True)
+    assert refused(lambda: on.push(instance)) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("client", [None, UUID(int=0), UUID(int=1)])
+def test_reserved_ids(on: Asked, client: UUID | None) -> None:
+    instance = on.ask()
+
+    def push() -> Instance:
+        return on.clients.push(
+            client,
+            SELECTORS,
+            on.now_ms,
+            subscription_id=instance.subscription_id,
+            terminating=False,
+            codec=0,
+            size=0,
+            size_max=MAX_BYTES,
+        )
+
+    assert refused(push) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("interval", "kept_ms"), [("1000", 60_000), ("30000", 90_000)])
+def test_who_is_silent_is_forgotten(on: Asked, interval: str, kept_ms: int) -> None:
+    on.subscribe(one={"interval.ms": interval})
+    on.ask()
+    on.clients.expire(on.now_ms + kept_ms - 1)
+    assert len(on.clients) == 1
+    on.clients.expire(on.now_ms + kept_ms)
+    assert len(on.clients) == 0
+
+
+def test_a_lost_connection(on: Asked) -> None:
+    on.ask()
+    on.clients.forget(ID)
+    assert len(on.clients) == 0
+    on.ask()
+
+
+def test_there_are_only_so_many(on: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENTS_MAX", 3)
+    first = on.ask(None)
+    on.push(first)
+    others = [on.ask(None) for _ in range(2)]
+    on.push(first, terminating=True)  # it has been heard of last
+    on.ask(None)
+    assert len(on.clients) == 3
+    assert refused(lambda: on.ask(first.client_instance_id)) is EARLY, "it is still known"
+    on.ask(others[0].client_instance_id)
