@@ -62,5 +62,13 @@ does("subscribe to metrics of clients")(
 )
 does("subscribe to metrics of clients too often")(subscribe("--interval=1"))
 does("subscribe to metrics of clients by a bad pattern")(subscribe("--match=client=app"))
+
+
+@does("subscribe to metrics of clients at no interval")
+def _(tools: Tools, place: Place) -> Told:
+    entity = ("--entity-type=client-metrics", f"--entity-name={place.topic(SUBSCRIPTION)}")
+    return run(tools, place, CONFIGS, "--alter", *entity, "--add-config=interval.ms=bbb")
+
+
 does("subscribe to all metrics of clients")(subscribe("--metrics=*", "--interval="))
 does("unsubscribe from metrics of clients")(subscribe(step="--delete"))

@@ -59,6 +59,7 @@ OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         "subscribe to metrics of clients",
         "subscribe to metrics of clients too often",
         "subscribe to metrics of clients by a bad pattern",
+        "subscribe to metrics of clients at no interval",
         "subscribe to all metrics of clients",
         "unsubscribe from metrics of clients",
     ),
