@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kavka.server.config.dynamic import is_taken_while_running
 from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.values import to_text
@@ -39,8 +40,9 @@ count at once: a change is in force when it is answered, in open logs and connec
 thousands of partitions the last logs follow a moment later.)
 
 What Kavka can't honour it refuses; what has no effect yet is kept and shown, with a warning in the
-log. Listeners, which Apache Kafka opens and closes while it runs, are read-only here. Unknown
-names are kept, as in Apache Kafka; their values are never shown.
+log, and so are settings of listeners with TLS or SASL (see the end of this page). Listeners, which
+Apache Kafka opens and closes while it runs, are read-only here. Unknown names are kept, as in
+Apache Kafka; their values are never shown.
 
 The levels of loggers (`--entity-type broker-loggers`) have Kafka's names, `TRACE` to `FATAL`, and
 last until the broker ends. `root` is the logger of all that have no level of their own.
@@ -63,6 +65,13 @@ _REFUSED: Final = """
 
 A broker that ignored these would be unsafe, or would not do what it is configured for, so any value
 but the default (in brackets) stops the start, or the creation of the topic.
+"""
+_TAKEN_WHILE_RUNNING: Final = """
+A running broker takes these all the same, from `kafka-configs` and other admin clients, for itself
+or one of its listeners, with a warning in the log: they count only for listeners with TLS or SASL,
+and have no effect without one in Apache Kafka either. What is secret (passwords, keys,
+`sasl.jaas.config`) is refused there too: it is not kept before anything can use it. So are
+`principal.builder.class` and `config.providers`, which would count without such a listener.
 """
 
 
@@ -104,6 +113,8 @@ def page() -> str:
     for head, status in ((_NO_EFFECT, Status.WARNED), (_REFUSED, Status.REFUSED)):
         lines += [head, "Topic:\n", *_groups([row for row in topic if row.status is status])]
         lines += ["\nBroker:\n", *_groups([row for row in broker if row.status is status])]
+    taken = [row for row in broker if row.status is Status.REFUSED and is_taken_while_running(row)]
+    lines += [_TAKEN_WHILE_RUNNING, ", ".join(f"`{row.name}`" for row in taken) + "."]
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from kavka.server.config.connection_limits import OF_LISTENERS
 from kavka.server.config.rows import Config, Mode, Status
 from kavka.server.config.sources import Given
 from kavka.server.config.table import base_name, broker_row, broker_synonyms
-from kavka.server.config.values import BadValue, Value
+from kavka.server.config.values import BadValue, Type, Value
 
 ORIGIN: Final = "set while running"
 
@@ -38,6 +38,9 @@ _PER_LISTENER: Final = frozenset(
 _FOR_ALL_BROKERS: Final = frozenset({*OF_LISTENERS, "num.network.threads"})
 """What a listener can have for itself and yet as default of all brokers."""
 
+
+_OF_SECURE_LISTENERS: Final = ("ssl.", "sasl.")
+"""How the names of settings begin that count only for listeners with TLS or SASL."""
 
 CONFIGS_MAX: Final = 1000
 """Configs of one topic or broker. All are looked at, on the loop, whenever one changes, and a
@@ -163,5 +166,22 @@ def _is_of_one_broker(name: str) -> bool:
     return row is not None and row.dynamic is Mode.PER_BROKER
 
 
+def is_taken_while_running(row: Config) -> bool:
+    """Whether a setting that a start refuses is taken, with a warning, by a broker that runs.
+
+    What counts only for listeners with TLS or SASL has no effect without one, neither here nor in
+    Apache Kafka, and a running broker gets no such listener: so an admin tool that prepares it can
+    go on. A start that is given the same means to have one. A secret is not kept before anything
+    can use it, and a class is Java's.
+    """
+    return (
+        row.name.startswith(_OF_SECURE_LISTENERS)
+        and row.dynamic is not Mode.READ_ONLY
+        and row.type not in (Type.CLASS, Type.PASSWORD)
+    )
+
+
 def _is_refused(key: str, row: Config, text: str) -> bool:
-    return row.status is Status.REFUSED and (row.name != key or row.parse(text) != row.default)
+    if row.status is not Status.REFUSED or is_taken_while_running(row):
+        return False
+    return row.name != key or row.parse(text) != row.default

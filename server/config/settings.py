@@ -12,7 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.connection_limits import OF_LISTENERS, ListenerLimits, listener_key
-from kavka.server.config.dynamic import NOTHING, ORIGIN, Dynamic, effective_given, value_of
+from kavka.server.config.dynamic import (
+    NOTHING,
+    ORIGIN,
+    Dynamic,
+    effective_given,
+    is_taken_while_running,
+    value_of,
+)
 from kavka.server.config.features import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
 from kavka.server.config.listeners import Listener
 from kavka.server.config.problems import Problems
@@ -248,7 +255,8 @@ def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
         note = row.note
         if row.name not in (key, *OF_LISTENERS) and not note:
             note = "a setting for one listener is not honoured yet"
-        if row.status is Status.REFUSED:
+        taken = one.origin == ORIGIN and is_taken_while_running(row)
+        if row.status is Status.REFUSED and not taken:
             _refuse(key, one, row, problems)
         elif note and not (row.name == key and value == row.default):
             idle.setdefault(note, []).append(key)

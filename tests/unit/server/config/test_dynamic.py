@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.server.config import BrokerSettings, dynamic
+from kavka.server.config import BrokerSettings, ConfigError, dynamic
 from kavka.server.config.dynamic import (
     NOTHING,
     Dynamic,
@@ -13,10 +13,13 @@ from kavka.server.config.dynamic import (
     check_layer,
     check_size,
     effective_given,
+    is_taken_while_running,
     usable,
     value_of,
 )
-from kavka.server.config.values import BadValue
+from kavka.server.config.rows import Mode, Status
+from kavka.server.config.table import broker_row, broker_rows
+from kavka.server.config.values import BadValue, Type
 
 FIXED = "Cannot update these configs dynamically"
 FOR_ONE = "Cannot update these configs at default cluster level, broker id must be specified"
@@ -95,8 +98,43 @@ def test_refused_for_all_brokers(key: str) -> None:
     assert str(refusal.value) == f"{FOR_ONE}: [{key}]"
 
 
+SECURE = [
+    row
+    for row in broker_rows()
+    if row.status is Status.REFUSED and row.name.startswith(("ssl.", "sasl."))
+]
+
+
+def test_settings_of_secure_listeners() -> None:
+    """Taken without effect, as by Apache Kafka; but no secrets, and nothing that is fixed."""
+    taken = {row.name for row in SECURE if is_taken_while_running(row)}
+    assert "sasl.kerberos.min.time.before.relogin" in taken and "ssl.client.auth" in taken
+    for row in SECURE:
+        secret = row.sensitive or row.type is Type.CLASS
+        assert (row.name in taken) is (row.dynamic is Mode.PER_BROKER and not secret), row.name
+    for key in ("principal.builder.class", "config.providers"):
+        found = broker_row(key)
+        assert found is not None
+        assert not is_taken_while_running(found)
+
+
 @pytest.mark.parametrize(
-    "key", ["ssl.protocol", "listener.name.a.ssl.key.password", "sasl.jaas.config"]
+    ("key", "text"), [("ssl.protocol", "TLSv1.2"), ("listener.name.a.ssl.keystore.location", "/x")]
+)
+def test_what_waits_for_a_secure_listener_is_kept_with_a_warning(key: str, text: str) -> None:
+    check_layer({key: text}, of_one_broker=True)
+    start = BrokerSettings.load()
+    settings = start.with_dynamic(Dynamic(broker={key: text}))
+    assert settings == start, "nothing lives by it"
+    (warning,) = start.idle_warnings({key: text})
+    assert warning.startswith(f"no effect: {key} (")
+    with pytest.raises(ConfigError, match="not supported: TLS"):
+        BrokerSettings.load(overrides=["ssl.protocol=TLSv1.2"])
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["listener.name.a.ssl.key.password", "sasl.jaas.config", "listener.name.a.sasl.jaas.config"],
 )
 def test_what_would_not_be_honoured_but_must_be_is_refused(key: str) -> None:
     with pytest.raises(Unsupported, match=f"{key} is not supported: TLS") as refusal:
