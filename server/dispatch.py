@@ -168,8 +168,7 @@ class Dispatcher:
         self._broker = broker
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
-        left_out = () if broker.telemetry is not None else TELEMETRY
-        self._rows = {key: row for key, row in HANDLERS.items() if row[0] not in left_out}
+        self._left_out = () if broker.telemetry is not None else TELEMETRY
         self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
 
     def shortcut(self) -> Shortcut:
@@ -182,8 +181,8 @@ class Dispatcher:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
             raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
-        row = self._rows.get(key)
-        if row is None:
+        row = HANDLERS.get(key)
+        if row is None or row[0] in self._left_out:
             raise BadRequest(f"unknown API key {key}, version {version}")
         api, _ = row
         if not api.serves(version):

@@ -21,6 +21,7 @@ from fuzz.frames import Frames
 from fuzz.records import bombs
 from fuzz.world import BROKER_ID, CLIENT_TIMEOUT_MS, prepare, tidy, write_and_read
 from support.broker import PlainKavka, kavka_environment
+from support.ports import HOST
 
 MIB = 1024 * 1024
 RSS_BYTES_MAX = 512 * MIB
@@ -40,6 +41,9 @@ SETTINGS = {
 }
 """Else the frames would make topics without end, and answers of megabytes."""
 
+ASKING = {"kavka.http.listener": f"{HOST}:0"}
+"""It asks its clients for metrics where it has a page that shows them."""
+
 FAILURE = re.compile(r"^Traceback|\bERROR\b", re.MULTILINE)
 FRAME_NUMBER = re.compile(r"correlation id (\d+)")
 
@@ -57,7 +61,7 @@ class Session:
         self.seed = seed
         self.count = count
         self._say = say
-        self._broker = PlainKavka(home / "broker", SETTINGS)
+        self._broker = PlainKavka(home / "broker", {**SETTINGS, **ASKING})
         self._client: Client | None = None
         self._log_read = 0
         self._rss_bytes_max = 0

@@ -316,57 +316,6 @@ FOR_ALL_BROKERS = {
 for name, changes in FOR_ALL_BROKERS.items():
     CASES.add(f"all brokers: {name}", of_broker(changes, of_all=True), topics=[])
 
-OF_SECURE_LISTENERS = {
-    "sasl.enabled.mechanisms": "PLAIN",
-    "sasl.kerberos.kinit.cmd": "/bin/kinit",
-    "sasl.kerberos.min.time.before.relogin": "70000",
-    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
-    "sasl.kerberos.service.name": "kafka",
-    "sasl.kerberos.ticket.renew.jitter": "0.1",
-    "sasl.kerberos.ticket.renew.window.factor": "0.9",
-    "sasl.login.refresh.buffer.seconds": "301",
-    "sasl.login.refresh.min.period.seconds": "61",
-    "sasl.login.refresh.window.factor": "0.7",
-    "sasl.login.refresh.window.jitter": "0.1",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384",
-    "ssl.client.auth": "required",
-    "ssl.enabled.protocols": "TLSv1.3",
-    "ssl.endpoint.identification.algorithm": "",
-    "ssl.keymanager.algorithm": "PKIX",
-    "ssl.protocol": "TLSv1.2",
-    "ssl.provider": "SunJSSE",
-    "ssl.secure.random.implementation": "SHA1PRNG",
-    "ssl.trustmanager.algorithm": "SunX509",
-}
-"""Taken from a running broker that has none, where they have no effect."""
-OF_ONE_SECURE_LISTENER = {
-    "ssl.keystore.location": "/x",
-    "ssl.keystore.type": "PEM",
-    "ssl.truststore.location": "/x",
-    "ssl.truststore.type": "PEM",
-}
-for key, text in OF_SECURE_LISTENERS.items():
-    CASES.add(f"broker, TLS: {key}", of_broker([Change(key, SET, text)]), topics=[])
-for key, text in {**OF_SECURE_LISTENERS, **OF_ONE_SECURE_LISTENER}.items():
-    change = Change(f"listener.name.plaintext.{key}", SET, text)
-    CASES.add(f"broker, TLS: {key} of one listener", of_broker([change]), topics=[])
-SECRETS = {
-    "a keystore's secret": "listener.name.plaintext.ssl.keystore.password",
-    "a login's secret": "sasl.jaas.config",
-}
-for name, key in SECRETS.items():
-    CASES.add(f"broker, TLS: {name}", of_broker([Change(key, SET, "x")]), topics=[])
-
-
-@CASES.case(topics=[])
-def what_counts_for_a_secure_listener_comes_and_goes(on: Ground) -> Script:
-    broker, key = str(on.broker_id), "sasl.kerberos.min.time.before.relogin"
-    yield on.ask(**altering(resource(BROKER, broker, Change(key, SET, "70000"))))
-    yield from in_force(on, BROKER, broker, key, "70000")
-    yield on.ask(**altering(resource(BROKER, broker, Change(key, DELETE, None))))
-    yield from in_force(on, BROKER, broker, key, "60000")
-
 
 def set_and_unset(name: str, key: str, value: str, default: str) -> Function:
     def script(on: Ground) -> Script:

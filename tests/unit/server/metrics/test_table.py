@@ -93,6 +93,10 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.server:type=transaction-coordinator-metrics": {
         *("partition-load-time-max", "partition-load-time-avg"),
     },
+    "kafka.server:type=client-metrics": {
+        *("instance-count", "unknown-subscription-request-count", "throttle-count"),
+        *("plugin-export-count", "plugin-error-count"),
+    },
     "kafka.cluster:type=Partition": {
         *("UnderReplicated", "InSyncReplicasCount", "UnderMinIsr", "AtMinIsr", "ReplicasCount"),
         "LastStableOffsetLag",
