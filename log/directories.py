@@ -16,6 +16,7 @@ from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
 from kavka.log.directory import Meta
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.fs import FileSystem, Lock, is_shortage
+from kavka.seams import Random
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Content(NamedTuple):
 class LogDirectory:
     """One of `log.dirs`. `failure` says why it can't be used (any more); None: it can."""
 
-    __slots__ = ("_fs", "_lock", "failure", "has_compacted", "is_unclean", "path")
+    __slots__ = ("_fs", "_lock", "failure", "has_compacted", "id", "is_unclean", "owner", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Touches nothing before `open`."""
@@ -39,6 +40,10 @@ class LogDirectory:
         self._lock: Lock | None = None
         self.path = path
         self.failure: OSError | None = None
+        self.owner: Meta | None = None
+        """What `meta.properties` says; None: it is not there, or was not read."""
+        self.id: str | None = None
+        """The directory id in `meta.properties`, if it has one."""
         self.has_compacted = False
         """Whether there may be a checkpoint of what is compacted."""
         self.is_unclean = False
@@ -48,12 +53,16 @@ class LogDirectory:
         """The path of one of its own files."""
         return f"{self.path}/{name}"
 
-    def open(self) -> Meta | None:
-        """Make it where it isn't there, lock it, and tell whose it is; None: it is new.
+    def open(self, *, make: bool = True) -> Meta | None:
+        """Lock it and read whose it is; None: it has no `meta.properties`. Then it is made, if it
+        isn't there, and locked only where `make` says so, and otherwise not touched.
 
         StorageError: another broker uses it. OSError: it can't be used.
         """
-        self._make(self.path)
+        if make:
+            self._make(self.path)
+        elif self.read_meta() is None:
+            return None
         try:
             self._lock = self._fs.lock(self.file(names.LOCK_FILE))
         except BlockingIOError as error:
@@ -76,16 +85,30 @@ class LogDirectory:
 
     def read_meta(self) -> Meta | None:
         """Whose it is; None: nobody's yet. CorruptFileError, OSError."""
-        path = self.file(names.META_FILE)
+        data = self._read_meta()
+        self.owner, self.id = None, None
+        if data is not None:
+            self.owner = names.decode_meta(data, self.file(names.META_FILE))
+            self.id = names.decode_directory_id(data)
+        return self.owner
+
+    def _read_meta(self) -> bytes | None:
         try:
-            return names.decode_meta(self._fs.read_bytes(path), path)
+            return self._fs.read_bytes(self.file(names.META_FILE))
         except FileNotFoundError:
             return None
 
-    def claim(self, meta: Meta) -> None:
-        """Write down whose it is, if that isn't written yet. OSError."""
-        if self.read_meta() is None:
-            self._fs.write_atomic(self.file(names.META_FILE), names.encode_meta(meta), sync=True)
+    def claim(self, meta: Meta, random: Random) -> None:
+        """Make and lock it if it isn't, and write down whose it is, and an id for it, if that
+        isn't written yet; it is on the disk when this returns. StorageError, OSError."""
+        if self._lock is None:
+            self.open()
+        data = self._read_meta()
+        if data is None or self.id is None:
+            data = names.encode_meta(meta) if data is None else data
+            data = names.add_directory_id(data, names.new_directory_id(random))
+            self._fs.write_atomic(self.file(names.META_FILE), data, sync=True)
+        self.read_meta()
 
     def take_clean_marker(self) -> bool:
         """Whether the broker before stopped in order; asked again, it did not. OSError."""

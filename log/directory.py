@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.errors import CorruptFileError, StorageError
+from kavka.seams import Random
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -29,6 +30,7 @@ CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 NAME_BYTES_MAX: Final = 255
 """What file systems allow."""
 
+_DIRECTORY_ID: Final = "directory.id"
 _DELETE: Final = "-delete"
 _OTHERS: Final = ("-future", "-stray")
 """Of moves between directories and of partitions nobody claims: not served, not touched."""
@@ -79,16 +81,40 @@ def parse_log_name(name: str, parent: str) -> TopicPartition | None:
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """The content of `meta.properties`."""
+    """The content of `meta.properties`, before the directory has an id."""
     lines = [f"cluster.id={meta.cluster_id}", "version=0", f"broker.id={meta.broker_id}", ""]
     return "\n".join(lines).encode()
 
 
-def decode_meta(data: bytes, path: str) -> Meta:
-    """What `meta.properties` says; CorruptFileError when something is missing from it."""
+def add_directory_id(data: bytes, directory_id: str) -> bytes:
+    """The content of a `meta.properties` without a directory id, and this id."""
+    separator = b"" if data.endswith(b"\n") else b"\n"
+    return data + separator + f"{_DIRECTORY_ID}={directory_id}\n".encode()
+
+
+def decode_directory_id(data: bytes) -> str | None:
+    """The directory id in `meta.properties` (KIP-858); None: it has none."""
+    return _decode_properties(data).get(_DIRECTORY_ID) or None
+
+
+def new_directory_id(random: Random) -> str:
+    """An id as Apache Kafka draws them: a UUID of version 4 in base64, without a leading '-'."""
+    while True:
+        drawn = UUID(int=random.getrandbits(128), version=4)
+        text = base64.urlsafe_b64encode(drawn.bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def _decode_properties(data: bytes) -> dict[str, str]:
     lines = data.decode(errors="replace").splitlines()
     pairs = [line.partition("=") for line in lines if not line.lstrip().startswith(("#", "!"))]
-    values = {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def decode_meta(data: bytes, path: str) -> Meta:
+    """What `meta.properties` says; CorruptFileError when something is missing from it."""
+    values = _decode_properties(data)
     cluster_id = values.get("cluster.id")
     broker_id = values.get("broker.id", values.get("node.id", ""))
     if not cluster_id or not broker_id.isdecimal():

@@ -9,6 +9,11 @@ class StorageError(Exception):
     """A log directory that can't be used as it is; the message says which and what to do."""
 
 
+class LostDirectoryError(OSError):
+    """A log directory that the broker has used before and can't find; the message says what to
+    do."""
+
+
 class LoadingStopped(Exception):
     """The loading of logs, or what follows it at a start, was given up. Where it was the loading,
     what is in the files is as after a crash."""

@@ -7,7 +7,12 @@ reads it by its name can finish. Who still has it open reads on even after its r
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
+
+from kavka.log.fs import FileSystem
+
+logger = logging.getLogger(__name__)
 
 
 class Garbage:
@@ -39,3 +44,18 @@ class Garbage:
     def take(self) -> list[str]:
         """All paths, due or not; they are forgotten."""
         return self.due(float("inf"))
+
+
+def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
+    """Remove files and directories; those that are gone already don't matter.
+
+    One that can't be removed stays until the next start, which tries again.
+    """
+    for path in paths:
+        try:
+            if fs.is_dir(path):
+                fs.remove_tree(path)
+            elif fs.exists(path):
+                fs.remove(path)
+        except OSError as failure:
+            logger.error("%s can't be removed: %s", path, failure)

@@ -10,12 +10,13 @@ touch the disk, and what may take long is a plan that a thread runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition, offset_line
+from kavka.log.claiming import claim_all, common_owner, logs_in
 from kavka.log.closing import DirectoryClosing
 from kavka.log.directories import CheckpointPlan, LogDirectory
 from kavka.log.directory import Meta
@@ -132,8 +133,9 @@ class LogManager:
 
     # --- start
 
-    def open(self) -> Meta | None:
-        """Make the directories, lock them, and tell whose they are; None when they are new.
+    def open(self, make: Collection[str] | None = None) -> Meta | None:
+        """Lock the directories and tell whose they are; None when they are new. New ones are made
+        if they are among `make` (None: all of them); others are not touched before `claim`.
 
         One that can't be used is left out. StorageError: none can be, one is in use, or they
         don't belong together.
@@ -142,7 +144,7 @@ class LogManager:
         try:
             for directory in self._directories.values():
                 try:
-                    meta = directory.open()
+                    meta = directory.open(make=make is None or directory.path in make)
                 except OSError as failure:
                     self.fail(directory.path, failure)
                 else:
@@ -151,12 +153,7 @@ class LogManager:
         except StorageError:
             self.unlock()
             raise
-        if any(meta != found[0] for meta in found):
-            raise StorageError(
-                "the log directories belong to different brokers or clusters: "
-                f"{', '.join(self._directories)}; see their {names.META_FILE}"
-            )
-        return found[0] if found else None
+        return common_owner(found, list(self._directories))
 
     def check_usable(self) -> None:
         """StorageError where every directory has failed."""
@@ -164,13 +161,33 @@ class LogManager:
             told = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
             raise StorageError(f"none of the log directories can be used: {told}")
 
-    def claim(self, meta: Meta) -> None:
-        """Write down whose the directories are, where it isn't written yet."""
-        for directory in self._online():
-            try:
-                directory.claim(meta)
-            except OSError as failure:
-                self.fail(directory.path, failure)
+    @property
+    def unclaimed_directories(self) -> list[str]:
+        """Those that can be used, and have no `meta.properties`; absolute paths."""
+        return [self.absolute(each.path) for each in self._online() if each.owner is None]
+
+    def logs_found(self) -> dict[TopicPartition, None]:
+        """The partitions with a log in a directory that has an owner, before they are loaded."""
+        return logs_in(self._online())
+
+    def claim(
+        self, meta: Meta, known: Mapping[str, str] | None = None, given_up: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Write down whose the directories are, where it isn't written yet. Absolute paths by the
+        ids of the directories, to be kept, and to be handed in as `known` at the next start.
+
+        Of those that are `known` and not here, the ones in `given_up` count no more; each other
+        has failed, and stays in the answer. StorageError: none is left, or two are one.
+        """
+        directories = list(self._directories.values())
+        claims = claim_all(directories, meta, known or {}, given_up, self._fs, self._random)
+        for path, failure in claims.failures.items():
+            if path not in self._directories:
+                self._directories[path] = LogDirectory(self._fs, path)
+                self._within[path] = {}
+            self.fail(path, failure)
+        self.check_usable()
+        return claims.record
 
     def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
         """All logs, each to have the settings of its topic, in steps that may run in threads: each
@@ -475,18 +492,3 @@ class LogManager:
         """Let others have the directories, without closing anything."""
         for directory in self._directories.values():
             directory.unlock()
-
-
-def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
-    """Remove files and directories; those that are gone already don't matter.
-
-    One that can't be removed stays until the next start, which tries again.
-    """
-    for path in paths:
-        try:
-            if fs.is_dir(path):
-                fs.remove_tree(path)
-            elif fs.exists(path):
-                fs.remove(path)
-        except OSError as failure:
-            logger.error("can't remove %s: %s", path, failure)

@@ -41,6 +41,7 @@ from kavka.server.features import Features
 from kavka.server.health import BrokerState, Health
 from kavka.server.later import Imports
 from kavka.server.live_settings import LiveSettings
+from kavka.server.log_directories import claim_directories
 from kavka.server.replica.loading import LogLoader, close_logs
 from kavka.server.replica.requests import ControllerRequests
 from kavka.server.topic_configs import TopicConfigs
@@ -119,14 +120,18 @@ class Instance:
         self.state = BrokerState.STARTING
         await self._open_monitor()
         logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
-        meta = logs.open()
+        # the first has the metadata; others that are new are made when those were asked about them
+        meta = logs.open(make=logs.directories[:1])
         self._logs = logs
         coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
         await self._refuse_logs_of_others(coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        logs.claim(self._checked(meta, Meta(cluster, settings.broker_id)))
+        ours = self._checked(meta, Meta(cluster, settings.broker_id))
+        given_up = settings.lost_log_dirs
+        await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
+        self._check_first_directory()
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
@@ -233,15 +238,19 @@ class Instance:
         cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
         return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 
-    async def _open_coordination(self) -> Coordination:
-        directory = self.settings.log_dirs[0]
+    def _check_first_directory(self) -> None:
         assert self._logs is not None
         failure = self._logs.failed_directories.get(self._logs.directories[0])
         if failure is not None:
             raise StartError(
-                f"{directory}, the first in log.dirs, holds the cluster's metadata and can't be "
-                f"used: {failure}"
+                f"{self.settings.log_dirs[0]}, the first in log.dirs, holds the cluster's metadata "
+                f"and can't be used: {failure}"
             )
+
+    async def _open_coordination(self) -> Coordination:
+        self._check_first_directory()
+        assert self._logs is not None
+        directory = self.settings.log_dirs[0]
         try:
             return await open_embedded(
                 self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs

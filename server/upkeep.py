@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.fs import FileSystem, is_shortage
-from kavka.log.manager import LOGS_PER_STEP, LogManager, remove_garbage
+from kavka.log.garbage import remove_garbage
+from kavka.log.manager import LOGS_PER_STEP, LogManager
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.live_settings import LiveSettings

@@ -285,6 +285,17 @@ _BROKER_ROWS: Final = (
         "Directories for data; partitions are spread over them.",
     ),
     _row(
+        "kavka.lost.log.dirs",
+        Type.LIST,
+        (),
+        Items(),
+        LOW,
+        "Ids (directory.id) of log directories that are lost for good. Without it a directory that "
+        "the broker has used before and does not find keeps its partitions offline; the broker "
+        "logs the id. With it they begin empty, or are copied from other replicas.",
+        field="lost_log_dirs",
+    ),
+    _row(
         "num.recovery.threads.per.data.dir",
         Type.INT,
         2,

@@ -69,6 +69,8 @@ class BrokerSettings:
     kavka_http_listener: Listener | None
     """Where pages are served over HTTP."""
     log_dirs: tuple[str, ...]
+    lost_log_dirs: tuple[str, ...]
+    """Ids of log directories that have been given up."""
     num_recovery_threads_per_data_dir: int
     auto_create_topics_enable: bool
     default_replication_factor: int

@@ -28,6 +28,8 @@ LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 FEATURE: Final = "/feature"
+LOG_DIRECTORIES: Final = "/kavka/log_dirs"
+"""Kavka's own, by broker: the log directories that it uses."""
 
 TOPIC_CONFIGS: Final = "topics"
 BROKER_CONFIGS: Final = "brokers"
@@ -137,6 +139,11 @@ def topic_deletion(name: str) -> str:
 def consumer_offset(group_id: str, topic: str, partition: int) -> str:
     """How far a group has come, by the oldest way to keep that; the offset as a decimal number."""
     return f"/consumers/{group_id}/offsets/{topic}/{partition}"
+
+
+def log_directories(broker_id: int) -> str:
+    """The log directories that a broker uses, Kavka's own."""
+    return f"{LOG_DIRECTORIES}/{broker_id}"
 
 
 def ancestors(path: str) -> list[str]:
@@ -354,6 +361,16 @@ def encode_log_dir_event(broker_id: int) -> bytes:
 def decode_log_dir_event(data: bytes | None) -> int:
     """The broker of which a log directory has failed."""
     return int(_load(data)["broker"])
+
+
+def encode_log_directories(directories: Mapping[str, str]) -> bytes:
+    """Absolute paths by directory id."""
+    return _dump({"version": 1, "directories": dict(sorted(directories.items()))})
+
+
+def decode_log_directories(data: bytes | None) -> dict[str, str]:
+    """The inverse of `encode_log_directories`."""
+    return {str(key): str(path) for key, path in _load(data)["directories"].items()}
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

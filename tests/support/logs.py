@@ -11,8 +11,9 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from kavka.log.fs import FileSystem
+from kavka.log.garbage import remove_garbage
 from kavka.log.loading import DirectoryLoading
-from kavka.log.manager import LogManager, remove_garbage
+from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import Appended, PartitionLog, Slice

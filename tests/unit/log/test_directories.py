@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from typing import Any
 
 import pytest
@@ -37,9 +38,11 @@ def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
 
 
 def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None:
-    directory.claim(META)
-    directory.claim(Meta("another", 4))
+    directory.claim(META, random.Random(0))
+    first_id = directory.id
+    directory.claim(Meta("another", 4), random.Random(1))
     assert directory.read_meta() == META
+    assert directory.id == first_id is not None
     fs.crash()
     assert LogDirectory(fs, "/a/b").open() == META
     fs.create("/a/b/meta.properties")

@@ -11,7 +11,8 @@ import pytest
 from kavka.log.directory import Meta
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
-from kavka.log.manager import LogManager, remove_garbage
+from kavka.log.garbage import remove_garbage
+from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from support import logs
 from support.logs import TOPIC_ID, Broker

@@ -1,0 +1,142 @@
+"""Which log directories are this broker's, and which of those it had before are lost.
+
+Each directory has an id in its `meta.properties` (KIP-858). The broker keeps a record of the ids
+that it uses outside of them, so a disk that is not mounted, and whose mount point is an empty
+directory, is not taken for a new directory: the partitions in it would begin empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kavka.log.checkpoint import TopicPartition
+from kavka.log.directories import LogDirectory
+from kavka.log.directory import META_FILE, Meta
+from kavka.log.errors import LostDirectoryError, StorageError
+from kavka.log.fs import FileSystem
+from kavka.seams import Random
+
+LOST_SETTING: Final = "kavka.lost.log.dirs"
+"""The setting by which an operator gives up a directory, for messages."""
+
+
+class LostDirectory(NamedTuple):
+    """A directory that was used and is not among those that could be read."""
+
+    id: str
+    path: str
+    """Where it was."""
+    found: LogDirectory | None
+    """The directory that is at its path now, if that is one of `log.dirs`."""
+
+    @property
+    def replaced(self) -> bool:
+        """Whether there is another directory at its path, which can be used."""
+        found = self.found
+        return found is not None and found.failure is None and found.id is not None
+
+    def explain(self) -> LostDirectoryError:
+        """Why it can't be used, and what to do."""
+        found = self.found
+        if found is None:
+            what = "is not in log.dirs any more"
+        elif self.replaced:
+            what = f"is not there: {found.path} is another directory, with id {found.id}"
+        else:
+            what = "is not there: the directory has no meta.properties with its id"
+        return LostDirectoryError(
+            f"the log directory that was at {self.path} (directory.id={self.id}) {what}. Mount it "
+            "or put it back, with its meta.properties, and restart. If what was in it is lost for "
+            f"good, restart with {LOST_SETTING}={self.id}: partitions without another replica then "
+            "begin empty"
+        )
+
+
+def common_owner(found: Sequence[Meta], paths: Sequence[str]) -> Meta | None:
+    """Whose directories with these owners are; None: they have none. StorageError: they don't
+    belong together."""
+    if any(meta != found[0] for meta in found):
+        raise StorageError(
+            "the log directories belong to different brokers or clusters: "
+            f"{', '.join(paths)}; see their {META_FILE}"
+        )
+    return found[0] if found else None
+
+
+class Claims(NamedTuple):
+    """What came of it."""
+
+    record: dict[str, str]
+    """Absolute paths by directory id, of those that the broker uses or misses."""
+    failures: dict[str, OSError]
+    """By path, which is not one of `log.dirs` where a directory is not among those any more."""
+
+
+def claim_all(
+    directories: Sequence[LogDirectory],
+    meta: Meta,
+    known: Mapping[str, str],
+    given_up: Collection[str],
+    fs: FileSystem,
+    random: Random,
+) -> Claims:
+    """See `LogManager.claim`."""
+    _check_ids(directories)
+    at = {fs.absolute(each.path): each for each in directories}
+    claims = Claims({}, {})
+    for lost in list(_find_lost(at, known, given_up)):
+        claims.record[lost.id] = lost.path
+        if lost.found is None:
+            claims.failures[lost.path] = lost.explain()
+        elif lost.replaced:
+            claims.failures[f"{lost.path} (directory.id={lost.id})"] = lost.explain()
+        elif lost.found.failure is None:
+            lost.found.unlock()
+            claims.failures[lost.found.path] = lost.explain()
+    for path, directory in at.items():
+        if directory.failure is None and directory.path not in claims.failures:
+            try:
+                directory.claim(meta, random)
+            except OSError as failure:
+                claims.failures[directory.path] = failure
+        if directory.id is not None:
+            claims.record[directory.id] = path
+    return claims
+
+
+def _check_ids(directories: Sequence[LogDirectory]) -> None:
+    """StorageError when two directories have the same id: one is a copy."""
+    paths: dict[str, str] = {}
+    for directory in directories:
+        if directory.id is not None:
+            other = paths.setdefault(directory.id, directory.path)
+            if other != directory.path:
+                raise StorageError(
+                    f"{other} and {directory.path} have the same directory.id {directory.id} in "
+                    "their meta.properties: one is a copy of the other and has to go from log.dirs"
+                )
+
+
+def _find_lost(
+    directories: Mapping[str, LogDirectory], known: Mapping[str, str], given_up: Collection[str]
+) -> Iterator[LostDirectory]:
+    """Directories that are `known` by id and path and not among `directories`, which come by
+    their absolute paths; without those that an operator has given up."""
+    present = {directory.id for directory in directories.values()}
+    for directory_id, path in known.items():
+        if directory_id not in present and directory_id not in given_up:
+            yield LostDirectory(directory_id, path, directories.get(path))
+
+
+def logs_in(directories: Sequence[LogDirectory]) -> dict[TopicPartition, None]:
+    """The partitions whose logs are in directories that have an owner. StorageError for a name
+    that does not belong there; a directory that can't be read is left out."""
+    found: dict[TopicPartition, None] = {}
+    for directory in directories:
+        if directory.owner is not None:
+            try:
+                found |= dict.fromkeys(directory.look().logs)
+            except OSError:
+                continue  # it fails when its logs are loaded
+    return found

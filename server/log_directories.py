@@ -1,0 +1,86 @@
+"""The record of the log directories that this broker uses, in the coordination tree.
+
+Outside of the directories themselves, so that a start finds out that one of them is lost: see
+`kavka.log.claiming`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from kavka.log.directory import Meta, new_directory_id
+from kavka.log.manager import LogManager
+from kavka.seams import Random
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import Coordination, NoNode
+from kavka.server.coordination.broker_registration import ensure_paths
+
+logger = logging.getLogger(__name__)
+
+
+async def claim_directories(
+    logs: LogManager,
+    coordination: Coordination,
+    meta: Meta,
+    *,
+    given_up: Collection[str],
+    random: Random,
+) -> None:
+    """Take the log directories for this broker, but for those that are lost, and record their
+    ids; see `LogManager.claim`. StorageError: none can be used."""
+    path = paths.log_directories(meta.broker_id)
+    recorded = await _recorded(coordination, path)
+    known = recorded
+    if known is None:
+        known = await _suspected(logs, coordination, meta.broker_id, random)
+    record = logs.claim(meta, known, given_up)
+    for directory_id in given_up:
+        if directory_id in record:
+            logger.warning(
+                "kavka.lost.log.dirs names %s, which is not lost: it is %s",
+                directory_id,
+                record[directory_id],
+            )
+        elif directory_id in known:
+            logger.warning(
+                "the log directory that was at %s (directory.id=%s) is given up; what it held "
+                "begins empty unless there is another replica",
+                known[directory_id],
+                directory_id,
+            )
+    if record != recorded:
+        data = paths.encode_log_directories(record)
+        if recorded is None:
+            await ensure_paths(coordination, {path: data})
+        else:
+            await coordination.set(path, data)
+
+
+async def _recorded(coordination: Coordination, path: str) -> dict[str, str] | None:
+    try:
+        return paths.decode_log_directories((await coordination.get(path)).data)
+    except NoNode:
+        return None
+
+
+async def _suspected(
+    logs: LogManager, coordination: Coordination, broker_id: int, random: Random
+) -> dict[str, str]:
+    """Without a record, as after an import from Apache Kafka, or from before there was one:
+    directories without an owner count as lost if a partition of this broker has no log."""
+    unclaimed = logs.unclaimed_directories
+    if not unclaimed:
+        return {}
+    found = logs.logs_found()
+    for topic in await coordination.children(paths.TOPICS):
+        try:
+            assignment = paths.decode_topic((await coordination.get(paths.topic(topic))).data)
+        except NoNode:
+            continue
+        for index, replicas in assignment.replicas.items():
+            if broker_id not in replicas or (topic, index) in found:
+                continue
+            if await coordination.exists(paths.partition_state(topic, index)) is not None:
+                return {new_directory_id(random): path for path in unclaimed}
+    return {}
