@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -166,6 +166,19 @@ class DirectoryLoading:
         place = LogPlace(disk, path, *key, self._settings_of(key[0]), self._now_ms)
         point, start = self._points.get(key, 0), self._starts.get(key, 0)
         return LogLoader(place, Checkpointed(self.is_clean, point, start), scanner)
+
+
+def check_apart(loadings: Sequence[DirectoryLoading]) -> None:
+    """StorageError: a log is in two directories."""
+    parents: dict[TopicPartition, str] = {}
+    for loading in loadings:
+        path = loading.directory.path
+        for key in loading.keys:
+            if parents.setdefault(key, path) != path:
+                raise StorageError(
+                    f"{names.log_name(*key)} is in {parents[key]} and in {path}: "
+                    "remove one of the two"
+                )
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:

@@ -24,7 +24,7 @@ from kavka.log.disk import Disk
 from kavka.log.errors import HalfMadeError, StorageError
 from kavka.log.fs import FileSystem, Volume
 from kavka.log.garbage import Garbage
-from kavka.log.loading import DirectoryLoading
+from kavka.log.loading import DirectoryLoading, check_apart
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
@@ -201,15 +201,7 @@ class LogManager:
 
     def check_loadings(self, loadings: Sequence[DirectoryLoading]) -> None:
         """StorageError: a log is in two directories, or no directory can be used."""
-        parents: dict[TopicPartition, str] = {}
-        for loading in loadings:
-            path = loading.directory.path
-            for key in loading.keys:
-                if parents.setdefault(key, path) != path:
-                    raise StorageError(
-                        f"{names.log_name(*key)} is in {parents[key]} and in {path}: "
-                        "remove one of the two"
-                    )
+        check_apart(loadings)
         self.check_usable()
 
     def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
@@ -246,9 +238,18 @@ class LogManager:
             self.fail(path, failure)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks as they were saved last, of the logs that were loaded: for those that
-        nobody hosts yet they still count."""
+        """The high watermarks that count for logs without a replica: as they were saved last, or
+        were when the replica was stopped."""
         return dict(self._high_watermarks)
+
+    def high_watermark(self, key: TopicPartition) -> int:
+        """One of them; 0 where nothing is known."""
+        return self._high_watermarks.get(key, 0)
+
+    def keep_high_watermark(self, key: TopicPartition, high_watermark: int) -> None:
+        """The replica of a log is stopped; the log stays, if it has not failed."""
+        if key in self._logs:
+            self._high_watermarks[key] = high_watermark
 
     # --- in between
 
@@ -275,6 +276,7 @@ class LogManager:
             # an earlier log's recovery point and start offset may not be taken for this one's
             self._checkpoint_now(parent)
         self._stale.pop(key, None)
+        self._high_watermarks.pop(key, None)
         path = f"{parent}/{names.log_name(topic, partition)}"
         if self._fs.exists(path):
             raise StorageError(f"{path} is there already but was not loaded")
@@ -315,6 +317,7 @@ class LogManager:
     def delete(self, topic: str, partition: int) -> None:
         """Take a log out; its files are renamed now, and become `garbage`."""
         key = (topic, partition)
+        self._high_watermarks.pop(key, None)
         log = self._logs.pop(key)
         parent = self.directory_of(log)
         del self._within[parent][key]
@@ -396,8 +399,9 @@ class LogManager:
                 points.append(offset_line(key, log.recovery_point))
                 if log.start_offset:  # a power cut may bring back what lies before it
                     starts.append(offset_line(key, log.start_offset))
-                if watermarks is not None and key in watermarks:
-                    ends.append(offset_line(key, watermarks[key]))
+                watermark = self._high_watermarks.get(key)
+                if watermarks is not None and (end := watermarks.get(key, watermark)) is not None:
+                    ends.append(offset_line(key, end))
                 if (clean_upto := log.compaction.clean_upto) is not None:
                     compacted.append(offset_line(key, clean_upto))
                 if number % LOGS_PER_STEP == 0:

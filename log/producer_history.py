@@ -95,6 +95,7 @@ class ProducerHistory:
         self.snapshots.remove_above(offset)
         self._forgotten = self.states
         self.states = UnknownProducers()
+        self.states.counts = self._forgotten.counts
         self.is_known = False
         self._cuts += 1
 
@@ -104,12 +105,12 @@ class ProducerHistory:
         OSError, CorruptLogError: and it stays unknown.
         """
         cuts, states = self._cuts, ProducerStates()
-        states.counts = self.states.counts
         replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
         for _ in chain(self._forgotten.dissolve(), replay):
             yield
             if self.is_known or cuts != self._cuts:
                 return  # somebody else has found out, or has to find out something else
+        states.counts = self.states.counts  # which may have been set meanwhile
         self.states = states
         self.is_known = True
 

@@ -68,7 +68,6 @@ def assemble(
         replicas=replicas,
         metadata=metadata,
         topic_configs=topic_configs,
-        high_watermarks=logs.high_watermarks(),
         fs=fs,
         tasks=tasks,
         jobs=jobs,

@@ -308,6 +308,7 @@ class ReplicaManager:
                 del self._of_topics[topic]
             self.traffic.leave(topic)
             replica.partition.stop()
+            self.logs.keep_high_watermark(replica.key, replica.partition.high_watermark)
             self.role_changed(replica)
         return replica
 

@@ -80,7 +80,7 @@ class Partition:
 
     def lead(self, decision: Leadership) -> Sequence[AssignEpoch]:
         """Become leader, or stay it with another ISR. A stale decision changes nothing."""
-        if decision.leader_epoch < self.leader_epoch:
+        if self._is_stale(decision):
             return ()
         new_epoch = decision.leader_epoch > self.leader_epoch
         self._take(decision)
@@ -93,7 +93,7 @@ class Partition:
 
     def follow(self, decision: Leadership) -> None:
         """Stop leading; the high watermark stays where it is until the leader tells a new one."""
-        if decision.leader_epoch < self.leader_epoch:
+        if self._is_stale(decision):
             return
         self._take(decision)
         self.is_leader = False
@@ -104,6 +104,13 @@ class Partition:
         self.is_leader = False
         self.leader = NO_LEADER
         self.story.append("stop")
+
+    def _is_stale(self, decision: Leadership) -> bool:
+        """As in Apache Kafka: within a leader epoch an older partition epoch is an older ISR."""
+        return (
+            decision.leader_epoch < self.leader_epoch
+            or decision.partition_epoch < self.partition_epoch
+        )
 
     def _take(self, decision: Leadership) -> None:
         self.leader = decision.leader

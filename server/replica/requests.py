@@ -60,7 +60,6 @@ class ControllerRequests:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
-        high_watermarks: dict[tuple[str, int], int],
         fs: FileSystem,
         tasks: Tasks,
         jobs: Jobs,
@@ -69,7 +68,6 @@ class ControllerRequests:
         self._replicas = replicas
         self._metadata = metadata
         self._topic_configs = topic_configs
-        self._high_watermarks = high_watermarks
         self._fs = fs
         self._tasks = tasks
         self._jobs = jobs
@@ -187,9 +185,7 @@ class ControllerRequests:
             raise StorageError("its log may be in a log directory that is offline")
         partition = Partition(
             self._live.now.broker_id,
-            high_watermark=max(
-                self._high_watermarks.pop((topic.topic_name, index), 0), log.start_offset
-            ),
+            high_watermark=max(logs.high_watermark((topic.topic_name, index)), log.start_offset),
             log_end=log.end_offset,
         )
         partition.flushed(log.recovery_point)

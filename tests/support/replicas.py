@@ -82,6 +82,8 @@ class Hosting:
         settings = BrokerSettings.load(environ={}, overrides=[f"log.dirs={DATA}"])
         self.live = LiveSettings(settings)
         logs.load_all(self.logs, lambda _: settings.topic_defaults)
+        for key, high_watermark in (high_watermarks or {}).items():
+            self.logs.keep_high_watermark(key, high_watermark)
         self.metadata = MetadataCache("cluster")
         self.purgatory = Purgatory(self.tasks)
         self.overrides = Overrides()
@@ -99,7 +101,6 @@ class Hosting:
             replicas=self.manager,
             metadata=self.metadata,
             topic_configs=overrides,
-            high_watermarks=dict(high_watermarks or {}),
             fs=self.fs,
             tasks=self.tasks,
             jobs=self.jobs,

@@ -194,6 +194,25 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
 # --- after a cut
 
 
+@pytest.mark.parametrize("steps", range(10))
+def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: int) -> None:
+    """It is set by who writes to the log, before a cut or in the middle of what comes after it."""
+    if not steps:
+        log.producers.counts = False
+    rest = cut(log, 2 * PRODUCERS - 5)
+    for _ in range(steps):
+        next(rest, None)
+    log.producers.counts = False
+    for _ in rest:
+        pass
+    assert not log.producers.counts
+    rest = cut(log, 2 * PRODUCERS - 10)
+    assert not log.producers.counts
+    for _ in rest:
+        pass
+    assert not log.producers.counts
+
+
 def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
     end = 2 * PRODUCERS - 5
     steps = cut(log, end)

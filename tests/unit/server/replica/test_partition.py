@@ -39,6 +39,19 @@ def test_a_stale_decision_changes_nothing() -> None:
     assert partition.isr == (1,)
 
 
+def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
+    """As in Apache Kafka: a LeaderAndIsr that is late does not bring a replica back into the ISR
+    that AlterPartition has removed."""
+    partition = Partition(1, high_watermark=0, log_end=10)
+    partition.lead(Leadership(1, 1, 3, (1,), 5, (1, 2)))
+    assert partition.lead(Leadership(1, 1, 3, (1, 2), 4, (1, 2))) == ()
+    assert (partition.isr, partition.partition_epoch) == ((1,), 5)
+    partition.follow(Leadership(1, 2, 3, (2,), 4, (1, 2)))
+    assert partition.is_leader
+    partition.lead(Leadership(1, 1, 3, (1, 2), 6, (1, 2)))
+    assert partition.isr == (1, 2)
+
+
 def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
     partition = Partition(1, high_watermark=0, log_end=0)
     partition.lead(leadership())

@@ -104,6 +104,40 @@ def test_a_start_takes_over_the_logs_and_their_watermarks() -> None:
     run(story)
 
 
+def test_a_watermark_outlives_its_replica() -> None:
+    """StopReplica without deletion, a checkpoint, and perhaps a restart."""
+
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead(replicas=(1, 2))
+        write(hosting)
+        await hosting.port.stop_replica(stopping(delete=False))
+        await check(hosting, 1)
+        await hosting.port.stop_replica(stopping(delete=False))
+        for _ in range(2):
+            hosting.logs.checkpoint(hosting.manager.high_watermarks()).run()
+            hosting.fs.kill()
+            hosting = Hosting(hosting.fs)  # whose first checkpoint may come before LeaderAndIsr
+        await check(hosting, 3)
+
+    async def check(hosting: Hosting, epoch: int) -> None:
+        again = await hosting.lead(epoch=epoch, isr=(1, 2), replicas=(1, 2), new=False)
+        assert (again.log.end_offset, again.high_watermark) == (3, 3)
+
+    run(story)
+
+
+def test_a_deleted_log_leaves_no_watermark() -> None:
+    async def story(hosting: Hosting) -> None:
+        await hosting.lead(replicas=(1, 2))
+        write(hosting)
+        await hosting.port.stop_replica(stopping(delete=True))
+        again = await hosting.lead(isr=(1, 2), replicas=(1, 2))
+        assert (again.log.end_offset, again.high_watermark) == (0, 0)
+        assert hosting.logs.high_watermarks() == {}
+
+    run(story)
+
+
 def test_a_watermark_is_not_before_the_start_of_its_log() -> None:
     """What was deleted had been committed, whatever the older of two checkpoints says."""
 
