@@ -32,7 +32,17 @@ class Content(NamedTuple):
 class LogDirectory:
     """One of `log.dirs`. `failure` says why it can't be used (any more); None: it can."""
 
-    __slots__ = ("_fs", "_lock", "failure", "has_compacted", "id", "is_unclean", "owner", "path")
+    __slots__ = (
+        "_fs",
+        "_lock",
+        "damaged",
+        "failure",
+        "has_compacted",
+        "id",
+        "is_unclean",
+        "owner",
+        "path",
+    )
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Touches nothing before `open`."""
@@ -40,6 +50,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self.path = path
         self.failure: OSError | None = None
+        self.damaged: list[str] = []
+        """Names of the checkpoints that were found damaged."""
         self.owner: Meta | None = None
         """What `meta.properties` says; None: it is not there, or was not read."""
         self.id: str | None = None
@@ -136,6 +148,7 @@ class LogDirectory:
             # safe: more is recovered than needed, a log starts at its first segment, and a high
             # watermark is found again
             logger.warning("%s; ignoring it", error)
+            self.damaged.append(name)
             return {}
 
     def look(self) -> Content:

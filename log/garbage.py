@@ -58,4 +58,4 @@ def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
             elif fs.exists(path):
                 fs.remove(path)
         except OSError as failure:
-            logger.error("%s can't be removed: %s", path, failure)
+            logger.error("can't remove %s: %s", path, failure)

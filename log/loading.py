@@ -154,7 +154,14 @@ class DirectoryLoading:
             except LoadingStopped:  # what it has written is all made anew the next time
                 return
             log.topic_id = read_topic_id(disk.fs, log.directory)
-            log.compaction.clean_upto = self._compacted.get(key)
+            if not log.compaction.resume(self._compacted.get(key)):
+                logger.warning(
+                    "%s says of %s that it is compacted up to %d, where it has no closed segment: "
+                    "it is compacted anew",
+                    self.directory.file(names.CLEANER_OFFSETS_FILE),
+                    names.log_name(*key),
+                    self._compacted[key],
+                )
             self.loaded.append(log)
 
     def _watch(self) -> None:
@@ -164,8 +171,14 @@ class DirectoryLoading:
     def _loader(self, key: TopicPartition, disk: Disk, scanner: BatchScanner) -> LogLoader:
         path = self.directory.file(names.log_name(*key))
         place = LogPlace(disk, path, *key, self._settings_of(key[0]), self._now_ms)
-        point, start = self._points.get(key, 0), self._starts.get(key, 0)
-        return LogLoader(place, Checkpointed(self.is_clean, point, start), scanner)
+        known = Checkpointed(
+            self.is_clean,
+            self._points.get(key, 0),
+            self._starts.get(key, 0),
+            self._compacted.get(key, 0),
+            names.RECOVERY_POINTS_FILE not in self.directory.damaged,
+        )
+        return LogLoader(place, known, scanner)
 
 
 def check_apart(loadings: Sequence[DirectoryLoading]) -> None:

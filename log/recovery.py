@@ -52,6 +52,9 @@ class Checkpointed(NamedTuple):
 
     recovery_point: int
     start_offset: int
+    compacted_upto: int = 0
+    is_point_known: bool = True
+    """False: the recovery point was damaged. Where it says 0 it may have been anything."""
 
 
 def create_log(place: LogPlace) -> PartitionLog:
@@ -83,6 +86,7 @@ class LogLoader:
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
         self._touched_from = 0
+        self._checked_from = 0  # the first segment that `_recover` has read
         self._producers = ProducerStates()
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
@@ -101,6 +105,9 @@ class LogLoader:
         if end is None:
             clean = False
             end = self._recover()
+            if end < self._checkpointed.recovery_point and self._checked_from:
+                # it is wrong, so that nobody knows what was flushed: all is checked
+                return self._check_all()
         start, end = self._settle_bounds(end)
         if clean:
             self._check_txn_indexes(self._segments, end)
@@ -126,6 +133,17 @@ class LogLoader:
         if not clean:
             self._distrust(log)
         return log
+
+    def _check_all(self) -> PartitionLog:
+        logger.warning(
+            "%s ends before its recovery point %d: it is checked from the beginning",
+            self._place.directory,
+            self._checkpointed.recovery_point,
+        )
+        for segment in self._segments:
+            segment.release()
+        unknown = self._checkpointed._replace(clean=False, recovery_point=0, is_point_known=False)
+        return LogLoader(self._place, unknown, self._scanner).load()
 
     def _distrust(self, log: PartitionLog) -> None:
         """What the process before wrote may not be on the disk, be it the directory's name."""
@@ -247,7 +265,7 @@ class LogLoader:
         if not self._segments:
             return self._checkpointed.start_offset
         bases = [segment.base_offset for segment in self._segments]
-        first = self._first_to_check()
+        self._checked_from = first = self._first_to_check()
         begin = bases[first]
         self._touched_from = bases[max(0, first - 1)]
         if first:
@@ -267,11 +285,11 @@ class LogLoader:
         end = begin
         for slot in range(first, len(bases)):
             if end < bases[slot] and slot > first:
-                if COMPACT not in self._place.settings.cleanup_policy:
+                if not self._may_have_gap(end, bases[slot]):
                     # not fsynced: a power cut has taken the end of the segment before
                     self._drop(slot)
                     break
-                end = bases[slot]  # Apache Kafka's compaction leaves such gaps, Kavka's does not
+                end = bases[slot]
             if slot > first:
                 self._snapshots.save(end, self._producers)
             limit = bases[slot + 1] if slot + 1 < len(bases) else 1 << 63
@@ -280,6 +298,17 @@ class LogLoader:
                 self._drop(slot + 1)
                 break
         return end
+
+    def _may_have_gap(self, end: int, base: int) -> bool:
+        """Whether a gap from `end` to the segment at `base` may come from compaction. Apache
+        Kafka's leaves some, Kavka's does not; the policy may have been another when it ran. What
+        was flushed is not missing for a power cut, and in doubt nothing is removed."""
+        known = self._checkpointed
+        if COMPACT in self._place.settings.cleanup_policy:
+            return True
+        if end < known.recovery_point or not known.is_point_known:
+            return True
+        return base <= known.compacted_upto or any(map(has_holes, self._segments))
 
     def _recover_segment(self, segment: Segment, limit: int) -> tuple[bool, int]:
         """Whether all of a segment was good, and where it ends now; batches end below `limit`."""
@@ -345,3 +374,17 @@ class LogLoader:
                     self._fs.remove(path)
         self._fs.sync_dir(self._place.directory)
         del self._segments[slot:]
+
+
+def has_holes(segment: Segment) -> bool:
+    """Whether offsets are missing within a segment, as compaction leaves them: a power cut takes
+    records from the end only. What follows a damaged batch is not looked at."""
+    following = segment.base_offset
+    try:
+        for _, header in headers(segment.file, segment.path, 0, segment.size):
+            if header.base_offset > following or header.record_count <= header.last_offset_delta:
+                return True
+            following = header.last_offset + 1
+    except CorruptLogError:
+        return False
+    return False

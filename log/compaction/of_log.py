@@ -51,6 +51,15 @@ class LogCompaction:
         self._producers = producers
         self._unsynced = unsynced
 
+    def resume(self, clean_upto: int | None) -> bool:
+        """Go on from what was saved. False: that can't be, and all is to be compacted anew. Only
+        closed segments ever are compacted; a wrong offset would pass for right when the log has
+        grown beyond it."""
+        if clean_upto is not None and clean_upto > self._segments.active.base_offset:
+            return False
+        self.clean_upto = clean_upto
+        return True
+
     def truncated(self, offset: int) -> None:
         """The log ends at `offset` now; what follows will be something else."""
         self.serial += 1

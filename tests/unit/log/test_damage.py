@@ -274,6 +274,20 @@ def test_every_index_and_checkpoint(state: State, tmp_path: Path) -> None:
     assert tried > 150
 
 
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"])
+def test_every_bit_of_a_checkpoint(state: State, name: str, tmp_path: Path) -> None:
+    """It may still be read, and say something else."""
+    content = state.files.get(name, b"0\n1\nt 0 %d\n" % FLUSHED)
+    for bit in range(0, 8 * len(content), 1 if WHOLE else 5):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        broker = opened(state.lay(tmp_path / "data", **{name: bytes(damaged)}))
+        log = broker.log()
+        last_closed = max(int(Path(one).stem) for one in state.files if one.endswith(".log"))
+        assert (log.compaction.clean_upto or 0) <= last_closed
+        assert_holds(state, broker, len(state.records))
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "checkpoint", ""])
 def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> None:
     kinds = (*DERIVED, *CHECKPOINTS)

@@ -19,6 +19,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.wire.errors import ApiError
 from kavka.wire.records import HEADER_BYTES, stamp
 from support import logs
+from support.batches import patch
 from support.logs import Broker, Producer, Read
 
 SMALL = logs.settings(segment_bytes=1500, index_interval_bytes=300)
@@ -297,6 +298,69 @@ def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
     left = [one for one in records if not bases[2] <= one.offset < bases[3]]
     assert logs.read_from(broker.log()) == left
     assert broker.log().end_offset == 30
+
+
+@pytest.mark.parametrize("evidence", ["cleaner checkpoint", "holes", "records", "none"])
+@pytest.mark.parametrize("point", ["0", "12", "1000000", "x"])
+def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
+    evidence: str, point: str
+) -> None:
+    """By Apache Kafka, which recovers all segments whatever gap lies between them. `point`: the
+    recovery point in the checkpoint, which may be wrong."""
+    fs = MemFs()
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=1000))
+    log = broker.log()
+    logs.fill(log, 30)
+    directory = log.directory
+    bases = [int(path.rpartition("/")[2][:20]) for path in files(fs, log, ".log")]
+    gone = set(range(bases[2], bases[3]))
+    for suffix in (".log", ".index", ".timeindex"):
+        fs.remove(f"{directory}/{bases[2]:020d}{suffix}")
+    path = f"{directory}/{bases[4]:020d}.log"
+    content = fs.read_bytes(path)
+    second = content.index((bases[4] + 1).to_bytes(8, "big") + b"\0\0\0")
+    third = content.index((bases[4] + 2).to_bytes(8, "big") + b"\0\0\0")
+    if evidence == "holes":
+        fs.create(path).pwrite(content[:second] + content[third:], 0)
+        gone.add(bases[4] + 1)
+    elif evidence == "records":  # the first of the batch's two is gone
+        one_of_two = patch(
+            bytearray(logs.batch([b"left"])), last_offset_delta=1, base_offset=bases[4]
+        )
+        fs.create(path).pwrite(bytes(one_of_two) + content[third:], 0)
+        gone.add(bases[4] + 1)
+    elif evidence == "cleaner checkpoint":
+        lines = b"0\n1\nt 0 %d\n" % bases[4]
+        fs.write_atomic("/data/cleaner-offset-checkpoint", lines, sync=True)
+    lines = b"0\n1\nt 0 %s\n" % point.encode()
+    fs.write_atomic("/data/recovery-point-offset-checkpoint", lines, sync=True)
+    broker.kill()
+    log = broker.log()
+    if evidence == "none" and point == "0":
+        assert log.end_offset == bases[2], "as where a power cut took the end of a segment"
+        return
+    assert log.end_offset == 30
+    left = [one.offset for one in logs.read_from(log)]
+    assert left == [offset for offset in range(30) if offset not in gone]
+
+
+@pytest.mark.parametrize("bit", [0, 5, 17])
+def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
+    """A bit of it has flipped; then the power went, and took from a segment below it."""
+    fs, broker, records = written()
+    logs.flush(broker.log())
+    broker.logs.checkpoint({}).run()
+    second, third = files(fs, broker.log(), ".log")[1:3]
+    checkpoint = "/data/recovery-point-offset-checkpoint"
+    content = bytearray(fs.read_bytes(checkpoint))
+    at = content.index(b"80")
+    content[at : at + 2] = b"980"
+    fs.write_atomic(checkpoint, bytes(content), sync=True)
+    fs.flip(second, bit + 8 * 70)
+    broker.kill()
+    log = broker.log()
+    assert log.end_offset < 80 and not fs.exists(third)
+    assert logs.read_from(log) == records[: log.end_offset]
 
 
 def test_a_clean_marker_on_a_damaged_log_is_not_believed(

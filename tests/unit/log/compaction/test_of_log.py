@@ -63,6 +63,24 @@ def test_a_topic_of_the_same_name_is_not_taken_for_clean() -> None:
     assert b"t 0" not in fs.read_bytes(CHECKPOINT)
 
 
+@pytest.mark.parametrize("saved", [100, 101, 150, 10**9])
+def test_an_offset_beyond_the_closed_segments_does_not_come_true(
+    saved: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When the log has grown beyond it: what was never compacted would be left out for good."""
+    fs = MemFs()
+    broker = a_broker(fs)
+    fill(broker)
+    fs.write_atomic(CHECKPOINT, b"0\n1\nt 0 %d\n" % saved, sync=True)
+    broker.kill()
+    assert f"compacted up to {saved}" in caplog.text
+    fill(broker, 200)
+    log = broker.log()
+    assert log.compaction.first_dirty(0, log.end_offset) == 0
+    clean(log, fs)
+    assert not [record for record in read_all(log) if record.offset < 100]
+
+
 def test_an_offset_out_of_bounds_is_of_another_log() -> None:
     fs = MemFs()
     compaction = a_broker(fs).log().compaction
