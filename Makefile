@@ -106,7 +106,8 @@ misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce reque
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
 	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \
 		$(BIN)/pytest tests/unit/log/test_log_faults.py
-	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest tests/unit/log/test_damage.py
+	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest \
+		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
 
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)

@@ -9,8 +9,8 @@ anew. Of an offset index the newest entries stay in memory and the older ones ar
 asked for and dropped again by `IndexCache`, so that memory does not grow with the log. A time
 index is read where it lies.
 
-An index may be wrong (a flipped bit, a foreign hand). The segment checks each offset entry that
-it uses against the log; nothing here decides what a client gets.
+An index may be wrong (a flipped bit, a foreign hand). The segment checks each entry that it uses
+against the log (`times.py` those of times); nothing here decides what a client gets.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ TAIL_ENTRIES: Final = 512
 
 _RELATIVE_MAX: Final = 0x7FFFFFFF
 _TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+class Entry(NamedTuple):
+    """The last offset of a batch, and where it begins."""
+
+    offset: int
+    position: int
 
 
 class Floor(NamedTuple):
@@ -135,23 +142,32 @@ class OffsetIndex:
             return Floor(-1, 0, next_offset, next_position)
         return Floor(offsets[after - 1] + base, positions[after - 1], next_offset, next_position)
 
-    def floor_position(self, position: int) -> int:
-        """The last indexed position that is not above `position`; 0 if there is none."""
-        positions = self._positions
+    def last_before(self, position: int) -> Entry | None:
+        """The last entry whose position is not above; None: there is none."""
+        offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
-            positions = (self._head or self._load_head())[1]
+            offsets, positions = self._head or self._load_head()
         after = bisect_right(positions, position)
-        return positions[after - 1] if after else 0
+        return Entry(offsets[after - 1] + self._base, positions[after - 1]) if after else None
 
-    def ceiling_offset(self, position: int) -> int:
-        """The offset of the first entry whose position is not below; -1 if there is none."""
+    def first_from(self, position: int) -> Entry | None:
+        """The first entry whose position is not below; None: there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
             offsets, positions = self._head or self._load_head()
             if not positions or positions[-1] < position:
                 offsets, positions = self._offsets, self._positions
         after = bisect_left(positions, position)
-        return offsets[after] + self._base if after < len(offsets) else -1
+        if after == len(offsets):
+            return None
+        return Entry(offsets[after] + self._base, positions[after])
+
+    def last(self) -> Entry | None:
+        """The last entry; None: there is none."""
+        offsets, positions = self._offsets, self._positions
+        if self._first and not offsets:
+            offsets, positions = self._head or self._load_head()
+        return Entry(offsets[-1] + self._base, positions[-1]) if offsets else None
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""
@@ -270,10 +286,9 @@ class TimeIndex:
         """The last entry; (-1, base offset) if there is none."""
         return self.entry(len(self) - 1) if len(self) else (-1, self._base)
 
-    def floor(self, timestamp: int) -> tuple[int, int]:
-        """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if none."""
-        after = bisect_right(range(len(self)), timestamp, key=self._searched(0))
-        return self.entry(after - 1) if after else (-1, self._base)
+    def slot(self, timestamp: int) -> int:
+        """The last entry whose timestamp is not above `timestamp`; -1: there is none."""
+        return bisect_right(range(len(self)), timestamp, key=self._searched(0)) - 1
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""

@@ -75,7 +75,7 @@ class LogReader:
         if offset > self.last_abort:
             return NONE_ABORTED
         following = self._segments.since(found.base_offset)
-        upper = following[0].offsets.ceiling_offset(found.position + found.length)
+        upper = following[0].indexed_after(found.position + found.length)
         if upper < 0:
             upper = following[1].base_offset if len(following) > 1 else end
         indexes = (segment.txns for segment in following)
@@ -104,7 +104,7 @@ class LogReader:
         Rather up to a batch that is in the index, which the reader asks for next: it is then
         found without a search, and no part of a batch is sent for nothing.
         """
-        cut = segment.offsets.floor_position(position + max_bytes) - position
+        cut = segment.indexed_before(position + max_bytes) - position
         if cut > 0:
             return cut
         first = segment.extent_at(position).size

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import Buffer, File
-from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, Entry, OffsetIndex, TimeIndex
 from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
+from kavka.log.times import find_timestamp, is_right, tells_the_truth
 from kavka.log.txn_index import TxnIndex
 
 logger = logging.getLogger(__name__)
@@ -259,7 +261,7 @@ class Segment:
             self._cut(extent.position)
         self._since_entry = 0
         self._note_fullness()
-        self._look_up_timestamps()
+        self._look_up_timestamps_anew()
 
     def end_at(self, offset: int) -> None:
         """Bring a closed segment whose records were flushed into order after a power cut.
@@ -274,13 +276,15 @@ class Segment:
             end = last.position + last.size
             if end < self.size:
                 self._cut(end)
-        self._first_timestamp = UNKNOWN if self.size else -1
-        self._look_up_max_timestamp(self._last_timed)
+        self._look_up_timestamps_anew()
         self.seal()
 
-    def _look_up_timestamps(self) -> None:
+    def _look_up_timestamps_anew(self) -> None:
+        """After indexes were cut, and perhaps not where they should."""
         self._first_timestamp = UNKNOWN if self.size else -1
-        self._look_up_max_timestamp(self._last_indexed)
+        if not is_right(self, self.times, len(self.times) - 1):
+            self.rebuild_indexes()
+        self._look_up_max_timestamp(self._last_timed)
 
     def _last_timed(self) -> int:
         """Where the last batch is that the time index knows: a power cut may have taken more of it
@@ -316,9 +320,35 @@ class Segment:
 
     def _last_indexed(self) -> int:
         """Where the last batch is that the offset index knows; 0 when it knows none."""
-        top = self.base_offset + RELATIVE_OFFSET_MAX
-        self.find(self.offsets.floor(top).offset)  # an index that is wrong is made anew
-        return self.offsets.floor(top).position
+        entry = self._checked(lambda: self.offsets.last())
+        return 0 if entry is None else entry.position
+
+    def indexed_before(self, position: int) -> int:
+        """The last indexed position that is not above; 0: there is none, or there is damage."""
+        try:
+            entry = self._checked(lambda: self.offsets.last_before(position))
+        except CorruptLogError:
+            return 0
+        return 0 if entry is None else entry.position
+
+    def indexed_after(self, position: int) -> int:
+        """The first indexed offset at or behind a position; -1: there is none, or damage."""
+        try:
+            entry = self._checked(lambda: self.offsets.first_from(position))
+        except CorruptLogError:
+            return -1
+        return -1 if entry is None else entry.offset
+
+    def _checked(self, look_up: Callable[[], Entry | None]) -> Entry | None:
+        """An entry of the offset index that is right; a wrong one has the indexes made anew."""
+        entry = look_up()
+        if entry is not None:
+            with suppress(CorruptLogError):
+                if self.extent_at(entry.position).last_offset == entry.offset:
+                    return entry
+            self.rebuild_indexes()
+            return look_up()
+        return None
 
     def find(self, offset: int) -> Extent | None:
         """The first batch that ends at `offset` or later; None if the segment ends before.
@@ -372,14 +402,7 @@ class Segment:
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Extent | None:
         """The first batch with a timestamp that is not below, passing over those that end
         before `from_offset`; None if there is none."""
-        _, indexed = self.times.floor(timestamp_ms)
-        first = self.find(max(indexed, from_offset))
-        if first is None:
-            return None
-        for position, header in headers(self.file, self.path, first.position, self.size):
-            if header.newest_timestamp >= timestamp_ms:
-                return Extent(position, header.size, header.base_offset, header.last_offset)
-        return None
+        return find_timestamp(self, timestamp_ms, from_offset)
 
     # --- indexes
 
@@ -411,25 +434,11 @@ class Segment:
         count = self._entries_in(path, TIME_ENTRY_BYTES)
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
-            if self._tells_the_truth(times):
+            if tells_the_truth(self, times):
                 self._times = times
         if self._times is None:
             self.rebuild_indexes()
         return self.times
-
-    def _tells_the_truth(self, times: TimeIndex) -> bool:
-        """Whether the last entry is in the log. There is one if a record has a timestamp."""
-        if not len(times):
-            known = headers(self.file, self.path, 0, self.size)
-            return all(header.newest_timestamp < 0 for _, header in known)
-        timestamp, offset = times.last()
-        if len(times) > 1 and timestamp <= times.entry(0)[0]:
-            return False
-        extent = self.find(offset)
-        if extent is None or extent.last_offset != offset:
-            return False
-        _, header = next(headers(self.file, self.path, extent.position, self.size))
-        return header.max_timestamp == timestamp
 
     def _entries_in(self, path: str, entry_bytes: int) -> int | None:
         try:

@@ -43,7 +43,7 @@ def drop_tail(index: OffsetIndex) -> None:
 def test_an_empty_index() -> None:
     index = offset_index(MemFs())
     assert index.floor(BASE) == (-1, 0, -1, -1)
-    assert index.floor_position(100) == 0
+    assert index.last_before(100) is index.first_from(0) is index.last() is None
     index.write()
     index.truncate(BASE)
     assert len(index) == 0
@@ -62,8 +62,9 @@ def test_what_lies_at_a_position_or_behind(
         index.append(BASE + offset, position)
     last = entries[-1][1] if entries else 0
     for position in {0, last + 1, data.draw(st.integers(0, last + 1)), *(p for _, p in entries)}:
-        behind = [BASE + offset for offset, at in entries if at >= position]
-        assert index.ceiling_offset(position) == (behind[0] if behind else -1)
+        behind = [(BASE + offset, at) for offset, at in entries if at >= position]
+        assert index.first_from(position) == (behind[0] if behind else None)
+    assert index.last() == ((BASE + entries[-1][0], last) if entries else None)
 
 
 def test_the_files_bytes() -> None:
@@ -112,9 +113,8 @@ def test_offsets_are_found_wherever_they_are(
         )
         cache.hold(other, 1)
     for position in data.draw(st.lists(st.integers(0, 10**6), max_size=5)):
-        assert index.floor_position(position) == max(
-            [0, *(at for _, at in entries if at <= position)]
-        )
+        before_it = [(BASE + offset, at) for offset, at in entries if at <= position]
+        assert index.last_before(position) == (before_it[-1] if before_it else None)
 
 
 @settings(max_examples=200)
@@ -224,8 +224,7 @@ def test_times_are_found(steps: list[int], data: st.DataObject) -> None:
     assert len(index) == len(wanted)
     assert index.last() == (wanted[-1] if wanted else (-1, BASE))
     for timestamp in data.draw(st.lists(st.integers(-5, 3000), max_size=5)):
-        below = [entry for entry in wanted if entry[0] <= timestamp]
-        assert index.floor(timestamp) == (below[-1] if below else (-1, BASE))
+        assert index.slot(timestamp) == sum(entry[0] <= timestamp for entry in wanted) - 1
     index.write()
     again = time_index(fs, len(wanted))
     assert again.last_timestamp == index.last_timestamp

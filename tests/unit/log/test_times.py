@@ -1,0 +1,76 @@
+"""Times are found by entries that were checked. `test_index_damage.py` flips each bit of them."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kavka.log import scan, times
+from kavka.log.disk import Disk
+from kavka.log.memfs import MemFs
+from kavka.log.scan import BatchScanner
+from kavka.log.segment import Segment
+from kavka.wire.records import stamp
+from support import logs
+
+SETTINGS = logs.settings(index_interval_bytes=300)
+TIMES = [100, 90, 300, 200, 300, 300, 400, 50, 500]
+
+
+def written(timestamps: list[int]) -> tuple[MemFs, Segment]:
+    """A closed segment with batches of a record each."""
+    fs = MemFs()
+    fs.make_dir("/d")
+    disk = Disk(fs, open_files_max=10, index_cache_bytes=1 << 16)
+    segment = Segment.create(disk, "/d", 0, SETTINGS)
+    for offset, timestamp in enumerate(timestamps):
+        data = logs.batch([bytes(300)], timestamps=timestamp)
+        stamp(data, offset, 0)
+        segment.append(data, len(data), offset, timestamp)
+    segment.seal()
+    return fs, Segment(disk, "/d", 0, segment.size, SETTINGS)
+
+
+def first(timestamp: int) -> int | None:
+    return next((offset for offset, at in enumerate(TIMES) if at >= timestamp), None)
+
+
+def entries(fs: MemFs, segment: Segment) -> list[tuple[int, int]]:
+    data = fs.read_bytes(segment.path_of(".timeindex"))
+    return [struct.unpack_from(">qi", data, at) for at in range(0, len(data), 12)]
+
+
+@pytest.mark.parametrize("slot", range(4))
+@pytest.mark.parametrize("entry", [(300, 4), (300, 5), (90, 1), (1, 6), (600, 3), (100, 0)])
+def test_an_entry_that_is_wrong_misleads_nobody(slot: int, entry: tuple[int, int]) -> None:
+    """Also one that names another batch with the same time."""
+    for wanted in (0, 60, 91, 101, 250, 300, 301, 400, 401, 500, 501):
+        fs, segment = written(TIMES)
+        known = entries(fs, segment)
+        assert known == [(100, 0), (300, 2), (400, 6), (500, 8)]
+        assert len(segment.times) == len(known)  # it is checked when it is opened: before
+        fs.open(segment.path_of(".timeindex")).pwrite(struct.pack(">qi", *entry), 12 * slot)
+        found = segment.find_timestamp(wanted, 0)
+        assert (None if found is None else found.base_offset) == first(wanted)
+
+
+def test_entries_that_are_far_apart_are_believed_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is between them is not read."""
+    monkeypatch.setattr(times, "CHECKED_BYTES_MAX", 2000)
+    fs, segment = written([1000, *[10] * 20, 2000, 3000, 4000])
+    read: list[int] = []
+    looked = scan.headers
+
+    def counted(file: object, path: str, start: int, end: int) -> object:
+        read.append(start)
+        return looked(segment.file, path, start, end)
+
+    assert segment.times.slot(2500) == 1
+    monkeypatch.setattr(times, "headers", counted)
+    found = segment.find_timestamp(2500, 0)
+    assert found is not None and found.base_offset == 22
+    assert min(read) > 5000
+    assert segment.next_offset(BatchScanner()) == 24
