@@ -1,10 +1,10 @@
 """Who leads a partition. Pure functions of what is known about its replicas.
 
 The rules are Apache Kafka 3.9's, with one simplification for elections that come by themselves.
-Kafka's controller sees a broker go and come and handles both; Kavka's compares two numbers. A
-broker that registered after the partition's state was written has been away since: it holds what
-was acknowledged, but others may have gone on without it, so it leaves the ISR unless the whole ISR
-was away.
+Kafka's controller sees a broker go and come and handles both; Kavka's decides once, on who was
+away. A broker that registered after the partition's state was written has been away since, and so
+has one that the controller knew in another session: it holds what was acknowledged, but others may
+have gone on without it, so it leaves the ISR unless the whole ISR was away.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def next_state(
 ) -> PartitionState | None:
     """The state that should follow `state`, or None when it may stay.
 
-    `live`: replicas that can serve, preferred first. `away_since`: those of them that registered
-    after `state` was written. Every change raises the leader epoch, also that to the same leader.
+    `live`: replicas that can serve, preferred first. `away_since`: those of them that restarted
+    since they came into the ISR. Every change raises the leader epoch, also to the same leader.
     """
     candidates = [broker_id for broker_id in state.isr if broker_id in live]
     stayed = [broker_id for broker_id in candidates if broker_id not in away_since]

@@ -80,6 +80,8 @@ class Examine(NamedTuple):
     fresh: tuple[int, ...]
     """Brokers that came; they know nothing yet and are told in any case."""
     gone: tuple[int, ...]
+    bounced: tuple[int, ...] = ()
+    """Those of the fresh ones that were there before, in another session."""
 
 
 class DirectoriesFailed(NamedTuple):

@@ -118,11 +118,12 @@ class PartitionMachine:
             if broker_id not in before or before[broker_id].epoch != broker.epoch
         )
         gone = tuple(broker_id for broker_id in before if broker_id not in now)
+        bounced = tuple(broker_id for broker_id in fresh if broker_id in before)
         for broker_id in now:
             yield self._send_metadata(broker_id, ())
         if fresh or gone:
             for chunk in chunks(list(self.cluster.all_partitions())):
-                yield Post(Examine(chunk, fresh, gone))
+                yield Post(Examine(chunk, fresh, gone, bounced))
 
     def _examine(self, event: Examine) -> Iterator[Command]:
         live = self.cluster.brokers
@@ -137,6 +138,7 @@ class PartitionMachine:
                 continue
             partition.offline = _without(partition.offline, event.fresh)
             partition.deleted = _without(partition.deleted, event.fresh)
+            _note_away(partition, (*event.gone, *event.bounced))
             if topic.deleting:
                 deleting.append(where)
                 if not partition.is_deleted and not topic.removing:
@@ -223,6 +225,8 @@ class PartitionMachine:
             if partition.state is None:
                 new[where] = None
             _take(partition, stored)
+            if stored.state == partition.decided:
+                partition.away, partition.decided = (), None
             if not topic.deleting:
                 written.append(where)
         return self._tell(written, list(self.cluster.brokers), new=new)
@@ -233,8 +237,15 @@ class PartitionMachine:
             state = first_state(live, epoch)
         else:
             brokers = self.cluster.brokers
-            away = [replica for replica in live if brokers[replica].epoch > partition.mzxid]
+            away = [
+                replica
+                for replica in live
+                if brokers[replica].epoch > partition.mzxid or replica in partition.away
+            ]
             state = next_state(partition.state, live=live, away_since=away, controller_epoch=epoch)
+            partition.decided = state
+            if state is None:
+                partition.away = ()
         return None if state is None else StateWrite(where, state, partition.version)
 
     # Elections that somebody asks for
@@ -267,6 +278,7 @@ class PartitionMachine:
         if unclean:
             state = unclean_state(partition.state, live=live, controller_epoch=epoch)
         else:
+            live = list(_without(tuple(live), partition.away))
             state = preferred_state(
                 partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
             )
@@ -422,6 +434,13 @@ def _brief(event: Event) -> str:
 
 def _take(partition: Partition, stored: StoredState) -> None:
     partition.state, partition.version, partition.mzxid = stored
+
+
+def _note_away(partition: Partition, brokers: Collection[int]) -> None:
+    if partition.state is not None:
+        isr = partition.state.isr
+        new = tuple(one for one in brokers if one in isr and one not in partition.away)
+        partition.away += new
 
 
 def _without(brokers: tuple[int, ...], away: Collection[int]) -> tuple[int, ...]:

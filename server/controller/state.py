@@ -39,6 +39,11 @@ class Partition:
     """Of the node with `state`: the partition epoch."""
     mzxid: int = NOT_STORED
     """Transaction that wrote `state`."""
+    away: tuple[int, ...] = ()
+    """In-sync replicas whose brokers went, or restarted, since the last decision that was written.
+    `mzxid` does not tell it where somebody else wrote the state after the restart."""
+    decided: PartitionState | None = None
+    """What is to be written because of that."""
     announced: int = NOT_STORED
     """Newest partition epoch that the controller's own broker has in its metadata."""
     offline: tuple[int, ...] = ()

@@ -173,7 +173,7 @@ def test_a_broker_that_bounced_is_told_again() -> None:
     made = machine(1, 2)
     with_partition(made, 1, 2, state=stored(1, 1, 2))
     *_, post = made.handle(brokers(1, 2, epochs={2: 200}))
-    assert post == Post(Examine((where(),), (2,), ()))
+    assert post == Post(Examine((where(),), (2,), (), (2,)))
     assert isinstance(post, Post)
     (write,) = made.handle(post.event)
     assert isinstance(write, WriteStates)

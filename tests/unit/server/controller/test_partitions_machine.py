@@ -56,6 +56,8 @@ class World:
     )
     """Of each broker: leader, leader epoch and ISR of its replicas."""
     metadata: dict[int, MetadataCache] = field(default_factory=dict)
+    led: dict[tuple[uuid.UUID, int, int], int] = field(default_factory=dict)
+    """Of a topic's partition and a broker: the epoch that it led in when it ended last."""
     epochs: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
     """Newest leader epoch written for each partition, ever."""
 
@@ -110,6 +112,10 @@ class ControllerMachine(RuleBasedStateMachine):
         self.world.coming.append(self.world.brokers_changed())
 
     def stop_broker(self, broker: int) -> None:
+        for where, (leader, epoch, _) in self.world.believed.get(broker, {}).items():
+            if leader == broker and where.topic in self.world.topics:
+                key = self.world.topics[where.topic][0], where.partition, broker
+                self.world.led[key] = epoch
         self.world.registered.pop(broker, None)
         self.world.sent.pop(broker, None)
 
@@ -329,6 +335,8 @@ class ControllerMachine(RuleBasedStateMachine):
         for broker in live:
             epoch_of_registration = world.registered[broker]
             assert broker != state.leader or epoch_of_registration < stored.mzxid
+            before = world.led.get((topic_id, where.partition, broker), -1)
+            assert broker != state.leader or state.leader_epoch > before, "its log may be shorter"
             assert world.believed[broker][where] == (state.leader, state.leader_epoch, state.isr)
         for broker in world.registered:
             topic = world.metadata[broker].image.topics[where.topic]
