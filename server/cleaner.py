@@ -120,11 +120,16 @@ class LogCleaner:
             outcome = await self._clean(replica, cleanable)
             if outcome is None:
                 await self._tidy(replica)
-                return False
         finally:
             compaction.running = False
             del self._busy[replica.log.directory]
-        compaction.clean_upto = outcome.end_offset
+        if outcome is not None:
+            compaction.clean_upto = outcome.end_offset
+        # as Apache Kafka's cleaner does after each log: else one that is compacted again and again
+        # would keep what retention is to delete
+        await replica.delete_all_old(self._clock.now_ms())
+        if outcome is None:
+            return False
         self._stats.last[number] = outcome
         _tell_outcome(replica, cleanable, outcome)
         await self._checkpoint()

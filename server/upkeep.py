@@ -15,7 +15,6 @@ from kavka.log.checkpoint import TopicPartition
 from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.garbage import remove_garbage
 from kavka.log.manager import LOGS_PER_STEP, LogManager
-from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.live_settings import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
@@ -159,10 +158,7 @@ class Upkeep:
         """Drop the segments that nobody is to read any more."""
         now_ms = self._clock.now_ms()
         for looked, replica in enumerate(self._replicas, 1):
-            while self._replicas.hosts(replica) and not replica.log.compaction.running:
-                if replica.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
-                    break
-                await self._tasks.sleep(0)
+            await replica.delete_all_old(now_ms)
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 

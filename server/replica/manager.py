@@ -17,6 +17,7 @@ from kavka.log.fs import is_shortage
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
 from kavka.log.verification import Guard
 from kavka.seams import Clock, Jobs, Pool, Tasks
@@ -182,6 +183,14 @@ class Replica:
         if self.log.history.is_saving or (count and self.log.flush_wanted):
             self._manager.flush_soon(self)
         return count
+
+    async def delete_all_old(self, now_ms: int) -> None:
+        """Drop all segments that are to go; while a compaction is at work, at its end."""
+        manager = self._manager
+        while manager.hosts(self) and not self.log.compaction.running:
+            if self.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
+                break
+            await manager.tasks.sleep(0)
 
     def read_failed(self, failure: Exception) -> None:
         """Its log can't be read: so it is with the whole directory, unless only a file is gone

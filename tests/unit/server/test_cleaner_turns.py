@@ -86,3 +86,28 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
     await settle(200)
     assert not processes.orders
     assert broker.instance._cleaner._busy == {}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@scenario(BACKOFF, "log.retention.check.interval.ms=300000", "log.initial.task.delay.ms=1")
+async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same(
+    broker: MemoryBroker, fails: bool
+) -> None:
+    """As in Apache Kafka: its cleaner deletes after each log, and the task of retention leaves
+    compacted logs to it. Here that task finds the log being compacted each time it looks."""
+    processes = HeldProcesses(broker)
+    both = {"cleanup.policy": "compact,delete", "retention.bytes": "3000"}
+    await broker.create("t", configs=COMPACT | both | {"min.cleanable.dirty.ratio": "0"})
+    log = broker.replica().log
+    for number in range(1, 4):
+        await fill(broker, keys=60)
+        await broker.advance(1000)
+        assert len(processes.orders) == number and log.compaction.running
+        await broker.advance(300_000)  # the task has looked
+        if fails:
+            processes.results[-1].set_exception(ProcessLost("killed"))
+        else:
+            processes.work()
+        await settle()
+        assert log.size_bytes <= 3000 + 1000
+    processes.results[-1].cancel()
