@@ -14,8 +14,8 @@ from typing import NamedTuple
 from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
 from kavka.log.directory import Meta
-from kavka.log.errors import CorruptFileError, StorageError
-from kavka.log.fs import FileSystem, Lock, is_shortage
+from kavka.log.errors import CorruptFileError, OrphanedDirectoryError, StorageError
+from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_shortage
 from kavka.seams import Random
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,10 @@ class LogDirectory:
             return None
         try:
             self._lock = self._fs.lock(self.file(names.LOCK_FILE))
+        except OrphanedLockError as error:
+            raise OrphanedDirectoryError(
+                f"the log directory {self.path} is in use by a process of a broker that was killed"
+            ) from error
         except BlockingIOError as error:
             message = f"the log directory {self.path} is in use by another broker"
             raise StorageError(message) from error

@@ -14,6 +14,11 @@ class LostDirectoryError(OSError):
     do."""
 
 
+class OrphanedDirectoryError(StorageError):
+    """A log directory in which a process of a broker that was killed has not ended yet. It will
+    soon."""
+
+
 class LoadingStopped(Exception):
     """The loading of logs, or what follows it at a start, was given up. Where it was the loading,
     what is in the files is as after a crash."""

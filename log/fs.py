@@ -17,13 +17,16 @@ import resource
 import shutil
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, TypeAlias
+from weakref import ref
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 _FILES_MAX: Final = 1 << 20
+_PID_BYTES_MAX: Final = 20
 _READ_BYTES: Final = 1 << 16
 _NO_NOWAIT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -167,7 +170,13 @@ class FileSystem(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take the lock file at `path`; BlockingIOError when another process holds it."""
+        """Take the lock file at `path`; BlockingIOError when another process holds it,
+        OrphanedLockError when the process that took it is gone, and one that it started is not."""
+        ...
+
+    def lock_descriptors(self) -> tuple[int, ...]:
+        """The locks that are held, as descriptors for a process that is started to work on what
+        they guard. While it has them, whatever becomes of this process, nobody else gets them."""
         ...
 
 
@@ -244,21 +253,34 @@ class OsFile:
         self.close()
 
 
+class OrphanedLockError(BlockingIOError):
+    """A lock that is left to a process whose starter, which took the lock, has ended."""
+
+
 class OsLock:
-    """A lock that holds as long as its descriptor is open."""
+    """A lock that holds as long as its descriptor is open, here or in a process that has it too.
+    The file tells whose it is."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
+        """The descriptor; -1 when it is closed."""
+        self._sign(b"%d\n" % os.getpid())
+
+    def _sign(self, owner: bytes) -> None:
+        with suppress(OSError):  # on a full disk nobody is named, and the lock holds all the same
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, owner, 0)
 
     def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        if self.fd >= 0:
+            self._sign(b"")
+            fd, self.fd = self.fd, -1
             _unlock_descriptor(fd)
             os.close(fd)
 
     def __del__(self) -> None:
-        if self._fd >= 0:  # closed, not unlocked: it may be a forked child that forgets it
-            os.close(self._fd)
+        if self.fd >= 0:  # closed, not unlocked: it may be a forked child that forgets it
+            os.close(self.fd)
 
 
 class OsFs:
@@ -266,6 +288,7 @@ class OsFs:
 
     def __init__(self) -> None:
         self._close_some: Callable[[], bool] | None = None
+        self._locks: list[ref[OsLock]] = []
 
     def __reduce__(self) -> tuple[type[OsFs], tuple[()]]:
         """In another process, where it is pickled to, there is nothing to close."""
@@ -377,10 +400,38 @@ class OsFs:
         fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
             _lock_descriptor(fd)
+            lock = OsLock(fd)
+        except BlockingIOError as error:
+            owner = os.pread(fd, _PID_BYTES_MAX, 0)
+            os.close(fd)
+            if _has_ended(owner):
+                raise OrphanedLockError(error.errno, error.strerror) from error
+            raise
         except BaseException:
             os.close(fd)
             raise
-        return OsLock(fd)
+        self._locks = [ref(other) for other in self._held_locks()] + [ref(lock)]
+        return lock
+
+    def _held_locks(self) -> list[OsLock]:
+        found = [reference() for reference in self._locks]
+        return [lock for lock in found if lock is not None and lock.fd >= 0]
+
+    def lock_descriptors(self) -> tuple[int, ...]:
+        return tuple(lock.fd for lock in self._held_locks())
+
+
+def _has_ended(owner: bytes) -> bool:
+    """Whether the process that a lock file names is gone."""
+    if not owner.strip().isdigit():
+        return False
+    try:
+        os.kill(int(owner), 0)  # asks whether there is one
+    except ProcessLookupError:
+        return True
+    except (OverflowError, PermissionError):
+        return False
+    return False
 
 
 def _read_to_end(fd: int) -> bytes:

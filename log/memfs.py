@@ -239,6 +239,9 @@ class MemFs:
         if sync:
             self.sync_dir(path.rpartition("/")[0])
 
+    def lock_descriptors(self) -> tuple[int, ...]:
+        return ()
+
     def lock(self, path: str) -> Lock:
         self.check("lock", path)
         if path in self._locked:

@@ -175,7 +175,13 @@ class LogCleaner:
             return  # the files go with the log, or with the next start
         directory = replica.log.directory
         try:
-            await self._jobs.run_process(remove_cleaned, self._fs, directory, told=_ignore)
+            await self._jobs.run_process(
+                remove_cleaned,
+                self._fs,
+                directory,
+                told=_ignore,
+                keep=self._fs.lock_descriptors(),
+            )
         except (OSError, ProcessLost) as failure:
             if self._replicas.hosts(replica):
                 logger.warning(
@@ -269,7 +275,9 @@ class _Cleaning:
 
         if not self.is_wanted:
             return None
-        job = self._job = jobs.run_process(compact, fs, order, told=self._told)
+        job = self._job = jobs.run_process(
+            compact, fs, order, told=self._told, keep=fs.lock_descriptors()
+        )
         try:
             await asyncio.wait([job])
         finally:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kavka.log.directory import Meta
-from kavka.log.errors import LoadingStopped
+from kavka.log.errors import LoadingStopped, OrphanedDirectoryError
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
@@ -51,6 +51,12 @@ if TYPE_CHECKING:
     from kavka.server.monitor import Monitor
 
 logger = logging.getLogger(__name__)
+
+ORPHAN_WAIT_S: Final = 30.0
+"""How long a start waits for a process of the broker before, which was killed, to end. It may be in
+the middle of an fsync."""
+
+ORPHAN_CHECK_S: Final = 0.1
 
 HANG_UP_TURNS_MAX: Final = 100
 """Turns of the loop in which sockets that were cut get closed; it takes them two or three."""
@@ -120,8 +126,7 @@ class Instance:
         self.state = BrokerState.STARTING
         await self._open_monitor()
         logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
-        # the first has the metadata; others that are new are made when those were asked about them
-        meta = logs.open(make=logs.directories[:1])
+        meta = await self._open(logs)
         self._logs = logs
         coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
@@ -182,6 +187,22 @@ class Instance:
         self.broker = broker
         self.state = BrokerState.RUNNING
         self._imports.begin()
+
+    async def _open(self, logs: LogManager) -> Meta | None:
+        """Lock the directories. The first has the metadata; others that are new are made when those
+        were asked about them. A process of a broker that was killed is waited for."""
+        ends_s = self._clock.monotonic_s() + ORPHAN_WAIT_S
+        told = False
+        while True:
+            try:
+                return logs.open(make=logs.directories[:1])
+            except OrphanedDirectoryError as in_use:
+                if self._given_up or self._clock.monotonic_s() >= ends_s:
+                    raise
+                if not told:
+                    logger.warning("%s; waiting for its end", in_use)
+                told = True
+            await self._tasks.sleep(ORPHAN_CHECK_S)
 
     def _assemble(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -52,13 +52,17 @@ class ThreadJobs:
         self._unfinished.pop(job, None)
 
     def run_process(
-        self, function: Callable[..., T], *args: Any, told: Callable[[Any], object]
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         if self._processes is None:
             from kavka.server.processes import Processes
 
             self._processes = Processes(self._loop)
-        return self._processes.run(function, args, told)
+        return self._processes.run(function, args, told, keep)
 
     async def close(self, *, drop_waiting: bool = False) -> None:
         """Begin no more jobs, and wait for those that there are.

@@ -1,8 +1,9 @@
 """Work that has a process of its own: started for it, and gone with it.
 
 A process costs 60 ms and a dozen megabytes for as long as the work takes, and gives all its memory
-back. A thread here waits for what it says. It reads its order from a pipe that stays open: when
-that closes, be it that this process was killed, it ends.
+back. A thread here waits for what it says. It ends with this process, however that ends: the kernel
+kills it with the thread that started it (Linux), and it reads its order from a pipe that stays open
+until then. As a successor may be there sooner, it has this process's locks until it is gone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kavka.seams import ProcessLost
 
 T = TypeVar("T")
 
-_COMMAND: Final = "from kavka.server.worker import main; main()"
+_COMMAND: Final = "import sys; from kavka.server.worker import main; main(int(sys.argv[1]))"
 
 
 class Processes:
@@ -32,7 +33,11 @@ class Processes:
         self._closed = False
 
     def run(
-        self, function: Callable[..., T], args: Sequence[Any], told: Callable[[Any], object]
+        self,
+        function: Callable[..., T],
+        args: Sequence[Any],
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """As `kavka.seams.Jobs.run_process`. How many there are at once is up to the callers."""
         result: asyncio.Future[T] = self._loop.create_future()
@@ -41,7 +46,7 @@ class Processes:
             return result
         # those that are being killed may be at work in the very place of this one
         dying = [other.thread for other in self._running if other.result.done()]
-        process = _Process(self._loop, pickle.dumps((function, args)), told, result, dying)
+        process = _Process(self._loop, pickle.dumps((function, args)), told, result, dying, keep)
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
         process.thread.start()
@@ -74,6 +79,7 @@ class _Process:
         told: Callable[[Any], object],
         result: asyncio.Future[Any],
         after: Sequence[threading.Thread],
+        keep: Sequence[int],
     ) -> None:
         self.thread = threading.Thread(target=self._listen, name="kavka-process", daemon=True)
         self.result = result
@@ -82,6 +88,7 @@ class _Process:
         self._order = order
         self._told = told
         self._after = after
+        self._keep = keep
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._killed = False
@@ -115,7 +122,9 @@ class _Process:
             if self._killed:
                 return None
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _COMMAND],  # no modules from where it is started
+                # no modules from where it is started
+                [sys.executable, "-P", "-c", _COMMAND, str(os.getpid())],
+                pass_fds=self._keep,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -109,14 +109,19 @@ class Jobs(Protocol):
         ...
 
     def run_process(
-        self, function: Callable[..., T], *args: Any, told: Callable[[Any], object]
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
 
         For long work in plain Python. Function, arguments, result and failure are pickled;
         `worker` is a `Worker`, and what it tells comes to `told` on the loop, before the result.
-        The process ends with the broker. Cancelling what is returned kills it; ProcessLost when
-        something else did.
+        The process ends with the broker, which may take a moment: it has the descriptors `keep`
+        until then, such as locks on what it works on. Cancelling what is returned kills it;
+        ProcessLost when something else did.
         """
         ...
 

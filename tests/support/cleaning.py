@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kavka.log.compaction.order import Order
@@ -41,11 +41,15 @@ class HeldProcesses:
         broker.jobs.run_process = self._run  # type: ignore[method-assign]
 
     def _run(
-        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         if function is remove_cleaned:
             self.tidied.append(args[1])
-            return self._run_process(function, *args, told=told)
+            return self._run_process(function, *args, told=told, keep=keep)
         assert function is compact
         self.orders.append(args[1])
         self.told.append(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kavka.log.fs import FileSystem
@@ -29,7 +29,11 @@ class HeldJobs:
         return future
 
     def run_process(
-        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         raise NotImplementedError  # nothing of the coordination needs a process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from kavka.seams import Pool
@@ -155,7 +155,11 @@ class DeferredJobs:
         do(result, function, args)
 
     def run_process(
-        self, function: Callable[..., Any], *args: Any, told: Callable[[Any], object]
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        told: Callable[[Any], object],
+        keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         do(result, function, (InlineWorker(told), *args))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.fs import FileSystem, OsFs, OsLock
+from kavka.log.fs import FileSystem, OrphanedLockError, OsFs, OsLock
 from kavka.log.memfs import MemFs
 
 
@@ -126,16 +126,51 @@ def test_a_lock_keeps_a_second_one_out_until_it_is_released(place: Place) -> Non
 def test_a_released_lock_is_not_left_to_a_forked_child(tmp_path: Path) -> None:
     held = OsFs().lock(f"{tmp_path}/.lock")
     assert isinstance(held, OsLock)
-    child = os.dup(held._fd)  # what a fork does with each descriptor
+    child = os.dup(held.fd)  # what a fork does with each descriptor
     held.release()
     OsFs().lock(f"{tmp_path}/.lock").release()
     os.close(child)
 
 
+def test_a_lock_that_a_process_has_too_is_held_until_that_ends(tmp_path: Path) -> None:
+    """As a process has it that a broker started which was killed since."""
+    path = tmp_path / ".lock"
+    fs = OsFs()
+    held = fs.lock(str(path))
+    (descriptor,) = fs.lock_descriptors()
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[descriptor]):
+        assert int(path.read_bytes()) == os.getpid()
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        path.write_text(f"{ended.pid}\n")  # whose lock it was
+        del held
+        assert fs.lock_descriptors() == ()
+        with pytest.raises(OrphanedLockError):
+            OsFs().lock(str(path))
+        path.write_text(f"{os.getpid()}\n")
+        with pytest.raises(BlockingIOError) as caught:
+            OsFs().lock(str(path))
+        assert not isinstance(caught.value, OrphanedLockError)
+    OsFs().lock(str(path)).release()
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"9" * 30, b"-1", b"\xff\xff"])
+def test_a_lock_of_whom_nobody_knows_is_another_s(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / ".lock"
+    held = OsFs().lock(str(path))
+    path.write_bytes(content)
+    with pytest.raises(BlockingIOError) as caught:
+        OsFs().lock(str(path))
+    assert not isinstance(caught.value, OrphanedLockError)
+    held.release()
+
+
 def test_a_forked_child_that_forgets_the_lock_leaves_it_to_its_parent(tmp_path: Path) -> None:
     held = OsFs().lock(f"{tmp_path}/.lock")
     assert isinstance(held, OsLock)
-    copy = OsLock(os.dup(held._fd))
+    copy = OsLock(os.dup(held.fd))
     del copy
     with pytest.raises(BlockingIOError):
         OsFs().lock(f"{tmp_path}/.lock")

@@ -24,7 +24,7 @@ async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) ->
     processes = await under_way(broker)
     held: list[asyncio.Future[None]] = []
 
-    def hold(function: Callable[..., Any], *args: Any, told: object) -> asyncio.Future[None]:
+    def hold(function: Callable[..., Any], *args: Any, **_: object) -> asyncio.Future[None]:
         assert function is remove_cleaned
         held.append(asyncio.get_running_loop().create_future())
         return held[-1]

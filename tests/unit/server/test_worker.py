@@ -18,7 +18,11 @@ from kavka.server.worker import NICENESS, ProcessWorker
 from support import logs
 from support.compaction import order
 
-COMMAND = [sys.executable, "-c", "from kavka.server.worker import main; main()"]
+COMMAND = [
+    sys.executable,
+    "-c",
+    f"from kavka.server.worker import main; main({os.getpid()})",
+]
 SOURCES = str(Path(kavka.__file__).parent.parent)
 WITHIN_S = 60
 
