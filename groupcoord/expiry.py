@@ -6,6 +6,7 @@ one decision: so it neither holds up requests nor fills more than a batch. Pure.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -18,6 +19,8 @@ from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ApiError
+
+logger = logging.getLogger(__name__)
 
 LOOKED_AT_MAX: Final = 500
 """Offsets, or groups, looked at in one step, at up to 5 us each if they go."""
@@ -75,6 +78,7 @@ class Expiry:
         """The next step."""
         if key == DELETED_TOPICS:
             return self._next_deleted(now_ms)
+        self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
         if self._sweep is None:
             self._sweep = self._look(now_ms)
         records = next(self._sweep, None)
@@ -82,14 +86,16 @@ class Expiry:
             self._sweep = None
             self._wait(now_ms)
             return Decision()
-        self._state.timers.set(SWEEP, now_ms)
         return Decision(records)
 
     def _look(self, now_ms: int) -> _Steps:
         step = _Step()
         for group_id in list(self._state.groups):
             step.looked_at += 1
-            yield from self._look_at(group_id, step, now_ms)
+            try:
+                yield from self._look_at(group_id, step, now_ms)
+            except Exception:  # the offsets of the other groups are to go all the same
+                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
             if step.is_full:
                 yield step.take()
         if step.records:
@@ -155,31 +161,40 @@ class Expiry:
         self._state.timers.set(DELETED_TOPICS, now_ms)
 
     def _next_deleted(self, now_ms: int) -> Decision:
+        self._state.timers.set(DELETED_TOPICS, now_ms)  # before anything that could fail
         while self._deleted:
             records = next(self._deleted[0], None)
             if records is not None:
-                self._state.timers.set(DELETED_TOPICS, now_ms)
                 return Decision(records)
             self._deleted.popleft()
+        self._state.timers.cancel(DELETED_TOPICS)
         return Decision()
 
     def _look_for(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
         step = _Step()
         for group_id in list(self._offsets.store.groups()):
-            for topic, topic_id in topics:
-                step.looked_at += 1
-                of_topic = self._offsets.store.topics(group_id).get(topic)
-                for partition in list(of_topic.values) if of_topic else ():
-                    step.looked_at += 1
-                    if self._are_of(topic_id, group_id, topic, partition):
-                        step.add(tombstone(group_id, topic, partition))
-                    if step.is_full:
-                        yield step.take()
-                if step.is_full:
-                    yield step.take()
+            try:
+                yield from self._look_for_in(group_id, topics, step)
+            except Exception:  # as in `_look`
+                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
         yield from self._look_for_pending(dict(topics), step)
         if step.records:
             yield step.take()
+
+    def _look_for_in(
+        self, group_id: str, topics: Sequence[tuple[str, UUID]], step: _Step
+    ) -> _Steps:
+        for topic, topic_id in topics:
+            step.looked_at += 1
+            of_topic = self._offsets.store.topics(group_id).get(topic)
+            for partition in list(of_topic.values) if of_topic else ():
+                step.looked_at += 1
+                if self._are_of(topic_id, group_id, topic, partition):
+                    step.add(tombstone(group_id, topic, partition))
+                if step.is_full:
+                    yield step.take()
+            if step.is_full:
+                yield step.take()
 
     def _are_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
         """Whether there are offsets, and all of them, pending ones too, are, or may be, of the

@@ -26,6 +26,10 @@ COORDINATOR_NOT_AVAILABLE before anything is appended."""
 BYTES_A_STEP: Final = 16 * 1024
 """Of values that are applied in one go."""
 
+FAILED_DEADLINE_RETRY_MS: Final = 10_000
+"""The least time from one attempt to handle a deadline to the next, if it fails with an
+exception."""
+
 TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -37,6 +41,10 @@ TOLD: Final[Mapping[int, ErrorCode]] = {
 }
 """What a client is told when records can't be written: what is true of the partition says
 something else of a coordinator. As Apache Kafka's coordinators translate it."""
+
+
+class ApplyFailed(Exception):
+    """The machine raised where it must not: records are in the log that its state lacks."""
 
 
 class Record(NamedTuple):
@@ -241,19 +249,30 @@ class Journal:
         self._admit()
         records, producer = decision.records, decision.producer
         self.applied_end = without_pauses(self._port.append(records, producer, now_ms))
-        self.machine.apply_all(records, producer)
+        try:
+            self.machine.apply_all(records, producer)
+        except Exception as failure:
+            raise _apply_failed(decision) from failure
 
     def _append(self, decision: Decision, now_ms: int) -> Slices[None]:
         self._admit()
         records, producer = decision.records, decision.producer
         self.applied_end = yield from self._port.append(records, producer, now_ms)
+        failure: Exception | None = None
         self._is_applying = True
-        for some in _parts(records):
+        try:
+            for some in _parts(records):
+                yield
+                try:
+                    self.machine.apply_all(some, producer)
+                except Exception as raised:  # the other parts are in the log just as well
+                    failure = failure or raised
             yield
-            self.machine.apply_all(some, producer)
-        yield
-        self._is_applying = False
+        finally:
+            self._is_applying = False
         yield from self._apply_markers()
+        if failure is not None:
+            raise _apply_failed(decision) from failure
 
     def _admit(self) -> None:
         if len(self._waiting) >= WAITING_MAX:
@@ -285,11 +304,19 @@ class Journal:
     def _apply_markers(self) -> Slices[None]:
         if self._is_applying:  # what stands in front of them in the log comes first
             return
+        failure: Exception | None = None
         self._is_applying = True
-        while self._markers:
-            producer_id, epoch, committed, self.applied_end = self._markers.popleft()
-            yield from self.machine.apply_marker(producer_id, epoch, committed)
-        self._is_applying = False
+        try:
+            while self._markers:
+                producer_id, epoch, committed, self.applied_end = self._markers.popleft()
+                try:
+                    yield from self.machine.apply_marker(producer_id, epoch, committed)
+                except Exception as raised:  # of one transaction: the others have ended too
+                    failure = failure or raised
+        finally:
+            self._is_applying = False
+        if failure is not None:
+            raise ApplyFailed("a marker could not be applied") from failure
 
     def committed(self) -> None:
         """The high watermark has moved: give the answers that waited for it."""
@@ -334,7 +361,12 @@ class Journal:
         key = self.machine.timers.due(now_ms)
         if key is None:
             return False
-        yield from self.carry_out_slowly(self.machine.expire(key, now_ms), now_ms)
+        try:
+            yield from self.carry_out_slowly(self.machine.expire(key, now_ms), now_ms)
+        except Exception:  # what it is for must still be done, but not in every turn of the loop
+            timers = self.machine.timers
+            timers.set(key, max(timers.at(key) or 0, now_ms + FAILED_DEADLINE_RETRY_MS))
+            raise
         return True
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
@@ -342,7 +374,11 @@ class Journal:
         if decision.refused is None or self._resigned is not None:
             _fail(decision, told)
             return
-        instead = decision.refused(told, now_ms)
+        try:
+            instead = decision.refused(told, now_ms)
+        except Exception:  # nobody whom the decision answers waits in vain
+            _fail(decision, told)
+            raise
         if instead.records:
             yield from self.carry_out_slowly(instead, now_ms)
         else:  # it tells nothing of the state, so it rests on nothing
@@ -385,6 +421,12 @@ def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
             start, size = end, 0
         size += more
     return [*parts, records[start:]]
+
+
+def _apply_failed(decision: Decision) -> ApplyFailed:
+    """To be raised; nobody whom the decision answers waits in vain."""
+    _fail(decision, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return ApplyFailed("records that have been appended could not be applied")
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:

@@ -287,10 +287,15 @@ class JournalRunner(Generic[M]):
             turns.do(self._asked(ask, ticket), ticket)
         else:
             now_ms = self.now_ms()
-            made = ask(self.machine, ticket, now_ms)
-            if not isinstance(made, Decision):
-                made = begun(made)
-            if isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms):
+            try:
+                made = ask(self.machine, ticket, now_ms)
+                if not isinstance(made, Decision):
+                    made = begun(made)
+                is_done = isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms)
+            except Exception:
+                self._after(journal)  # it may have set a deadline before
+                raise
+            if is_done:
                 self._after(journal)
             else:
                 turns.do(self._carried_out(journal, made, now_ms), ticket)
@@ -299,21 +304,31 @@ class JournalRunner(Generic[M]):
     def _asked(self, ask: Callable[[M, Ticket, int], Made], ticket: Ticket) -> Slices[None]:
         journal = self._active()
         now_ms = self.now_ms()
-        yield from self._carried_out(journal, ask(self.machine, ticket, now_ms), now_ms)
+        try:
+            made = ask(self.machine, ticket, now_ms)
+        except Exception:
+            self._after(journal)  # as in `call`
+            raise
+        yield from self._carried_out(journal, made, now_ms)
 
     def _carried_out(self, journal: Journal, made: Made, now_ms: int) -> Slices[None]:
         if not isinstance(made, Decision):
             yield  # where it has been begun, others may have the loop now
-        yield from journal.carry_out_slowly(made, now_ms)
+        try:
+            yield from journal.carry_out_slowly(made, now_ms)
+        except Exception:
+            self._after(journal)  # as in `call`
+            raise
         self._after(journal)
 
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed. It may set deadlines."""
         journal = self._admit()
         if not self._turns.work and journal.is_settled:
-            found = look(self.machine, self.now_ms())
-            self._after(journal)
-            return found
+            try:
+                return look(self.machine, self.now_ms())
+            finally:
+                self._after(journal)
         ticket = Ticket()
         self._turns.do(self._asked(partial(_looked, look), ticket), ticket)
         result: T | Awaitable[T] = self._result(ticket)
@@ -367,7 +382,17 @@ class JournalRunner(Generic[M]):
         if self._journal is not None:  # else it is replayed
             end = self.replica.log.end_offset
             work = self._journal.marked(producer_id, producer_epoch, committed, end)
-            self._turns.do_next(work, Ticket())
+            self._turns.do_next(self._marker_applied(work, producer_id), Ticket())
+
+    def _marker_applied(self, work: Slices[None], producer_id: int) -> Slices[None]:
+        try:
+            yield from work
+        except Exception:  # the marker is in the log: to write it once more would not help
+            logger.exception(
+                "%s-%d: the end of a transaction of producer %d could not be applied",
+                *self.replica.key,
+                producer_id,
+            )
 
     # -- time and the high watermark ------------------------------------------------------
 
@@ -390,7 +415,11 @@ class JournalRunner(Generic[M]):
         for _ in range(COMMANDS_A_TURN):
             if not commands:  # what one leads to may have carried out the others
                 return
-            self._perform(commands.popleft())
+            command = commands.popleft()
+            try:
+                self._perform(command)
+            except Exception:  # the others, and the deadlines, do not depend on it
+                logger.exception("%s-%d: %r could not be carried out", *self.replica.key, command)
         if commands:
             self._parts.tasks.call_soon(self._after, journal)
 

@@ -113,8 +113,8 @@ class _Ending:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
         self.reign = reign
-        self.left = len(markers.partitions)
-        """How many partitions have no marker yet that is safe."""
+        self.left: Final = dict.fromkeys(markers.partitions)
+        """The partitions that have no marker yet that is safe."""
         self.written: dict[Place, Written] = {}
         """Markers that are not safe yet."""
         self._is_replaced = False
@@ -217,7 +217,12 @@ class TransactionMarkers:
         ends_s = self._clock.monotonic_s() + SLICE_S
         queue = self._queue
         while queue:
-            if next(queue[0], _OVER) is _OVER:
+            try:
+                is_over = next(queue[0], _OVER) is _OVER
+            except Exception:  # what is behind it has to be done all the same
+                logger.exception("work on markers of transactions failed")
+                is_over = True
+            if is_over:
                 queue.popleft()
             if queue and self._clock.monotonic_s() >= ends_s:
                 self._schedule()
@@ -234,7 +239,18 @@ class TransactionMarkers:
                 yield
 
     def _see_to(self, ending: _Ending, place: Place) -> None:
-        """Write a marker, or see whether it has become safe."""
+        """Write a marker, or see whether it has become safe. Whatever fails, it is seen to until
+        the transaction has ended there."""
+        try:
+            self._try(ending, place)
+        except Exception:
+            name = ending.markers.transactional_id
+            logger.exception("the marker of %r for %s-%d could not be seen to", name, *place)
+            self._tasks.call_later(RETRY_S, self._do, self._see_again(place, [ending]))
+
+    def _try(self, ending: _Ending, place: Place) -> None:
+        if place not in ending.left:
+            return
         written = ending.written.pop(place, None)
         if written is None or written.is_lost:
             markers = ending.markers
@@ -248,7 +264,7 @@ class TransactionMarkers:
                 self._refused(ending, place, refusal_of(failure, place))
                 return
         if written.is_safe:
-            self._done(ending)
+            self._done(ending, place)
         else:
             ending.written[place] = written
             self._wait(ending, place)
@@ -262,7 +278,7 @@ class TransactionMarkers:
         if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH:
             # its producer goes on with a newer epoch there: nothing of this transaction is open
             logger.warning("transaction %r needs no marker in %s-%d: %s", name, *place, refusal)
-            self._done(ending)
+            self._done(ending, place)
             return
         self._delays.line(
             "can't write marker of transaction %r to %s-%d; retrying: %s", name, *place, refusal
@@ -278,10 +294,11 @@ class TransactionMarkers:
         replica = self._replicas.find(*place)
         return replica is not None and replica.partition.is_leader and not replica.offline
 
-    def _done(self, ending: _Ending) -> None:
-        ending.left -= 1
-        if not ending.left:
-            self._complete(ending)
+    def _done(self, ending: _Ending, place: Place) -> None:
+        if place in ending.left:
+            del ending.left[place]
+            if not ending.left:
+                self._complete(ending)
 
     def _complete(self, ending: _Ending) -> None:
         """Have the coordinator take down that all markers are written."""
@@ -321,8 +338,10 @@ class TransactionMarkers:
     # -- waiting --------------------------------------------------------------------------
 
     def _wait(self, ending: _Ending, place: Place) -> None:
-        self._waiting.setdefault(place, {})[ending] = None
-        self.waiting += 1
+        waiting = self._waiting.setdefault(place, {})
+        if ending not in waiting:
+            waiting[ending] = None
+            self.waiting += 1
         if place not in self._watches:
             self._watches[place] = self._purgatory.watch(place, partial(self._changed, place))
 
@@ -342,7 +361,8 @@ class TransactionMarkers:
         endings = self._waiting.pop(place)
         self.waiting -= len(endings)
         self._retries.pop(place, None)
-        self._watches.pop(place).cancel()
+        if (watch := self._watches.pop(place, None)) is not None:
+            watch.cancel()
         return endings
 
     def _retry_later(self, place: Place) -> None:
@@ -369,7 +389,7 @@ class TransactionMarkers:
             there = paths.decode_topic(node.data).replicas.keys()
         except NoNode:
             there = {}.keys()
-        except CoordinationError as failure:
+        except (CoordinationError, ValueError, KeyError) as failure:  # perhaps the node is damaged
             logger.warning("can't find out whether topic %s was deleted: %s", topic, failure)
             self._do(self._with_places_of(topic, self._retry_later))
             return
@@ -399,7 +419,7 @@ class TransactionMarkers:
                 logger.warning(
                     "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *place
                 )
-                self._done(ending)
+                self._done(ending, place)
             yield
 
 

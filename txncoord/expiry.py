@@ -38,6 +38,7 @@ class Expiry:
 
     def expire(self, now_ms: int) -> Decision:
         """The next step."""
+        self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
         if self._round is None:
             self._round = self._look(now_ms)
         tombstones = next(self._round, None)
@@ -45,7 +46,6 @@ class Expiry:
             self._round = None
             self.wait(now_ms)
             return Decision()
-        self._state.timers.set(SWEEP, now_ms)
         return Decision(tombstones)
 
     def _look(self, now_ms: int) -> Iterator[list[Record]]:

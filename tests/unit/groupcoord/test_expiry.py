@@ -238,3 +238,44 @@ def test_topics_that_are_deleted_one_after_another(kit: OffsetKit) -> None:
     kit.shard.topics_deleted([("u", ID)], kit.now_ms)
     kit.advance(0)
     assert list(kit.offsets()) == [("v", 0)]
+
+
+class BrokenGroup(GivenGroup):
+    """A group that raises where it must not."""
+
+    def expires_since(self) -> int | None:
+        raise ValueError("broken")
+
+
+def test_a_group_that_fails_keeps_no_other_from_expiring(
+    kit: OffsetKit, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit.shard.state.groups["broken"] = BrokenGroup()  # type: ignore[assignment]
+    kit.commit_offsets({("t", 0): 1}, "broken")
+    for group_id in ("after", "later"):
+        kit.commit_offsets({("t", 0): 1}, group_id)
+        kit.advance(RETENTION_MS)
+        assert kit.offsets(group_id) == {}
+    assert list(kit.offsets("broken")) == [("t", 0)]
+    assert "[GroupId broken] Offsets could not be looked at." in caplog.text
+
+
+@pytest.mark.parametrize("of_deleted", [False, True])
+def test_after_a_look_that_fails_there_is_another(
+    kit: OffsetKit, monkeypatch: pytest.MonkeyPatch, of_deleted: bool
+) -> None:
+    kit.commit_offsets({("t", 0): 1, ("u", 0): 1})
+    if of_deleted:
+        for topic in ("t", "u"):
+            kit.shard.topics_deleted([(topic, ID)], kit.now_ms)
+    else:
+        kit.advance(RETENTION_MS - MINUTE_MS)
+        kit.now_ms += MINUTE_MS
+    with monkeypatch.context() as patched:
+        fail = "_look_for_in" if of_deleted else "_look_at"
+        patched.setattr(expiry.Expiry, fail, None)
+        patched.setattr(expiry.logger, "exception", None)
+        with pytest.raises(TypeError):
+            kit.journal.tick(kit.now_ms)
+    kit.advance(2 * MINUTE_MS)
+    assert kit.offsets() == ({("t", 0): 1} if of_deleted else {})

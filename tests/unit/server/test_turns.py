@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kavka.log.journal import Decision, Producer, Record
+from kavka.log.journal import Decision, Producer, Record, Ticket
 from kavka.log.verification import NOT_NEEDED
 from kavka.server import turns
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices
 from support.memory_broker import MemoryBroker, scenario
 from support.refusals import refusal
 from support.toy_runner import NOT_COORDINATOR, Kit, code
@@ -123,3 +124,28 @@ async def test_what_a_marker_decides_comes_before_all_that_waits(broker: MemoryB
     assert await begun == b"new"
     assert await read == b"new"
     assert (kit.read(b"a"), kit.read(b"c")) == (b"new", b"old")
+
+
+@pytest.mark.parametrize("pauses", [0, 2])
+@scenario()
+async def test_a_step_may_put_work_in_front_of_its_own(broker: MemoryBroker, pauses: int) -> None:
+    """As a marker would come that is written in the course of a decision."""
+    done: list[str] = []
+    held = turns.Turns(broker.tasks, broker.clock, "work")
+
+    def named(name: str, pauses: int) -> Slices[None]:
+        for _ in range(pauses):
+            yield
+        done.append(name)
+
+    def first() -> Slices[None]:
+        for _ in range(pauses):
+            yield
+        held.do_next(named("marker", 2), Ticket())
+        done.append("first")
+
+    held.do(first(), Ticket())
+    held.do(named("second", 1), Ticket())
+    await broker.advance(0)
+    assert sorted(done) == ["first", "marker", "second"]
+    assert not held.work
