@@ -90,12 +90,12 @@ class Rebalancing:
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """End the joining if nobody is missing; but a first rebalance waits for its time."""
-        if (
-            group.current is GroupState.PREPARING_REBALANCE
-            and group.previous is not GroupState.EMPTY
-            and group.all_have_joined
-        ):
+        if group.current is not GroupState.PREPARING_REBALANCE:
+            return
+        if group.previous is not GroupState.EMPTY and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
+        elif group.joining and group.join_timer not in self._timers:
+            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
     def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """End the joining: who has joined makes the next generation."""
@@ -108,8 +108,9 @@ class Rebalancing:
                 "Group %s could not complete rebalance because no members rejoined.",
                 group.group_id,
             )
-            # Static members stay until their sessions end.
-            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
+            # Static members stay until their sessions end. There is nobody whom a deadline would
+            # help (with a rebalance timeout of 0 it would have passed at once, again and again):
+            # the next one to join sets it, see `complete_if_joined`.
             return
         yield from group.next_generation(now_ms)
         if group.members:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from kavka.groupcoord.classic.group import GroupState
 from kavka.groupcoord.classic.rebalancing import joined_members
 from kavka.wire.errors import ErrorCode
@@ -252,3 +256,63 @@ def test_an_empty_group_that_can_not_be_stored() -> None:
     kit.port.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert code_of(kit.leave(member_id)) is ErrorCode.NOT_COORDINATOR
     assert kit.group.current is GroupState.EMPTY
+
+
+def abandoned(kit: ClassicKit, *instance_ids: str, rebalance_ms: int) -> list[str]:
+    """A stable group of static members, which come again without their ids, and of which the last
+    leaves, so that all have to join; nobody does. The ids of those that are left."""
+    for instance_id in instance_ids:
+        kit.join(instance_id=instance_id)
+    kit.advance(len(instance_ids) * DELAY_MS)
+    group = kit.group
+    kit.sync_all(list(group.members), dict.fromkeys(group.members, b"part"))
+    for instance_id in instance_ids:
+        answer = kit.join(
+            instance_id=instance_id, rebalance_ms=rebalance_ms, session_ms=100 * SESSION_MS
+        ).answer
+        assert answer.error_code == ErrorCode.NONE and answer.generation_id == 1
+    *ids, last = group.members
+    kit.leave(last)
+    for _ in range(10):
+        at_ms = kit.journal.wake_at()
+        if at_ms is None or at_ms > kit.now_ms + rebalance_ms:
+            break
+        kit.journal.tick(at_ms)
+        kit.commit()
+    else:
+        raise AssertionError("it spins")
+    kit.now_ms += rebalance_ms
+    assert group.current is GroupState.PREPARING_REBALANCE and list(group.members) == ids
+    return ids
+
+
+@pytest.mark.parametrize("rebalance_ms", [0, 5_000])
+def test_where_nobody_joins_nothing_is_done_until_somebody_does(
+    rebalance_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka tries again and again, as fast as it can if the timeout is 0."""
+    kit = ClassicKit()
+    with caplog.at_level(logging.INFO):
+        (member,) = abandoned(kit, "a", "b", rebalance_ms=rebalance_ms)
+        kit.advance(60_000)
+    assert sum("no members rejoined" in line for line in caplog.messages) == 1
+    assert kit.join(member, instance_id="a").answer.generation_id == 2
+    assert_sound(kit.group, kit)
+
+
+@pytest.mark.parametrize("rebalance_ms", [0, 5_000])
+def test_who_joins_then_waits_for_the_others_as_long_as_ever(rebalance_ms: int) -> None:
+    kit = ClassicKit()
+    first, second = abandoned(kit, "a", "b", "c", rebalance_ms=rebalance_ms)
+    ticket = kit.join(second, instance_id="b", rebalance_ms=rebalance_ms)
+    assert not ticket.settled
+    assert_sound(kit.group, kit)
+    if rebalance_ms:
+        kit.advance(rebalance_ms - 1)
+        assert not ticket.settled
+        kit.advance(1)
+    else:
+        kit.journal.tick(kit.now_ms)
+        kit.commit()
+    assert ticket.answer.leader == second, "it leads"
+    assert [one.member_id for one in ticket.answer.members] == [first, second]
