@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
+from kavka.server.config.lone_broker import not_replicated
 from kavka.server.controller.new_topics import NewTopic
 from kavka.server.controller.runner import Controller
 from kavka.server.java_hash import java_hash
@@ -43,6 +44,12 @@ LOADS_KEPT_MAX: Final = 1000
 
 CREATE_TIMEOUT_MS: Final = 15_000
 
+REFUSAL_TOLD_S: Final = 300.0
+"""How long it is not said again that the topic can't be made; clients ask ten times a second."""
+
+LED_A_STEP: Final = 10
+"""Partitions that are taken over before the loop gets a turn."""
+
 _CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -60,7 +67,10 @@ class Coordinator(ABC, Generic[M]):
     """What is coordinated, for the log."""
 
     modules: ClassVar[Sequence[str]]
-    """What a machine needs, to be imported before the topic is made: see `kavka.server.later`."""
+    """What a machine needs, imported once the topic is made: see `kavka.server.later`."""
+
+    factor_setting: ClassVar[str]
+    """The setting that says how many replicas the topic has."""
 
     def __init__(
         self,
@@ -78,6 +88,11 @@ class Coordinator(ABC, Generic[M]):
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
         self._making: asyncio.Task[None] | None = None
+        self._defers = False
+        """Whether `modules` are still to be imported before anything is led."""
+        self._deferred: dict[int, Replica] = {}
+        self._refusal_told_s: float | None = None
+        self._problem: str | None = None
         self.on_replayed: Callable[[], object] = _nothing
         """Called after each slice of a partition that is replayed."""
         replicas.on_role[self.topic] = self._role_changed
@@ -129,6 +144,8 @@ class Coordinator(ABC, Generic[M]):
     def _runner_of(self, name: str) -> JournalRunner[M]:
         runner = self.runner_of(name)
         if runner is None:
+            if self._deferred and self.partition_of(name) in self._deferred:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise ApiError(_CLOSED if self._closed else ErrorCode.NOT_COORDINATOR)
         return runner
 
@@ -140,7 +157,8 @@ class Coordinator(ABC, Generic[M]):
     @property
     def is_loading(self) -> bool:
         """Whether some partition is being loaded."""
-        return any(not one.is_active and not one.failed for one in self._runners.values())
+        loading = any(not one.is_active and not one.failed for one in self._runners.values())
+        return loading or bool(self._deferred)
 
     def shards(self) -> Sequence[M]:
         """The machines of all partitions of this broker; ApiError while some are being loaded."""
@@ -157,6 +175,12 @@ class Coordinator(ABC, Generic[M]):
         partition = None if topic is None else topic.partition(self.partition_of(name))
         return None if partition is None else image.brokers.get(partition.leader)
 
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is coordinated: the topic could not be made when it was needed, and is still
+        not there."""
+        return None if self.topic in self._metadata.image.topics else self._problem
+
     async def make_topic(self) -> None:
         """Have the topic made, if it is not there. That it can't be now is for the log: whoever
         needs it asks again."""
@@ -167,21 +191,40 @@ class Coordinator(ABC, Generic[M]):
         await asyncio.shield(self._making)
 
     async def _make_topic(self) -> None:
+        self._defers = True
         try:
-            await import_in_turns(self._replicas.tasks, self.modules)
             results = await self._controller.create_topics(
                 [self._new_topic()], timeout_ms=CREATE_TIMEOUT_MS, validate_only=False
             )
             code, message, *_ = results[self.topic]
-            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                logger.error(
-                    "no %s are served, %s can't be made: %s",
-                    self.holds,
-                    self.topic,
-                    message or code,
-                )
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._problem = self._refusal_told_s = None
+                await import_in_turns(self._replicas.tasks, self.modules)
+            else:
+                self._refused(code, message or code.name)
         finally:
+            self._defers = False
             self._making = None
+        await self._lead_deferred()
+
+    def _refused(self, code: ErrorCode, why: str) -> None:
+        """The topic could not be made."""
+        if code == ErrorCode.INVALID_REPLICATION_FACTOR:
+            factor = self._new_topic().replication_factor
+            why = not_replicated(self.factor_setting, factor)
+        self._problem = f"{self.holds} are not served, as {self.topic} can't be created: {why}"
+        now_s = self._replicas.clock.monotonic_s()
+        told_s = self._refusal_told_s
+        if told_s is None or now_s - told_s >= REFUSAL_TOLD_S:
+            self._refusal_told_s = now_s
+            logger.error("%s", self._problem)
+
+    async def _lead_deferred(self) -> None:
+        """Lead what this broker was made the leader of in the meantime."""
+        while self._deferred:
+            for index in list(self._deferred)[:LED_A_STEP]:
+                self._role_changed(self._deferred.pop(index))
+            await self._replicas.tasks.sleep(0)
 
     def _replication_factor(self, setting: str, value: int) -> int:
         """Of the topic: the setting's value if it was given one, else 1."""
@@ -209,6 +252,9 @@ class Coordinator(ABC, Generic[M]):
             self._lead(replica)
 
     def _lead(self, replica: Replica) -> None:
+        if self._defers:
+            self._deferred[replica.log.partition] = replica
+            return
         # not before there is something to coordinate: see `kavka.server.later`
         from kavka.server.journal_runner import parts_of
 

@@ -40,6 +40,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     topic = GROUP_TOPIC
     holds = "groups"
     modules = GROUPS
+    factor_setting = REPLICATION_FACTOR
 
     def __init__(
         self,

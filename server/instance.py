@@ -256,6 +256,9 @@ class Instance:
             problems.append(self._why_failed)
         failed = {} if self._logs is None else self._logs.failed_directories
         problems += [f"the log directory {path} failed: {why}" for path, why in failed.items()]
+        if self.broker is not None:
+            coordinators = self.broker.groups.problem, self.broker.transactions.problem
+            problems += [problem for problem in coordinators if problem is not None]
         cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
         return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 

@@ -53,6 +53,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     topic = TRANSACTION_TOPIC
     holds = "transactions"
     modules = TRANSACTIONS
+    factor_setting = REPLICATION_FACTOR
 
     def __init__(
         self,

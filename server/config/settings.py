@@ -22,6 +22,7 @@ from kavka.server.config.dynamic import (
 )
 from kavka.server.config.features import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
 from kavka.server.config.listeners import Listener
+from kavka.server.config.lone_broker import replica_warnings
 from kavka.server.config.problems import Problems
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.rules import Rules, problem, set_broker_id
@@ -216,6 +217,7 @@ class BrokerSettings:
                 *_of_notes(checked.idle),
                 *_of_unknown(checked.unknown, given),
                 *_of_no_listener(given, fields["listeners"]),
+                *replica_warnings(values, given),
             )
         problems.raise_any(warnings)
         return cls(

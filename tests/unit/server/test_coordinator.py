@@ -83,15 +83,47 @@ async def test_the_start_does_not_wait_for_what_is_kept(broker: MemoryBroker, ki
     ("kind", "modules"), [(OfGroups(), GROUPS), (OfTransactions(), TRANSACTIONS)]
 )
 @scenario()
-async def test_before_the_topic_is_made_what_it_needs_is_imported(
+async def test_what_it_needs_is_imported_once_the_topic_is_there(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, kind: Kind, modules: tuple[str, ...]
 ) -> None:
+    """That takes a while on a busy machine, and others see the topic by then."""
     imported: list[str] = []
-    monkeypatch.setattr("kavka.server.later.import_module", imported.append)
+
+    def look(module: str) -> None:
+        assert kind.topic in broker.parts.metadata.image.topics
+        assert not kind.of(broker).runners, "one would import them all in one go"
+        assert kind.of(broker).is_loading
+        assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        imported.append(module)
+
+    monkeypatch.setattr("kavka.server.later.import_module", look)
     asked = asyncio.ensure_future(make(broker, kind))
     await broker.advance(0)
     await asked
     assert imported == list(modules)
+    assert len(kind.of(broker).runners) == 50
+    assert kind.write(broker) == DONE
+
+
+@KINDS
+@scenario()
+async def test_what_is_lost_again_while_it_is_imported_is_not_led(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    def lose(module: str) -> None:
+        replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
+        now = replica.partition
+        if now.is_leader:
+            now.follow(
+                Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2))
+            )
+
+    monkeypatch.setattr("kavka.server.later.import_module", lose)
+    asked = asyncio.ensure_future(make(broker, kind))
+    await broker.advance(0)
+    await asked
+    assert len(kind.of(broker).runners) == 49
+    assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
 
 
 @KINDS

@@ -19,6 +19,7 @@ TOPIC = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = [(GROUP, TOPIC), (TRANSACTION, TRANSACTIONS)]
+FACTORS = ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"]
 NOBODY = (-1, "", -1)
 INVALID = (
     "This most likely occurs because of a request being malformed by the client library or the "
@@ -169,11 +170,23 @@ async def test_the_settings_count(broker: MemoryBroker) -> None:
 async def test_more_replicas_than_brokers_are_not_to_be_had(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: int, topic: str
 ) -> None:
-    with caplog.at_level(logging.ERROR, coordinator.__name__):
-        found = await find(broker, 6, kind=kind)
-    assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
-    assert topic in caplog.text and "3 time(s)" in caplog.text
+    """It is said once, however often clients ask, and with the setting that is to be changed."""
+    setting = FACTORS[kind]
+    assert broker.instance.health().is_well
+    with caplog.at_level(logging.INFO):
+        for _ in range(20):
+            found = await find(broker, 6, kind=kind)
+            assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
+    (line,) = caplog.messages
+    assert topic in line and f"set {setting}=1" in line and f"{setting}=3" in line
     assert topic not in broker.parts.metadata.image.topics
+    assert broker.instance.health().problems == (line,)
+    await broker.advance(coordinator.REFUSAL_TOLD_S * 1000)
+    await find(broker, 6, kind=kind)
+    assert caplog.messages == [line, line]
+    await broker.create(topic, 3)
+    await find(broker, 6, kind=kind)
+    assert broker.instance.health().is_well, "somebody has made it otherwise"
 
 
 @scenario()

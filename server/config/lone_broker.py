@@ -1,0 +1,54 @@
+"""Settings that ask for more replicas than a lone broker can hold: what comes of them, for the log.
+
+Apache Kafka takes them too; what they lead to is found out later, by clients that wait in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kavka.server.config import offset_topic_rows, transaction_rows
+from kavka.server.config.sources import Given
+from kavka.server.config.values import Value
+
+_FACTORS: Final = {
+    offset_topic_rows.REPLICATION_FACTOR: "consumer groups will not be served",
+    transaction_rows.REPLICATION_FACTOR: "transactions will not be served",
+    "default.replication.factor": "topics can't be created without saying how many replicas",
+}
+"""What does not work with more replicas than one."""
+
+_IN_SYNC: Final = {
+    "min.insync.replicas": "topics",
+    "transaction.state.log.min.isr": "__transaction_state",
+}
+"""Settings of a least number of replicas in sync, and what they are about. Nothing waits for
+more than there are replicas, as in Apache Kafka."""
+
+
+def not_replicated(setting: str, factor: int) -> str:
+    """Why a topic can't be created, and what to do about it."""
+    return (
+        f"{setting}={factor}, but a lone broker can't hold more than one replica of a partition; "
+        f"set {setting}=1"
+    )
+
+
+def replica_warnings(values: Mapping[str, Value], given: Mapping[str, Given]) -> Iterator[str]:
+    """Sentences about what was given, whose values these are."""
+    for key, what in _FACTORS.items():
+        if (value := _above_one(values, key)) is not None:
+            yield f"{what}: {not_replicated(key, value)} ({given[key].origin})"
+    for key, what in _IN_SYNC.items():
+        if (value := _above_one(values, key)) is not None:
+            yield (
+                f"no effect: {key}={value} ({given[key].origin}): a partition of {what} has one "
+                "replica on a lone broker, and a write with acks=all waits for no more than there "
+                f"are; set {key}=1"
+            )
+
+
+def _above_one(values: Mapping[str, Value], key: str) -> int | None:
+    value = values.get(key)
+    return value if isinstance(value, int) and value > 1 else None
