@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers, request_log, slices
@@ -228,11 +229,28 @@ class Dispatcher:
         except Exception as failure:
             answer = self.failed(api, context, request, failure)
             forget_frames(failure)
+        if answer.__class__ is CoroutineType:
+            answer = self._awaited(api, context, request, answer)
         if context.timing is not None:
             context.timing.handled()
             if answer is None:
                 context.timing.written(context, size, 0, 0)
         return answer
+
+    async def _awaited(
+        self, api: Api, context: RequestContext, request: Any, answer: Awaitable[Any]
+    ) -> Response | BadRequest:
+        """The answer of a handler that waits. That it can't be given, as when a coordinator goes
+        that was waited for, is an answer as well, and no failure of the task."""
+        try:
+            return await answer
+        except BadRequest as refusal:
+            return refusal
+        except Exception as failure:
+            try:
+                return self.failed(api, context, request, failure)
+            except BadRequest as refusal:
+                return refusal
 
     def _call_later(
         self, row: _Row, context: RequestContext, frame: memoryview, decoding: slices.Slices[Any]
@@ -273,9 +291,9 @@ class Dispatcher:
         if isinstance(answer, Awaitable):
             try:
                 answer = await answer
-            except Exception as failure:
+            except Exception as failure:  # of a future
                 answer = self.failed(api, context, request, failure)
-        if isinstance(answer, Written):
+        if isinstance(answer, Written | BadRequest):
             return answer
         return await written(tasks, api, context, answer)
 

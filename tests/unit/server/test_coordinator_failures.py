@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -13,7 +15,8 @@ from kavka.log.verification import NOT_NEEDED
 from kavka.server import journal_runner, transaction_markers
 from kavka.server.transaction_markers import RETRY_S, TransactionMarkers
 from kavka.wire.errors import ApiError, ErrorCode
-from support.memory_broker import MemoryBroker, scenario
+from support.coordinated import Kind, OfGroups, OfTransactions, make
+from support.memory_broker import DATA, MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed
 from support.refusals import refusal
 from support.toy_machine import BROKEN, Toy
@@ -121,6 +124,106 @@ async def test_a_marker_that_can_not_be_applied_is_not_the_writers_fault(
     kit.runner.marked(7, 1, True)
     assert "t-0: the end of a transaction of producer 7 could not be applied" in caplog.text
     assert kit.put(value=b"2") == b"2"
+
+
+# -- who waits when a directory fails -----------------------------------------------------
+
+GROUP_ID = "g"
+MEMBER: dict[str, Any] = {"group_id": GROUP_ID, "member_id": "", "group_instance_id": "i"}
+JOIN: dict[str, Any] = {
+    **MEMBER,
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 60_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": b""}],
+}
+COMMIT: dict[str, Any] = {
+    "group_id": GROUP_ID,
+    "generation_id_or_member_epoch": -1,
+    "member_id": "",
+    "topics": [
+        {
+            "name": "t",
+            "partitions": [
+                {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+            ],
+        }
+    ],
+}
+BEAT: dict[str, Any] = {
+    "group_id": GROUP_ID,
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 60_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
+INIT: dict[str, Any] = {
+    "transactional_id": GROUP_ID,
+    "transaction_timeout_ms": 10_000,
+    "producer_id": -1,
+    "producer_epoch": -1,
+}
+SYNC: dict[str, Any] = {
+    **MEMBER,
+    "generation_id": 1,
+    "protocol_type": "consumer",
+    "protocol_name": "range",
+    "assignments": [],
+}
+LEAVE: dict[str, Any] = {"group_id": GROUP_ID, "members": [{"member_id": "no such"}]}
+FETCH: dict[str, Any] = {"groups": [{"group_id": GROUP_ID, "topics": None}]}
+DELETE: dict[str, Any] = {"groups_names": [GROUP_ID]}
+
+
+def codes(answer: Any) -> set[int]:
+    """All error codes in an answer."""
+    return set(map(int, re.findall(r"error_code=(-?\d+)", str(answer))))
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "values"),
+    [
+        ("JoinGroup", 9, JOIN),
+        ("SyncGroup", 5, SYNC),
+        ("OffsetCommit", 8, COMMIT),
+        ("ConsumerGroupHeartbeat", 0, BEAT),
+        ("LeaveGroup", 5, LEAVE),
+        ("OffsetFetch", 8, FETCH),
+        ("DeleteGroups", 2, DELETE),
+        ("InitProducerId", 4, INIT),
+    ],
+    ids=lambda one: one if isinstance(one, str) else None,
+)
+@scenario(
+    f"log.dirs={DATA},/more",
+    "offsets.topic.num.partitions=1",
+    "transaction.state.log.num.partitions=1",
+    topics=ONE,
+)
+async def test_who_waits_when_a_directory_fails_looks_elsewhere(
+    broker: MemoryBroker,
+    caplog: pytest.LogCaptureFixture,
+    api: str,
+    version: int,
+    values: dict[str, Any],
+) -> None:
+    """As Apache Kafka answers when the coordinator's partition is unloaded; it is no failure of
+    the request, and worth no traceback."""
+    kind: Kind = OfTransactions() if api == "InitProducerId" else OfGroups()
+    await make(broker, kind)
+    broker.share((1, 2), kind.topic, 0)
+    kind.write(broker)
+    waiting = broker.tasks.spawn(broker.connect().ask(api, version, **values), name=api)
+    await broker.advance(10)
+    assert not waiting.done()
+    replica = broker.replica(kind.topic, 0)
+    with caplog.at_level(logging.INFO):
+        replica.read_failed(OSError(errno.EIO, "broken"))
+        await broker.advance(0)
+    answer = await waiting
+    assert codes(answer) - {0} == {ErrorCode.NOT_COORDINATOR}
+    assert not any(record.exc_info for record in caplog.records)
 
 
 # -- markers ------------------------------------------------------------------------------
