@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -30,11 +31,17 @@ from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending import Pending
 from kavka.groupcoord.state import GroupsState
 from kavka.groupcoord.texts import fits
-from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Made, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Pace, Slices, each, without_pauses
 
 logger = logging.getLogger(__name__)
+
+OFFSETS_A_STEP: Final = 500
+"""Offsets that are looked at between two pauses, at 3 us each."""
+
+_DELETION: Final = 5
+"""What a topic of an OffsetDelete counts for a `Pace`."""
 
 NO_OFFSET: Final = -1
 _LAST_MS: Final = 2**63 - 1
@@ -97,24 +104,35 @@ class Offsets:
 
     # Committing.
 
-    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Decision:
-        """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`."""
+    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Made:
+        """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`. All
+        that have no code are kept, or none of them: they are one batch."""
+        made = self._commit(commit, ticket, now_ms)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+
+    def _commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         group, check = self._checked(commit, is_transactional=False)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
             expires_at_ms = min(now_ms + commit.retention_ms, _LAST_MS)
-        decision = self._decide(commit, check, ticket, now_ms, expires_at_ms)
+        decision = yield from self._decide(commit, check, ticket, now_ms, expires_at_ms)
         if group is not None:
             group.committed_by(commit.member_id, now_ms)
         return decision
 
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
-    ) -> Decision:
-        """TxnOffsetCommit; they count when the transaction is committed."""
+    ) -> Made:
+        """TxnOffsetCommit, likewise; they count when the transaction is committed."""
+        made = self._commit_transactional(commit, producer, ticket, now_ms)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+
+    def _commit_transactional(
+        self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
+    ) -> Slices[Decision]:
         try:
             _, check = self._checked(commit, is_transactional=True)
-            decision = self._decide(commit, check, ticket, now_ms, NO_TIME)
+            decision = yield from self._decide(commit, check, ticket, now_ms, NO_TIME)
         except ApiError as refusal:
             if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # which a producer would give up for
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
@@ -151,12 +169,16 @@ class Offsets:
         ticket: Ticket,
         now_ms: int,
         expires_at_ms: int,
-    ) -> Decision:
+    ) -> Slices[Decision]:
         """ApiError from `check`: then nothing is committed."""
         longest = self._state.settings().offset_metadata_max_bytes
-        records, codes = [], []
+        records: list[Record] = []
+        codes: list[int] = []
         last, key, tags = None, b"", b""
-        for topic, partition, offset, epoch, metadata, topic_id, timestamp_ms in commit.offsets:
+        for number, one in enumerate(commit.offsets):
+            if number and not number % OFFSETS_A_STEP:
+                yield
+            topic, partition, offset, epoch, metadata, topic_id, timestamp_ms = one
             if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
@@ -230,25 +252,30 @@ class Offsets:
 
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
-    ) -> Decision:
-        """OffsetDelete of partitions; the answer is a list of error codes, one for each topic."""
+    ) -> Slices[Decision]:
+        """OffsetDelete of partitions; the answer is a list of error codes, one for each topic. All
+        go, or none of them: they are one batch."""
         group = self._state.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_offset_delete()
         records: list[Record] = []
         codes: list[int] = []
+        pace = Pace()
+
+        def delete(topic: str, partition: int) -> None:
+            kept = self.store.get(group_id, topic, partition) is not None
+            if kept or self.pending.has(group_id, topic, partition):
+                records.append(tombstone(group_id, topic, partition))
+
         for topic, partitions in topics:
             if group.is_subscribed_to(topic):
                 codes.append(int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
-                continue
-            codes.append(0)
-            records += [
-                tombstone(group_id, topic, partition)
-                for partition in partitions
-                if self.store.get(group_id, topic, partition) is not None
-                or self.pending.has(group_id, topic, partition)
-            ]
+            else:
+                codes.append(0)
+                yield from each(partitions, partial(delete, topic), OFFSETS_A_STEP)
+            if pace.is_over(_DELETION + 2 * len(partitions)):
+                yield
         self._state.counts.offsets_deleted += len(records)
         return Decision(records, [Reply(ticket, codes)])
 

@@ -13,22 +13,22 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server import slices
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext, Response
-from kavka.server.group_calls import GroupCalls
 from kavka.server.metadata_cache import TopicImage
 from kavka.server.slices import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, begun, without_pauses
 
-Question: TypeAlias = Callable[[GroupShard, Ticket, int], Decision]
+Question: TypeAlias = Callable[[GroupShard, Ticket, int], Made]
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets that are committed in one batch, at 3 us each."""
+"""Offsets whose codes are told between two pauses, at 1 us each."""
 
 
 class Shape(NamedTuple):
@@ -212,54 +212,29 @@ def commit(
     api: Api,
     group_id: str,
     sorted_out: SortedOut,
-    ask: Callable[[Sequence[OffsetToCommit]], Question],
+    question: Question,
 ) -> Any:
-    """Have the group asked to keep `sorted_out.offsets`, of which there are some; many are asked
-    for one part after the other, with turns for others between. The answer, or something to
-    await."""
-    offsets = sorted_out.offsets
-    if len(offsets) > OFFSETS_A_STEP:
-        return _in_steps(broker, context, api, group_id, sorted_out, ask)
+    """Have the group asked to keep `sorted_out.offsets`, of which there are some: all of them or
+    none. The answer, or something to await."""
     try:
-        codes = broker.groups.call(group_id, ask(offsets))
+        codes = broker.groups.call(group_id, question)
     except ApiError as refusal:
-        codes = [refusal.code] * len(offsets)
-    if isinstance(codes, list):
-        return sorted_out.answer_with(codes)
-    return _later(codes, sorted_out)
+        codes = [refusal.code] * len(sorted_out.offsets)
+    if not isinstance(codes, list):
+        return _later(broker, context, api, codes, sorted_out)
+    return answer(broker.tasks, api, context, sorted_out.answer_slowly(codes))
 
 
-async def _later(codes: Awaitable[list[int]], sorted_out: SortedOut) -> Response:
-    try:
-        return sorted_out.answer_with(await codes)
-    except ApiError as refusal:
-        return sorted_out.answer_with([refusal.code] * len(sorted_out.offsets))
-
-
-def _in_steps(
+async def _later(
     broker: Broker,
     context: RequestContext,
     api: Api,
-    group_id: str,
+    waiting: Awaitable[list[int]],
     sorted_out: SortedOut,
-    ask: Callable[[Sequence[OffsetToCommit]], Question],
-) -> Any:
-    calls, offsets = GroupCalls(broker, api), sorted_out.offsets
-    codes = [0] * len(offsets)
-
-    def steps() -> Slices[None]:
-        for begin in range(0, len(offsets), OFFSETS_A_STEP):
-            part = slice(begin, min(begin + OFFSETS_A_STEP, len(offsets)))
-            question = ask(offsets[part])
-            calls.call(group_id, question, partial(_note, codes, part), partial(_fail, codes, part))
-            yield
-
-    return calls.run(context, steps(), lambda: sorted_out.answer_slowly(codes))
-
-
-def _note(codes: list[int], part: slice, found: list[int]) -> None:
-    codes[part] = found
-
-
-def _fail(codes: list[int], part: slice, code: ErrorCode) -> None:
-    codes[part] = [code] * (part.stop - part.start)
+) -> Response:
+    try:
+        codes = await waiting
+    except ApiError as refusal:
+        codes = [refusal.code] * len(sorted_out.offsets)
+    made = answer(broker.tasks, api, context, sorted_out.answer_slowly(codes))
+    return await made if isinstance(made, Awaitable) else made

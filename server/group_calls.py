@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -50,22 +50,3 @@ def check_group(
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def in_parts(topics: Part, size: int) -> Iterator[Part]:
-    """The same in parts of up to `size` partitions; `topics` itself if it is not more."""
-    if sum(len(partitions) for _, partitions in topics) <= size:
-        yield topics
-        return
-    part: list[tuple[str, Sequence[int]]] = []
-    room = size
-    for name, partitions in topics:
-        while partitions:
-            part.append((name, partitions[:room]))
-            taken = len(part[-1][1])
-            partitions, room = partitions[taken:], room - taken
-            if not room:
-                yield part
-                part, room = [], size
-    if part:
-        yield part

@@ -81,14 +81,16 @@ def batch_of_pairs(
 ) -> Slices[bytearray]:
     """One batch of keys and values that are all of one time, in the codec that `attributes`
     names."""
-    parts: list[bytes] = []
+    payload = bytearray()
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
         if start:
             yield
+        parts: list[bytes] = []
         _add_pairs(parts, pairs[start : start + PAIRS_A_STEP], start)
+        payload += b"".join(parts)
     batch = bytearray(HEADER_BYTES)
-    batch += compress(attributes & COMPRESSION_MASK, b"".join(parts))
+    batch += compress(attributes & COMPRESSION_MASK, payload)
     HEADER.pack_into(
         batch,
         0,

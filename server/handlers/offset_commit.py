@@ -1,7 +1,8 @@
 """OffsetCommit: keep how far a group has come.
 
 Promises: members commit in their generation or epoch, anyone else while nobody is in the group; a
-commit of up to `OFFSETS_A_STEP` partitions is kept whole or not at all, a bigger one in parts.
+commit is kept whole or not at all; with more than fits into a batch of `max.message.bytes` it is
+refused with UNKNOWN_SERVER_ERROR, as by Apache Kafka.
 Version 0 keeps offsets in the coordination tree (see `kavka.server.tree_offsets`).
 """
 
@@ -16,7 +17,7 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
@@ -51,7 +52,8 @@ def _commit(broker: Broker, context: RequestContext, request: Any, sorted_out: S
     if context.version == 0:
         context.applied = broker.tasks.future()
         return _in_tree(broker, group_id, sorted_out, context.applied)
-    return commit(broker, context, API, group_id, sorted_out, partial(_question, context, request))
+    question = _question(context, request, sorted_out.offsets)
+    return commit(broker, context, API, group_id, sorted_out, question)
 
 
 @cache
@@ -72,7 +74,7 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
 
 def _question(
     context: RequestContext, request: Any, offsets: Sequence[OffsetToCommit]
-) -> partial[Decision]:
+) -> partial[Made]:
     version = context.version
     # to ask for what a version does not have takes long
     asked = Commit(
@@ -87,7 +89,7 @@ def _question(
     return partial(_ask, asked)
 
 
-def _ask(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _ask(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.offsets.commit(asked, ticket, now_ms)
 
 

@@ -1,8 +1,8 @@
 """OffsetDelete: forget how far a group has come in some partitions (KIP-496).
 
 Promises: offsets of topics that members read stay (GROUP_SUBSCRIBED_TO_TOPIC), and all while a
-group is in use whose members' topics are not known (NON_EMPTY_GROUP). Up to `OFFSETS_A_STEP`
-partitions of a request go together or not at all.
+group is in use whose members' topics are not known (NON_EMPTY_GROUP). All that a request may delete
+goes together or not at all.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls, Part, check_group, in_parts
+from kavka.server.group_calls import GroupCalls, Part, check_group
 from kavka.server.slices import Slices
 from kavka.wire.apis.offset_delete import (
     API,
@@ -28,7 +28,7 @@ from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Pace, each
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets that go with one batch, at 2 us each."""
+"""Partitions that are looked at, or told of, between two pauses."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -45,6 +45,7 @@ class _Deletion:
         self.calls: Final = GroupCalls(broker, API)
         self._group_id: Final = request.group_id
         self._code = ErrorCode.NONE
+        self._codes: Sequence[int] = ()
         self._answers: Final[dict[str, list[PartitionResponse]]] = {}
         self._accepted: Final[list[tuple[str, Sequence[int]]]] = []
         self._broker: Final = broker
@@ -84,28 +85,30 @@ class _Deletion:
             yield from self._sort_out(topic)
             if pace.is_over(QUESTION + 2 * len(topic.partitions)):
                 yield
-        for part in in_parts(self._accepted, OFFSETS_A_STEP):
-            ask = partial(_ask, self._group_id, part)
-            self.calls.call(self._group_id, ask, partial(self._deleted, part), self._failed)
-            if self._code:
-                return
-            if part is not self._accepted:
-                yield
+        ask = partial(_ask, self._group_id, self._accepted)
+        self.calls.call(self._group_id, ask, self._deleted, self._failed)
 
-    def _deleted(self, part: Part, codes: Sequence[int]) -> None:
-        """A code for each topic of a part."""
-        for (name, partitions), code in zip(part, codes, strict=True):
-            self._answer(name, partitions, code)
+    def _deleted(self, codes: Sequence[int]) -> None:
+        """A code for each topic that was accepted."""
+        self._codes = codes
 
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
-    def answer(self) -> OffsetDeleteResponse:
+    def answer(self) -> Slices[OffsetDeleteResponse]:
+        """What became of all of them."""
         if self._code:
             return OffsetDeleteResponse(self._code)
+        pace = Pace()
+        for (name, partitions), code in zip(self._accepted, self._codes, strict=True):
+            for begin in range(0, len(partitions), OFFSETS_A_STEP):
+                some = partitions[begin : begin + OFFSETS_A_STEP]
+                self._answer(name, some, code)
+                if pace.is_over(QUESTION + 2 * len(some)):
+                    yield
         topics = [TopicResponse(name, found) for name, found in self._answers.items()]
         return OffsetDeleteResponse(topics=topics)
 
 
-def _ask(group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _ask(group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.offsets.delete(group_id, part, ticket)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import TOLD, Decision, Producer, Ticket
+from kavka.log.journal import TOLD, Made, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
@@ -127,13 +127,13 @@ def _commit(
         code = TOLD.get(verdict.code, verdict.code)
         return _refuse(broker, context, sorted_out, code)
     producer = Producer(request.producer_id, request.producer_epoch, verdict)
-    question = partial(_question, context, request, producer)
+    question = _question(context, request, producer, sorted_out.offsets)
     return commit(broker, context, API, request.group_id, sorted_out, question)
 
 
 def _question(
     context: RequestContext, request: Any, producer: Producer, offsets: Sequence[OffsetToCommit]
-) -> partial[Decision]:
+) -> partial[Made]:
     asked = Commit(
         request.group_id,
         request.member_id,
@@ -145,7 +145,5 @@ def _question(
     return partial(_ask, asked, producer)
 
 
-def _ask(
-    asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int
-) -> Decision:
+def _ask(asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
     return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)

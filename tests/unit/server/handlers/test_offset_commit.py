@@ -7,11 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from kavka.groupcoord import offsets as offsets_of_groups
 from kavka.groupcoord.offset_records import decode
 from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import read_header
 from support.denied import Denied
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
@@ -128,10 +130,11 @@ async def test_but_not_for_ever(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"a": 9, "b": 2})
-async def test_many_are_committed_in_steps(
+async def test_many_are_committed_in_steps_and_together(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
     first = broker.client.send("OffsetCommit", 9, **committing(broker, dict.fromkeys(places, 1)))
@@ -143,6 +146,32 @@ async def test_many_are_committed_in_steps(
     assert codes(broker, await second) == dict.fromkeys(later, 0)
     expected = {place: (later.get(place, 1), 0) for place in places}
     assert found(broker, await asked, 9) == expected
+    assert batch_sizes(broker) == [len(places), len(later)]
+
+
+def batch_sizes(broker: MemoryBroker) -> list[int]:
+    """How many records each batch of the group has."""
+    log = broker.replica(OFFSETS, broker.parts.groups.partition_of("g")).log
+    found = log.read(0, 1 << 20, upto=log.end_offset, at_least_one=True)
+    data = b"" if found is None else found.file.pread(found.length, found.position)
+    sizes = []
+    while data:
+        header = read_header(memoryview(data))
+        sizes.append(header.record_count)
+        data = data[header.size :]
+    return sizes
+
+
+@scenario("message.max.bytes=1000", topics={"a": 20})
+async def test_what_does_not_fit_into_one_batch_is_not_kept_at_all(broker: MemoryBroker) -> None:
+    """With the code that Apache Kafka gives: see tests/broker/test_big_commits.py."""
+    await make_topic(broker)
+    many = {("a", index): 1 for index in range(20)}
+    assert await commit(broker, many) == dict.fromkeys(many, Code.UNKNOWN_SERVER_ERROR)
+    assert batch_sizes(broker) == []
+    few = dict.fromkeys(list(many)[:5], 1)
+    assert await commit(broker, few) == dict.fromkeys(few, 0)
+    assert batch_sizes(broker) == [5]
 
 
 @scenario(topics={"a": 9})
@@ -150,6 +179,7 @@ async def test_steps_that_are_refused(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
     offsets = {("a", index): 1 for index in range(9)}
     answer = await commit(broker, offsets)
     assert answer == dict.fromkeys(offsets, Code.NOT_COORDINATOR)

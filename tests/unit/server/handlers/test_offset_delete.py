@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from kavka.groupcoord import offsets
 from kavka.server.auth.authorizer import Operation
 from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import offset_delete
 from kavka.server.handlers.offset_delete import OFFSETS_A_STEP
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import read_header
 from support.denied import Denied
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
@@ -21,6 +23,7 @@ from support.steps import stops_of
 from support.wire_client import by_topic
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+OFFSETS = "__consumer_offsets"
 TOPICS = {"a": 2, "b": 1}
 
 
@@ -81,11 +84,29 @@ async def test_many_go_in_steps(
     broker: MemoryBroker, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_delete, "OFFSETS_A_STEP", step)
+    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", step)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
     await commit(broker, dict.fromkeys(places, 1))
+    log = broker.replica(OFFSETS, broker.parts.groups.partition_of("g")).log
+    before = log.end_offset
     assert await delete(broker, places[1:]) == dict.fromkeys(places[1:], 0)
     assert await fetch(broker) == {A0: (1, 0)}
+    found = log.read(before, 1 << 20, upto=log.end_offset, at_least_one=True)
+    assert found is not None
+    data = memoryview(found.file.pread(found.length, found.position))
+    assert read_header(data).record_count == len(places) - 1, "all in one batch"
+
+
+@scenario("message.max.bytes=1000", topics={"a": 80})
+async def test_what_does_not_fit_into_one_batch_stays(broker: MemoryBroker) -> None:
+    """With the code that Apache Kafka gives: see tests/broker/test_big_commits.py."""
+    await make_topic(broker)
+    places = [("a", index) for index in range(80)]
+    for begin in range(0, 80, 5):
+        await commit(broker, dict.fromkeys(places[begin : begin + 5], 1))
+    assert (await ask(broker, places)).error_code == Code.UNKNOWN_SERVER_ERROR
+    assert len(await fetch(broker)) == 80
 
 
 @pytest.mark.parametrize("name", ["a", "gone"])

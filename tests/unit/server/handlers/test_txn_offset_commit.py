@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kavka.groupcoord import offsets
 from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
 from kavka.server.big_answers import Written
@@ -270,6 +271,7 @@ async def test_many_offsets_are_kept_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, held: bool
 ) -> None:
     monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 4)
     one = await started(broker)
     if held:
         hold(broker)
