@@ -169,8 +169,9 @@ class ProducerStates:
     ) -> Guard | None:
         """What the coordinator has to confirm before a transactional batch that begins with
         `sequence` is appended; None: nothing, the producer's transaction is going on here
-        (KIP-890). `v2`: each of its transactions has an epoch of its own. ApiError:
-        INVALID_PRODUCER_EPOCH."""
+        (KIP-890). `v2`: each of its transactions has an epoch of its own. Of a guard, the outcome
+        is to be told to `verifications`. ApiError: INVALID_PRODUCER_EPOCH, and
+        COORDINATOR_NOT_AVAILABLE."""
         entry = self.get(producer_id)
         if entry is not None:
             if epoch < entry.epoch:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Final, NewType
 
+from kavka.wire.errors import ApiError, ErrorCode
+
 Guard = NewType("Guard", int)
 """Shown with a batch; good for one producer, until something of a transaction is appended."""
 
@@ -18,8 +20,12 @@ NOT_NEEDED: Final = Guard(0)
 """Shown where nobody is to be asked: `transaction.partition.verification.enable` is false."""
 
 PENDING_MAX: Final = 10_000
-"""Producers of a partition that are waited for, at 200 bytes each; of more the first is forgotten,
-and has to ask again. Anybody may name any producer: most are not known to the coordinator."""
+"""Producers of a partition whose confirmation is pending, at 250 bytes each. Anybody may name any
+producer, so one more takes the place of nobody who is being confirmed, or has been: it takes that
+of one whose request has failed, or is refused."""
+
+STALE_MS: Final = 60_000
+"""Age at which the oldest makes room for another, if no request waits for it."""
 
 _guards: Final = count(NOT_NEEDED + 1)  # no two alike, so that none fits a log made anew
 
@@ -27,7 +33,7 @@ _guards: Final = count(NOT_NEEDED + 1)  # no two alike, so that none fits a log 
 class _Pending:
     """A confirmation that is being asked for."""
 
-    __slots__ = ("epoch", "guard", "lowest_sequence", "made_ms", "v2")
+    __slots__ = ("askers", "confirmed", "epoch", "guard", "lowest_sequence", "made_ms", "v2")
 
     def __init__(self, guard: Guard, sequence: int, epoch: int, made_ms: int, v2: bool) -> None:
         self.guard = guard
@@ -35,6 +41,9 @@ class _Pending:
         self.epoch = epoch
         self.made_ms = made_ms
         self.v2 = v2
+        self.askers = 0
+        """Requests that wait for the coordinator."""
+        self.confirmed = False
 
 
 class Verifications:
@@ -44,16 +53,20 @@ class Verifications:
     producers were looked through last (`producer.id.expiration.check.interval.ms`).
     """
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_idle", "_pending")
 
     def __init__(self) -> None:
         self._pending: dict[int, _Pending] = {}
+        self._idle: dict[int, None] = {}
+        """Those of `_pending` that nobody asks for now and that were not confirmed: their clients
+        are to ask again."""
 
     def begin(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool = False
     ) -> Guard:
         """The guard for a producer whose batch begins with `sequence`; `v2`: each of its
-        transactions has an epoch of its own.
+        transactions has an epoch of its own. Whoever asks tells the outcome, by `confirmed` or
+        `refused`. ApiError COORDINATOR_NOT_AVAILABLE if there is no room.
 
         The lowest sequence is kept: where an earlier batch waits to be sent again, a later one
         may not overtake it.
@@ -61,7 +74,7 @@ class Verifications:
         pending = self._pending.get(producer_id)
         if pending is None:
             if len(self._pending) >= PENDING_MAX:
-                del self._pending[next(iter(self._pending))]
+                self._make_room(now_ms)
             pending = _Pending(Guard(next(_guards)), sequence, epoch, now_ms, v2)
             self._pending[producer_id] = pending
         elif epoch > pending.epoch or (
@@ -69,7 +82,45 @@ class Verifications:
         ):
             pending.epoch = epoch
             pending.lowest_sequence = sequence
+        pending.askers += 1
+        self._idle.pop(producer_id, None)
         return pending.guard
+
+    def _make_room(self, now_ms: int) -> None:
+        if self._idle:
+            self._forget(next(iter(self._idle)))
+            return
+        producer_id, oldest = next(iter(self._pending.items()))
+        if oldest.askers or now_ms - oldest.made_ms < STALE_MS:
+            raise ApiError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many transactions are being verified"
+            )
+        self._forget(producer_id)
+
+    def _forget(self, producer_id: int) -> None:
+        self._pending.pop(producer_id, None)
+        self._idle.pop(producer_id, None)
+
+    def confirmed(self, producer_id: int, guard: Guard) -> None:
+        """The coordinator has agreed: the guard is kept until the batch is appended."""
+        pending = self._pending.get(producer_id)
+        if pending is not None and pending.guard == guard:
+            pending.askers -= 1
+            pending.confirmed = True
+
+    def refused(self, producer_id: int, guard: Guard, *, for_good: bool) -> None:
+        """The coordinator has not agreed, or could not be asked. Where that is `for_good` nothing
+        is kept, unless others wait for an answer about the same producer, or had a better one."""
+        pending = self._pending.get(producer_id)
+        if pending is None or pending.guard != guard:
+            return
+        pending.askers -= 1
+        if pending.askers or pending.confirmed:
+            return
+        if for_good:
+            self._forget(producer_id)
+        else:
+            self._idle[producer_id] = None
 
     def holds(self, producer_id: int, guard: Guard | None) -> bool:
         """Whether a batch shown with `guard` may begin a transaction."""
@@ -88,22 +139,23 @@ class Verifications:
 
     def end(self, producer_id: int) -> None:
         """A batch of a transaction was appended: the guard has done its duty."""
-        self._pending.pop(producer_id, None)
+        self._forget(producer_id)
 
     def marked(self, producer_id: int, epoch: int) -> None:
         """So was a marker, in whose `epoch` the next transaction may have been begun already if
         each has one of its own: its guard stays."""
         pending = self._pending.get(producer_id)
         if pending is not None and not (pending.v2 and pending.epoch == epoch):
-            del self._pending[producer_id]
+            self._forget(producer_id)
 
     def expire(self, before_ms: int) -> None:
         """Forget those that were begun at `before_ms` or earlier."""
         for producer_id in [
             known for known, pending in self._pending.items() if pending.made_ms <= before_ms
         ]:
-            del self._pending[producer_id]
+            self._forget(producer_id)
 
     def clear(self) -> None:
         """Forget all."""
         self._pending.clear()
+        self._idle.clear()

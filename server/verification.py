@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.log.verification import NOT_NEEDED, Guard
+from kavka.log.verification import NOT_NEEDED, Guard, Verifications
 from kavka.server.broker import Broker
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.rules import NotVerified
@@ -48,6 +48,20 @@ _UNKNOWN_TO_PRODUCERS: Final = frozenset(
 NOT_ENOUGH_REPLICAS, as which Apache Kafka tells them."""
 
 
+_FOR_GOOD: Final = frozenset(
+    {
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+"""Codes that say that this is not the producer of the transactional id: to ask again is of no use,
+and nothing of it needs to be kept, so that who makes up producers takes up no room."""
+
+_FAILED: Final = (ErrorCode.UNKNOWN_SERVER_ERROR,)
+
+
 class Writer(NamedTuple):
     """Who writes in a transaction."""
 
@@ -70,7 +84,7 @@ def verify(
         return dict.fromkeys(sequences, NOT_NEEDED)
     now_ms = broker.clock.now_ms()
     verdicts: dict[Place, Verdict] = {}
-    asked: list[Place] = []
+    asked: list[_Asked] = []
     for place, sequence in sequences.items():
         try:
             producers = broker.replicas.leader(*place).log.producers
@@ -82,30 +96,62 @@ def verify(
             continue
         verdicts[place] = guard
         if guard is not None:
-            asked.append(place)
+            asked.append(_Asked(place, producers.verifications, guard))
     if not asked:
         return verdicts
-    codes = broker.transactions.verify(
-        writer.transactional_id, writer.producer_id, writer.epoch, asked, add=writer.adds
-    )
+    places = [one.place for one in asked]
+    codes: Sequence[int] | Awaitable[Sequence[int]] = _FAILED * len(asked)
+    try:
+        codes = broker.transactions.verify(
+            writer.transactional_id, writer.producer_id, writer.epoch, places, add=writer.adds
+        )
+    finally:  # also if that fails: who asked is to be counted no longer
+        if not isinstance(codes, Awaitable):
+            _tell(writer, asked, codes)
     if isinstance(codes, Awaitable):
         return _when_told(writer, verdicts, asked, codes)
     return _told(writer, verdicts, asked, codes)
 
 
+class _Asked(NamedTuple):
+    """One partition whose verdict the coordinator has."""
+
+    place: Place
+    verifications: Verifications
+    guard: Guard
+
+
 async def _when_told(
     writer: Writer,
     verdicts: dict[Place, Verdict],
-    asked: Sequence[Place],
-    codes: Awaitable[Sequence[int]],
+    asked: Sequence[_Asked],
+    waiting: Awaitable[Sequence[int]],
 ) -> Verdicts:
-    return _told(writer, verdicts, asked, await codes)
+    codes: Sequence[int] = _FAILED * len(asked)
+    try:
+        codes = await waiting
+    finally:
+        _tell(writer, asked, codes)
+    return _told(writer, verdicts, asked, codes)
+
+
+def _tell(writer: Writer, asked: Sequence[_Asked], codes: Sequence[int]) -> None:
+    """Have each partition's log know the outcome."""
+    for (_, verifications, guard), code in zip(asked, codes, strict=True):
+        if code:
+            for_good = code in _FOR_GOOD
+            verifications.refused(writer.producer_id, guard, for_good=for_good)
+        else:
+            verifications.confirmed(writer.producer_id, guard)
 
 
 def _told(
-    writer: Writer, verdicts: dict[Place, Verdict], asked: Sequence[Place], codes: Sequence[int]
+    writer: Writer,
+    verdicts: dict[Place, Verdict],
+    asked: Sequence[_Asked],
+    codes: Sequence[int],
 ) -> Verdicts:
-    for place, code in zip(asked, codes, strict=True):
+    for (place, *_), code in zip(asked, codes, strict=True):
         if code == ErrorCode.PRODUCER_FENCED:
             verdicts[place] = NotVerified(ErrorCode.INVALID_PRODUCER_EPOCH)
         elif code == ErrorCode.TRANSACTION_ABORTABLE and not writer.knows_abortable:
@@ -169,11 +215,18 @@ def guard_at_once(
     producer_id, epoch = header.producer_id, header.producer_epoch
     if producer_id < 0:
         return None
-    now_ms = broker.clock.now_ms()
-    producers = replica.log.producers
-    guard = producers.verification(producer_id, header.base_sequence, epoch, now_ms, v2=False)
     if not broker.transactions.has_added(transactional_id, producer_id, epoch, replica.key):
         return None
+    producers = replica.log.producers
+    now_ms = broker.clock.now_ms()
+    try:
+        guard = producers.verification(producer_id, header.base_sequence, epoch, now_ms, v2=False)
+    except ApiError as refusal:
+        if refusal.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return None  # no room: the general way says it as producers know it
+        raise
+    if guard is not None:
+        producers.verifications.confirmed(producer_id, guard)
     return guard
 
 

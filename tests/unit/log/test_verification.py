@@ -6,6 +6,7 @@ import pytest
 
 from kavka.log import verification
 from kavka.log.verification import NOT_NEEDED, Verifications
+from kavka.wire.errors import ApiError, ErrorCode
 
 
 def test_a_guard_is_good_for_its_producer_until_something_is_appended() -> None:
@@ -73,16 +74,71 @@ def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() 
     assert [found.holds(*one) for one in guards.items()] == [True, False, False]
 
 
-def test_they_are_not_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def room_for_two(monkeypatch: pytest.MonkeyPatch) -> Verifications:
     monkeypatch.setattr(verification, "PENDING_MAX", 2)
+    return Verifications()
+
+
+def test_one_too_many_takes_the_place_of_one_that_failed(room_for_two: Verifications) -> None:
+    found = room_for_two
+    waiting, failed = found.begin(1, 0, 0, 100), found.begin(2, 0, 0, 100)
+    found.refused(2, failed, for_good=False)
+    assert found.holds(2, failed), "its client is to ask again"
+    newer = found.begin(3, 0, 0, 100)
+    assert found.holds(1, waiting) and found.holds(3, newer) and not found.holds(2, failed)
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_but_not_of_one_that_is_being_confirmed_or_was(
+    room_for_two: Verifications, is_confirmed: bool
+) -> None:
+    found = room_for_two
+    guards = [found.begin(producer, 0, 0, 100) for producer in (1, 2)]
+    if is_confirmed:
+        for producer, guard in enumerate(guards, 1):
+            found.confirmed(producer, guard)
+    with pytest.raises(ApiError) as refusal:
+        found.begin(3, 0, 0, 100 + verification.STALE_MS - 1)
+    assert refusal.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert found.holds(1, guards[0]) and found.holds(2, guards[1])
+    if is_confirmed:  # and was never shown
+        assert found.holds(3, found.begin(3, 0, 0, 100 + verification.STALE_MS))
+        assert not found.holds(1, guards[0]) and found.holds(2, guards[1])
+
+
+def test_of_one_that_is_refused_for_good_nothing_is_kept(room_for_two: Verifications) -> None:
+    found = room_for_two
+    waiting = found.begin(1, 0, 0, 100)
+    for producer in range(2, 100):
+        guard = found.begin(producer, 0, 0, 100)
+        found.refused(producer, guard, for_good=True)
+        assert not found.holds(producer, guard)
+        assert found.lowest_sequence(producer, has_written=True) is None
+    assert found.holds(1, waiting)
+
+
+@pytest.mark.parametrize("confirmed_first", [False, True])
+def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first: bool) -> None:
     found = Verifications()
-    guards = {producer: found.begin(producer, 0, 0, 100) for producer in (1, 2, 3)}
-    assert [found.holds(*one) for one in guards.items()] == [False, True, True]
-    assert found.begin(3, 0, 0, 100) == guards[3]
+    guard = found.begin(1, 0, 0, 100)
+    if confirmed_first:
+        found.confirmed(1, guard)
+    stranger = found.begin(1, 0, 0, 100)
+    found.refused(1, stranger, for_good=True)
+    assert found.holds(1, guard)
+    if not confirmed_first:
+        found.confirmed(1, guard)
+        assert found.holds(1, guard)
 
 
-def test_no_guard_is_good_for_a_log_made_anew() -> None:
-    guard = Verifications().begin(1, 0, 0, 100)
-    again = Verifications()
-    again.begin(1, 0, 0, 100)
-    assert not again.holds(1, guard)
+def test_a_word_about_a_guard_that_is_gone_counts_for_nothing() -> None:
+    found = Verifications()
+    old = found.begin(1, 0, 0, 100)
+    found.end(1)
+    new = found.begin(1, 0, 0, 100)
+    found.refused(1, old, for_good=True)
+    assert found.holds(1, new)
+    found.confirmed(1, old)
+    found.refused(1, new, for_good=True)
+    assert not found.holds(1, new)

@@ -466,3 +466,27 @@ async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBrok
     assert await one.add() == [Code.NONE]
     replica, header = broker.replica(*PLACE), read_header(one.batch())
     assert guard_at_once(broker.parts, replica, one.name, 11, header) is None
+
+
+@pytest.mark.parametrize("knows_id", [False, True])
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_strangers_that_make_up_producers_are_no_harm_to_others(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, knows_id: bool
+) -> None:
+    """An INVALID_TXN_STATE would be fatal for the producer that waits."""
+    monkeypatch.setattr("kavka.log.verification.PENDING_MAX", 5)
+    one = await Transactor(broker).init()
+    hold(broker)
+    waiting = one.begin()
+    await settle()
+    assert not waiting.done()
+    for number in range(50):
+        stranger = Transactor(broker, "tx" if knows_id else "nobody's")
+        stranger.client = broker.connect()
+        stranger.now = one.now._replace(id=one.now.id + number, epoch=one.now.epoch)
+        if number == 0:  # the id of the one that waits
+            stranger.name = "nobody's"
+        assert (await stranger.write()).code == Code.INVALID_PRODUCER_ID_MAPPING
+    release(broker)
+    await until(waiting.done, "the answer")
+    assert outcomes(waiting.result()) == [Outcome(Code.NONE, 0, None, 0)]
