@@ -6,6 +6,7 @@ x. What has to be done at the moment of a change is done by a watcher.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     Watcher: TypeAlias = Callable[[BrokerSettings, BrokerSettings], object]
     """Called with the settings before and after a change."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class LiveSettings:
@@ -34,4 +38,7 @@ class LiveSettings:
         if settings == old:
             return
         for watcher in self._watchers:
-            watcher(old, settings)
+            try:
+                watcher(old, settings)
+            except Exception:  # the settings are in force: the others have to act on them
+                logger.exception("a changed setting could not be put into effect by %r", watcher)

@@ -45,6 +45,9 @@ REMOVED_AT_ONCE: Final = 100
 READS_MAX: Final = 500
 """Entities read at once when all are loaded, before the loop gets a turn."""
 
+RETRY_S: Final = 1.0
+"""When notes are looked at again after the coordination service could not be asked."""
+
 ConfigListener: TypeAlias = Callable[[str, str], object]
 """Called with the kind (`paths.TOPIC_CONFIGS` and so on) and name that changed."""
 
@@ -166,17 +169,17 @@ class TopicConfigs:
             while self._more:
                 self._more = False
                 notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
-                new = [name for name in notes if name > self._last_note]
-                for name in new:
+                for name in sorted(name for name in notes if name > self._last_note):
                     await self._follow(f"{paths.CONFIG_CHANGES}/{name}")
+                    self._last_note = name
                     await self._tasks.sleep(0)
-                self._last_note = max(new, default=self._last_note)
                 self._settle()
                 await self._remove_old(notes)
         except SessionExpired as end:
             self._settle(end)  # the broker goes down with it
         except Exception as failure:
             self._settle(failure)
+            self._tasks.call_later(RETRY_S, self._look)  # no watch need be set
             raise
         finally:
             self._reader = None
@@ -209,7 +212,10 @@ class TopicConfigs:
         keys = ", ".join(map(one_line, self._settings[kind].get(name, _NONE)))
         logger.info("configs of %s %s changed; now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:
-            listener(kind, name)
+            try:
+                listener(kind, name)
+            except Exception:  # the others, and what changes later, do not depend on it
+                logger.exception("changed settings of %s %s were not put into effect", kind, name)
 
     async def _remove_old(self, notes: Sequence[str]) -> None:
         """Keep the notes few. Their age is told by the clock that stamped them."""

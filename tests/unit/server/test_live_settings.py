@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kavka.server.config import BrokerSettings
 from kavka.server.live_settings import LiveSettings
 
@@ -35,3 +37,21 @@ def test_equal_settings_are_no_change() -> None:
     assert told == []
     live.change(settings("num.partitions=7"))
     assert len(told) == 1
+
+
+def test_one_watcher_that_fails_hides_the_change_from_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    live = LiveSettings(settings())
+    told: list[object] = []
+
+    def broken(old: BrokerSettings, new: BrokerSettings) -> None:
+        raise ValueError("broken")
+
+    live.on_change(broken)
+    live.on_change(lambda old, new: told.append(new))
+    for count in (7, 8):
+        changed = settings(f"num.partitions={count}")
+        live.change(changed)
+        assert told.pop() is changed
+    assert caplog.text.count("ValueError: broken") == 2

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from kavka.server import topic_configs
 from kavka.server.coordination import paths
-from kavka.server.coordination.api import SessionExpired
+from kavka.server.coordination.api import Overloaded, SessionExpired
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import Embedded
 from kavka.server.topic_configs import TopicConfigs
@@ -290,5 +291,57 @@ def test_groups_have_settings_whatever_they_are_called() -> None:
         await change(session, paths.GROUP_CONFIGS, "../a/b")
         assert configs.groups() == []
         assert configs.group("other") == {}
+
+    run(body)
+
+
+def test_a_listener_that_fails_keeps_no_other_and_no_later_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        told: list[str] = []
+
+        def broken(kind: str, name: str) -> None:
+            raise ValueError("broken")
+
+        configs.on_change(broken)
+        configs.on_change(lambda kind, name: told.append(name))
+        for name in ("t", "u", "t"):
+            await change(session, "topics", name, n="1")
+        assert told == ["t", "u", "t"]
+        assert caplog.text.count("ValueError: broken") == 3
+
+    run(body)
+
+
+@pytest.mark.parametrize("fails", ["children", "get"])
+def test_where_the_tree_can_not_be_asked_it_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+        await configs.load()
+        told: list[str] = []
+        configs.on_change(lambda kind, name: told.append(name))
+        ask = getattr(session, fails)
+
+        def overloaded(path: str, watch: object = None) -> Any:
+            if path.startswith("/config/topics/u") or fails == "children":
+                raise Overloaded(path)
+            return ask(path, watch)
+
+        for name in ("t", "u"):
+            await put(session, "topics", name, n="1")
+        monkeypatch.setattr(session, fails, overloaded)
+        for name in ("t", "u", "t"):
+            data = paths.encode_config_change("topics", name)
+            await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+        await settle()
+        assert told == (["t"] if fails == "get" else [])
+        monkeypatch.undo()
+        tasks = configs._tasks
+        assert isinstance(tasks, VirtualTasks)
+        await tasks.advance(topic_configs.RETRY_S * 1000)
+        assert told == ["t", "u", "t"], "each once"
 
     run(body)
