@@ -53,13 +53,14 @@ class _Balance:
             for topic, partitions in member.target.items():
                 if topic in topics:
                     owners = self._owners[topic]
-                    # a log may tell of more partitions than there are, or of one twice
-                    own = [one for one in partitions if one < len(owners) and owners[one] is None]
-                    self._sizes[number] += len(own)
-                    for partition in own:
-                        owners[partition] = number
-            if self._pace.is_over(1 + 2 * len(member.target)):
-                yield
+                    count = len(owners)
+                    for partition in partitions:
+                        # a log may tell of partitions that there are not, or of one twice
+                        if 0 <= partition < count and owners[partition] is None:
+                            owners[partition] = number
+                            self._sizes[number] += 1
+                if self._pace.is_over(1 + len(partitions)):
+                    yield
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
         """Topics with the most partitions to a reader come first."""

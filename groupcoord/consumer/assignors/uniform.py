@@ -4,11 +4,11 @@ those that they were to have, as far as that goes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import mixed
-from kavka.groupcoord.consumer.assignors.task import Candidate, Task
+from kavka.groupcoord.consumer.assignors.task import Task
 from kavka.wire.steps import Pace, Slices
 
 
@@ -22,14 +22,13 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
 def _assign_alike(task: Task, pace: Pace) -> Slices[dict[str, dict[UUID, list[int]]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
-    subscribed = frozenset(topics)
-    free = yield from _without_member(task, pace)
+    targets, free = yield from _sound_targets(task, pace)
     quota, extra = divmod(sum(task.partitions[topic] for topic in topics), len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
-    for number, member in enumerate(task.members):
+    for number, (member, target) in enumerate(zip(task.members, targets, strict=True)):
         allowed = quota + (extra > 0)
-        kept, given_up = _keep(member, subscribed, allowed)
+        kept, given_up = _keep(target, allowed)
         found[member.member_id] = kept
         free += given_up
         missing = allowed - sum(map(len, kept.values()))
@@ -47,32 +46,47 @@ def _assign_alike(task: Task, pace: Pace) -> Slices[dict[str, dict[UUID, list[in
     return found
 
 
-def _without_member(task: Task, pace: Pace) -> Slices[list[tuple[UUID, int]]]:
-    taken: dict[UUID, set[int]] = {}
+def _sound_targets(
+    task: Task, pace: Pace
+) -> Slices[tuple[list[dict[UUID, list[int]]], list[tuple[UUID, int]]]]:
+    """(what each member was to have, what nobody was to have). A log may name a partition twice, or
+    one that there is not, if it is damaged or somebody else's: the first member has it then."""
+    topics = task.members[0].topics
+    is_free = {topic: bytearray(b"\1") * task.partitions[topic] for topic in topics}
+    targets: list[dict[UUID, list[int]]] = []
     for member in task.members:
+        targets.append(sound := {})
         for topic, partitions in member.target.items():
-            taken.setdefault(topic, set()).update(partitions)
-        if pace.is_over(1 + len(member.target)):
+            of_topic = is_free.get(topic)
+            if of_topic is None:
+                continue
+            count, own = len(of_topic), []
+            for partition in partitions:
+                if 0 <= partition < count and of_topic[partition]:
+                    of_topic[partition] = 0
+                    own.append(partition)
+            if own:
+                sound[topic] = own
+            if pace.is_over(1 + len(partitions)):
+                yield
+        if pace.is_over(1):
             yield
     free: list[tuple[UUID, int]] = []
-    for topic in task.members[0].topics:
-        own, count = taken.get(topic, ()), task.partitions[topic]
-        free += [(topic, partition) for partition in range(count) if partition not in own]
-        if pace.is_over(1 + count):
+    for topic, of_topic in is_free.items():
+        free += [(topic, partition) for partition, one in enumerate(of_topic) if one]
+        if pace.is_over(1 + len(of_topic)):
             yield
-    return free
+    return targets, free
 
 
 def _keep(
-    member: Candidate, subscribed: Collection[UUID], allowed: int
+    target: Mapping[UUID, list[int]], allowed: int
 ) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
     """(what the member keeps, what others may get)."""
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
-    for topic, partitions in member.target.items():
-        if topic not in subscribed:
-            continue
-        if stays := list(partitions[:allowed]):
+    for topic, partitions in target.items():
+        if stays := partitions[:allowed]:
             kept[topic] = stays
         given_up += [(topic, partition) for partition in partitions[allowed:]]
         allowed -= len(stays)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kavka.groupcoord.consumer.assignors import uniform
+from kavka.groupcoord.consumer.assignors import mixed, uniform
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import Slices, without_pauses
 from support.assignments import tasks
 
 T = UUID(int=1)
@@ -40,6 +42,24 @@ def test_one_more_stays_with_who_has_it() -> None:
 def test_members_differ_by_one_at_most(task: Task) -> None:
     assume(task.is_homogeneous)
     sizes = [sum(map(len, own.values())) for own in without_pauses(uniform.assign(task)).values()]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("assign", [uniform.assign, mixed.assign])
+@given(
+    st.lists(st.lists(st.integers(-2, 9), max_size=8), min_size=1, max_size=4), st.integers(0, 6)
+)
+def test_whatever_a_log_says_each_partition_has_one_member(
+    assign: Callable[[Task], Slices[dict[str, dict[UUID, list[int]]]]],
+    targets: list[list[int]],
+    partitions: int,
+) -> None:
+    """A damaged log, or another's: a partition named twice, or one that there is not."""
+    members = [candidate(f"m{number}", *target) for number, target in enumerate(targets)]
+    found = without_pauses(assign(Task(members, {T: partitions}, True)))
+    given_out = sorted(one for own in found.values() for one in own.get(T, ()))
+    assert given_out == list(range(partitions))
+    sizes = [len(own.get(T, ())) for own in found.values()]
     assert max(sizes) - min(sizes) <= 1
 
 
