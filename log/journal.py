@@ -119,8 +119,11 @@ class Decision:
 
 Made: TypeAlias = Decision | Slices[Decision]
 """A decision; or what makes one, and takes long: it pauses where others may have the loop. Until
-it is carried out nothing else is asked of the machine, nor changes it, so that it is as if it had
-been made in one go."""
+it is carried out nothing else is asked of the machine, and nothing changes it but the marker of a
+transaction, which is in the log by then, before the records of the decision. So that it is as if
+the decision had been made in one go after the marker, what makes it iterates over nothing across a
+pause that `apply_marker` changes, and keeps of it no more than that a place is there, which no
+marker brings."""
 
 
 class Machine(Protocol):
@@ -148,7 +151,8 @@ class Machine(Protocol):
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
         """A transaction has ended, and its records count, or don't; with pauses if they are
-        many."""
+        many. It may come between two steps of a decision that pauses (see `Made`), before or after
+        any record of which it is in the log, but never between two of one decision."""
         ...
 
     def expire(self, key: Hashable, now_ms: int) -> Made:

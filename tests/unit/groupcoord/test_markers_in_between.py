@@ -1,0 +1,89 @@
+"""A marker that comes while a decision is being made is as one that came before it.
+
+It is in the log before the decision's records: so replay has them in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.groupcoord import listing, offsets
+from kavka.groupcoord.offset_records import NO_TOPIC_ID
+from kavka.groupcoord.offsets import Commit, OffsetToCommit
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Made, Producer, Ticket
+from kavka.wire.steps import without_pauses
+from support.offset_groups import OffsetKit
+
+COUNT = 9
+PRODUCER_ID = 7
+
+Decide = Callable[[OffsetKit], Made]
+
+
+def _commit(kit: OffsetKit, producer_id: int | None) -> Made:
+    wanted = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
+    asked = Commit("g", "", None, -1, 9, wanted)
+    if producer_id is None:
+        return kit.shard.offsets.commit(asked, Ticket(), kit.now_ms)
+    producer = Producer(producer_id, 0)
+    return kit.shard.offsets.commit_transactional(asked, producer, Ticket(), kit.now_ms)
+
+
+DECISIONS: dict[str, Decide] = {
+    "commit": lambda kit: _commit(kit, None),
+    "commit in the next transaction": lambda kit: _commit(kit, PRODUCER_ID),
+    "commit in another transaction": lambda kit: _commit(kit, PRODUCER_ID + 1),
+    "delete offsets": lambda kit: kit.shard.offsets.delete(
+        "g", [("t", range(COUNT + 1)), ("u", [0])], Ticket()
+    ),
+    "delete the group": lambda kit: listing.delete_group(
+        kit.shard.state, kit.shard.offsets, "g", Ticket()
+    ),
+}
+
+
+def all_of(shard: GroupShard) -> tuple[Any, ...]:
+    kept = shard.offsets
+    return (
+        {
+            (topic, index): kept.fetch("g", topic, NO_TOPIC_ID, [index], require_stable=False)
+            for topic, indexes in kept.partitions("g").items()
+            for index in indexes
+        },
+        sorted(kept.pending.places()),
+        sorted(shard.state.groups),
+    )
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_live_and_replayed_alike(
+    name: str, committed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 2)
+    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 2)
+    pause = 0
+    while True:
+        kit = OffsetKit()
+        kit.commit_offsets({("t", index): index for index in range(COUNT)})
+        pending = {("t", index): 10 + index for index in range(3, COUNT + 1)}
+        kit.commit_offsets({**pending, ("u", 0): 5}, producer_id=PRODUCER_ID)
+        work = kit.journal.carry_out_slowly(DECISIONS[name](kit), kit.now_ms)
+        for number in range(pause + 1):
+            if next(work, "over") == "over":
+                break
+            if number == pause:
+                # as `Turns.do_next`: applied before the decision goes on
+                kit.end(PRODUCER_ID, committed=committed)
+        else:
+            without_pauses(work)
+            kit.commit()
+            assert all_of(kit.shard) == all_of(kit.replayed())
+            pause += 1
+            continue
+        break
+    assert pause >= 3, "the decision was made in one go"
