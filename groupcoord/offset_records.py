@@ -131,6 +131,22 @@ def decode(value: bytes) -> CommittedOffset | None:
     return None
 
 
+def offset_in_topic(value: bytes, topic_id: UUID) -> int | None:
+    """The offset that a value holds; None if it is of another topic, of the same name perhaps, or
+    can't be read."""
+    if not value.endswith(tagged_fields(topic_id)):
+        committed = decode(value)
+        if committed is None or are_different(committed.topic_id, topic_id):
+            return None
+    offset: int = _LONG.unpack_from(value, 2)[0]  # there in every version
+    return offset
+
+
+def are_different(one: UUID, other: UUID) -> bool:
+    """Whether two ids are of different topics, and not one of them unknown."""
+    return one.int != other.int and one.int != 0 and other.int != 0
+
+
 def _decode_plain(value: bytes, version: int) -> CommittedOffset | None:
     (offset,) = _LONG.unpack_from(value, 2)
     epoch, at = NO_EPOCH, 10

@@ -20,6 +20,7 @@ from kavka.groupcoord.offset_records import (
     NO_TIME,
     NO_TOPIC_ID,
     CommittedOffset,
+    are_different,
     encode,
     encode_lasting,
     partition_key,
@@ -351,14 +352,9 @@ def _fetched(partition: int, value: bytes | None, topic_id: UUID) -> FetchedOffs
     if value is None:
         return FetchedOffset(partition)
     committed = offset_records.decode(value)
-    if committed is None or _differ(committed.topic_id, topic_id):
+    if committed is None or are_different(committed.topic_id, topic_id):
         return FetchedOffset(partition)
     return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
-
-
-def _differ(one: UUID, other: UUID) -> bool:
-    """Whether two ids are of different topics, and not one of them unknown."""
-    return one.int != other.int and one.int != 0 and other.int != 0
 
 
 def is_too_long(metadata: str, most: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kavka.groupcoord.counts import Counts
+from kavka.server.metrics.lag import LAG_SERIES_MAX
 from kavka.server.metrics.row import Kind, Metric, Sample
 from kavka.server.metrics.server_rows import one
 from kavka.server.metrics.view import View
@@ -55,6 +56,29 @@ def _by_progress(view: View) -> Iterator[Sample]:
 def _load_ms(view: View) -> list[int]:
     return view.broker.groups.load_ms(view.now_s) or [0]
 
+
+LAG_ROWS: Final = (
+    # The name and the labels are those of kafka_exporter, which dashboards for lag are made for:
+    # in Apache Kafka itself only consumers know theirs.
+    Metric(
+        "kafka_consumergroup_lag",
+        Kind.GAUGE,
+        ("consumergroup", "topic", "partition"),
+        "Records that a group has still to read: the partition's high watermark less the offset "
+        "that the group has committed, as kafka-consumer-groups --describe prints it. Of groups "
+        "of which this broker is the coordinator, in partitions that it leads, with or without "
+        f"members; of {LAG_SERIES_MAX:,} committed offsets at most.",
+        lambda view: view.lags.samples,
+    ),
+    Metric(
+        "kavka_consumergroup_lag_left_out",
+        Kind.GAUGE,
+        (),
+        f"Committed offsets that kafka_consumergroup_lag leaves out, as there are more than "
+        f"{LAG_SERIES_MAX:,}.",
+        one(lambda view: view.lags.left_out),
+    ),
+)
 
 GROUP_ROWS: Final = (
     _manager("NumGroups", "Classic groups.", lambda view: _groups(view, "classic")),

@@ -6,7 +6,7 @@ from typing import Final
 
 from kavka.server.metrics.cleaner_rows import CLEANER_ROWS
 from kavka.server.metrics.client_rows import CLIENT_ROWS
-from kavka.server.metrics.group_rows import GROUP_ROWS
+from kavka.server.metrics.group_rows import GROUP_ROWS, LAG_ROWS
 from kavka.server.metrics.log_rows import LOG_ROWS
 from kavka.server.metrics.network_rows import NETWORK_ROWS
 from kavka.server.metrics.own_rows import OWN_ROWS
@@ -29,6 +29,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *LOG_ROWS,
     *CLEANER_ROWS,
     *GROUP_ROWS,
+    *LAG_ROWS,
     *TRANSACTION_ROWS,
     *PARTITION_ROWS,
     *CLIENT_ROWS,

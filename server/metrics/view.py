@@ -15,6 +15,7 @@ from kavka.server.controller.messages import NO_LEADER
 from kavka.server.health import BrokerState
 from kavka.server.loop_lag import LoopLag
 from kavka.server.metadata_cache import TopicImage
+from kavka.server.metrics.lag import Lags, lags
 from kavka.server.process import Usage
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.traffic import TopicTraffic
@@ -81,6 +82,7 @@ class View:
     """How many there are of a kind and in a state, as ListGroups names them."""
     offsets: int = 0
     """How many they have committed."""
+    lags: Lags = field(default_factory=Lags)
     transactions: Counter[str] = field(default_factory=Counter)
     """How many transactional ids are in a state, as ListTransactions names it."""
     uncompleted: int = 0
@@ -114,6 +116,7 @@ def look(sources: Sources) -> Slices[View]:
             _count_topic(topic, view.cluster)
         yield
     yield from _count_groups(view)
+    view.lags = yield from lags(broker)
     yield from _count_transactions(view)
     return view
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-from http.client import HTTPConnection
 from pathlib import Path
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from kavka.server.metrics.table import TABLE
 from support.broker import StartBroker
-from support.metrics import Scrape
+from support.metrics import get, scrape
 from support.ports import HOST, free_port
 from support.process import BrokerProcess
 from support.wait import eventually
@@ -24,23 +23,6 @@ PARTITIONS = 3
 TOPIC = "watched"
 TRAFFIC = "kafka_server_brokertopicmetrics_"
 REQUESTS = "kafka_network_requestmetrics_"
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    """One page."""
-    connection = HTTPConnection(HOST, port, timeout=30)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
-
-
-def scrape(port: int) -> Scrape:
-    status, text = get(port, "/metrics")
-    assert status == 200, text
-    return Scrape(text)
 
 
 def produce(broker: BrokerProcess) -> dict[str, float]:
@@ -55,6 +37,13 @@ def produce(broker: BrokerProcess) -> dict[str, float]:
     own = producer.metrics()
     producer.close()
     return {name: float(value) for name, value in own["producer-metrics"].items()}
+
+
+def commit(broker: BrokerProcess) -> None:
+    """Have a group that has read nothing."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g")
+    consumer.commit({TopicPartition(TOPIC, 0): OffsetAndMetadata(0, "", -1)})
+    consumer.close()
 
 
 def consume(broker: BrokerProcess) -> int:
@@ -122,6 +111,7 @@ def test_every_metric_of_the_table_is_there(start_broker: StartBroker) -> None:
     broker = start_broker(**{"kavka.http.listener": f"{HOST}:{port}"})
     produce(broker)
     assert consume(broker) == RECORDS
+    commit(broker)
     families = scrape(port).families
     kinds = {row.prometheus.removesuffix("_total"): row.kind.value for row in TABLE}
     for name, kind in kinds.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http.client import HTTPConnection
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import batches
 from support.http import HttpClient
 from support.memory_broker import MemoryBroker
+from support.ports import HOST
 
 PORT = 9404
 ON = f"kavka.http.listener=127.0.0.1:{PORT}"
@@ -45,6 +47,24 @@ class Scrape:
             for (found, labels), number in self._values.items()
             if found == name
         }
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """One page, over HTTP: its status and text."""
+    connection = HTTPConnection(HOST, port, timeout=30)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def scrape(port: int) -> Scrape:
+    """The page of a broker that serves it there."""
+    status, text = get(port, "/metrics")
+    assert status == 200, text
+    return Scrape(text)
 
 
 async def look(broker: MemoryBroker) -> Scrape:

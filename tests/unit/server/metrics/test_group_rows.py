@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.server.metrics import lag
 from kavka.server.metrics import view as view_module
+from kavka.server.replica.partition import Leadership
+from kavka.wire.steps import without_pauses
 from support import offset_requests
 from support.group_requests import beat, join, make_topic, sync
 from support.memory_broker import READS, MemoryBroker, scenario
-from support.metrics import ON, look
+from support.metrics import ON, look, records
 
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
 COMMITTED = offset_records.CommittedOffset(
@@ -186,3 +191,81 @@ async def test_epochs(broker: MemoryBroker) -> None:
         )
         told.append(await counts(broker))
     assert told == [{"consumer_group_rebalance_count": number} for number in (1, 2)]
+
+
+# -- lag --------------------------------------------------------------------------------------
+
+LAG = "kafka_consumergroup_lag"
+LEFT_OUT = "kavka_consumergroup_lag_left_out"
+
+
+@scenario(ON, topics={"a": 3})
+async def test_lag_is_what_is_written_and_not_committed(broker: MemoryBroker) -> None:
+    await make_topic(broker)
+    found = await look(broker)
+    assert found.all(LAG) == {} and found[LEFT_OUT] == 0
+    await broker.produce(records(10), topic="a")
+    await offset_requests.commit(broker, {("a", 0): 4, ("a", 1): 0})
+    found = await look(broker)
+    assert found.all(LAG) == {("g", "0", "a"): 10 - 4, ("g", "1", "a"): 0}
+    await broker.produce(records(5), topic="a")
+    assert (await look(broker)).all(LAG)["g", "0", "a"] == 15 - 4
+    broker.share((1, 2), "a")
+    await broker.produce(records(5), topic="a", acks=1)
+    assert (await look(broker)).all(LAG)["g", "0", "a"] == 15 - 4, "to the high watermark"
+
+
+@scenario(ON, topics={"a": 1, "b": 1})
+async def test_what_has_no_lag_is_not_told(broker: MemoryBroker) -> None:
+    """A partition that is led elsewhere, or a topic that is not the one that was read."""
+    await make_topic(broker)
+    await offset_requests.commit(broker, {("a", 0): 4, ("b", 0): 4})
+    topics = [("a", 0)]
+    broker.parts.groups.metadata_changed = lambda update: None  # type: ignore[method-assign]
+    requests = broker.instance._requests
+    assert requests is not None
+    requests.on_metadata.clear()  # so that the offsets stay
+    await broker.ask("DeleteTopics", 5, topic_names=[topics[0][0]], timeout_ms=5000)
+    found = await look(broker)
+    assert found.all(LAG) == {("g", "0", "b"): -4}, "as the tool tells it, too"
+    await broker.create("a", 1)
+    assert ("g", "0", "a") not in (await look(broker)).all(LAG)
+    partition = broker.replica("b").partition
+    epoch, version = partition.leader_epoch + 1, partition.partition_epoch + 1
+    partition.follow(Leadership(1, 2, epoch, (2,), version, (1, 2)))
+    assert (await look(broker)).all(LAG) == {}
+
+
+@scenario(ON, topics={"a": 5, "b": 5})
+async def test_of_very_many_some_are_left_out_and_counted(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "OFFSETS_PER_SLICE", 2)
+    await make_topic(broker)
+    places = [(topic, index) for topic in ("a", "b") for index in range(5)]
+    for number in range(7):
+        await offset_requests.commit(broker, dict.fromkeys(places, 1), group_id=f"g{number}")
+    for room, left_out in ((70, 0), (69, 1), (33, 37), (10, 60), (1, 69)):
+        monkeypatch.setattr(lag, "LAG_SERIES_MAX", room)
+        found = await look(broker)
+        assert len(found.all(LAG)) == room
+        assert found[LEFT_OUT] == left_out
+
+
+@scenario(ON, topics={"a": 9})
+async def test_lag_is_found_out_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is committed and deleted meanwhile is no harm."""
+    monkeypatch.setattr(lag, "OFFSETS_PER_SLICE", 2)
+    await make_topic(broker)
+    await offset_requests.commit(broker, {("a", index): 1 for index in range(8)})
+    work = lag.lags(broker.parts)
+    next(work)
+    next(work)
+    (shard,) = [one for one in broker.parts.groups.shards() if one.offsets.store.count]
+    await offset_requests.commit(broker, {("a", 8): 1})
+    for index in range(8):
+        shard.offsets.store.remove(shard.offsets.store.of("g", "a"), index)
+    found = without_pauses(work)
+    assert len(found.samples) == 8
