@@ -52,7 +52,7 @@ def lags(broker: Broker) -> Slices[Lags]:
 def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Slices[None]:
     for of in topics:
         topic = broker.metadata.image.topics.get(of.topic)
-        values = list(of.values.items())[: LAG_SERIES_MAX - found.looked_at]
+        values = list(islice(of.values.items(), LAG_SERIES_MAX - found.looked_at))
         for begin in range(0, len(values), OFFSETS_PER_SLICE):
             some = dict(values[begin : begin + OFFSETS_PER_SLICE])
             if topic is not None:
