@@ -21,6 +21,7 @@ from kavka.server.config.values import one_line
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import (
     Coordination,
+    CoordinationError,
     Delete,
     MultiFailed,
     NoNode,
@@ -180,7 +181,9 @@ class TopicConfigs:
         except Exception as failure:
             self._settle(failure)
             self._tasks.call_later(RETRY_S, self._look)  # no watch need be set
-            raise
+            if not isinstance(failure, CoordinationError):
+                raise
+            logger.warning("can't read config changes; retrying: %s", failure)
         finally:
             self._reader = None
 
