@@ -289,12 +289,11 @@ class Journal:
             _fail(decision, self._resigned)
             self._dismiss(self._resigned)
             return False
-        if self._port.high_watermark < self.applied_end:
+        # Where there are many answers to give, those of earlier decisions come first.
+        if self._port.high_watermark < self.applied_end or self._waiting and self.committed():
             deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
             return False
-        if self._waiting:
-            self.committed()
         return True
 
     def marked(
@@ -322,12 +321,29 @@ class Journal:
         if failure is not None:
             raise ApplyFailed("a marker could not be applied") from failure
 
-    def committed(self) -> None:
-        """The high watermark has moved: give the answers that waited for it."""
+    def committed(self) -> bool:
+        """The high watermark has moved: give the answers that waited for it, in order, but no more
+        than `ITEMS_A_STEP`. Whether there are more to give."""
         high_watermark = self._port.high_watermark
         waiting = self._waiting
+        room = ITEMS_A_STEP
         while waiting and waiting[0].end <= high_watermark:
+            if room <= 0:
+                return True
+            decision = waiting[0].decision
+            if len(decision.replies) > room:
+                for ticket, answer in decision.replies[:room]:
+                    ticket.settle(answer)
+                del decision.replies[:room]
+                return True
+            room -= max(1, len(decision.replies))
             self._give(waiting.popleft().decision)
+        return False
+
+    @property
+    def owes(self) -> bool:
+        """Whether there are answers that wait for nothing but another call of `committed`."""
+        return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
     def _give(self, decision: Decision) -> None:
         for ticket, answer in decision.replies:
@@ -344,7 +360,7 @@ class Journal:
     def wake_at(self) -> int | None:
         """When to call `tick` next, ms; None if there is no need."""
         timer = self.machine.timers.wake_at()
-        if not self._waiting:
+        if not self._waiting or self.owes:
             return timer
         deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
@@ -358,7 +374,7 @@ class Journal:
         if self._resigned is not None:
             return False
         as_unset_ms = now_ms - self.machine.timers.set_by_ms
-        if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms:
+        if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms and not self.owes:
             late = self._waiting.popleft().decision
             yield from self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True

@@ -87,6 +87,7 @@ class JournalRunner(Generic[M]):
         "_ahead_ms",
         "_armed_ms",
         "_closed",
+        "_gives_more",
         "_journal",
         "_on_loaded",
         "_parts",
@@ -133,6 +134,7 @@ class JournalRunner(Generic[M]):
         self._ahead_ms = 0
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
+        self._gives_more = False
         name = "long work of {}-{}".format(*replica.key)
         self._turns: Final = Turns(parts.tasks, parts.clock, name)
 
@@ -402,8 +404,16 @@ class JournalRunner(Generic[M]):
             journal.committed()
             self._after(journal)
 
+    def _give_more(self) -> None:
+        self._gives_more = False
+        self._partition_changed()
+
     def _after(self, journal: Journal) -> None:
-        """Carry out commands, and see to it that the next deadline is met."""
+        """Carry out commands, and see to it that the next deadline is met, and that answers which
+        were too many for one turn of the loop are given in the next ones."""
+        if journal.owes and not self._gives_more:
+            self._gives_more = True
+            self._parts.tasks.call_soon(self._give_more)
         if journal.commands and not self._closed:
             self._carry_out_commands(journal)
         at_ms = journal.wake_at()

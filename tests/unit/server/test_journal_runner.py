@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import logging
@@ -17,6 +18,7 @@ from kavka.server.replica.partition import Leadership
 from kavka.server.turns import TICK_SLICE_S
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import ITEMS_A_STEP
 from support import batches
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.refusals import refusal
@@ -450,3 +452,21 @@ def test_an_answer_to_nobody() -> None:
     ticket = Ticket()
     ticket.settle(ApiError(NOT_COORDINATOR))
     assert ticket.failure is not None
+
+
+@scenario(FSYNC, topics=ONE)
+async def test_a_thousand_answers_are_given_in_several_turns_of_the_loop(
+    broker: MemoryBroker,
+) -> None:
+    kit = Kit(broker)
+    broker.jobs.hold()
+    many = 4 * ITEMS_A_STEP
+    answers = [kit.put(value=b"%d" % number) for number in range(many)]
+    broker.jobs.release()
+    most = before = 0
+    while before < many:
+        await asyncio.sleep(0)
+        done = sum(answer.done() for answer in answers)
+        most, before = max(most, done - before), done
+    assert most <= ITEMS_A_STEP
+    assert [answer.result() for answer in answers] == [b"%d" % number for number in range(many)]

@@ -1,0 +1,80 @@
+"""A journal that has very many answers to give: a step at a time, in order, each of them once."""
+
+from __future__ import annotations
+
+from kavka.log.journal import Decision, Journal, Record, Reply, Ticket
+from kavka.wire.steps import ITEMS_A_STEP
+from support.toy_machine import Toy, ToyPort
+
+TIMEOUT_MS = 100
+MANY = 4 * ITEMS_A_STEP
+
+
+class Kit:
+    """A journal over a toy, from offset 0 on."""
+
+    def __init__(self) -> None:
+        self.toy = Toy()
+        self.port = ToyPort()
+        self.journal = Journal(self.toy, self.port, applied_end=0, commit_timeout_ms=TIMEOUT_MS)
+
+    def put(self, value: bytes = b"1") -> Ticket:
+        ticket = Ticket()
+        self.journal.carry_out(self.toy.put(ticket, b"a", value), 0)
+        return ticket
+
+
+def test_many_answers_are_given_a_step_at_a_time_and_in_order() -> None:
+    kit = Kit()
+    given: list[int] = []
+    tickets = [kit.put(value=b"%d" % number) for number in range(MANY)]
+    for number, ticket in enumerate(tickets):
+        ticket.wake = lambda _, number=number: given.append(number)
+    kit.port.high_watermark = kit.port.end
+    steps = []
+    while kit.journal.owes:
+        kit.journal.committed()
+        steps.append(len(given))
+    assert given == list(range(MANY))
+    assert steps == [ITEMS_A_STEP * step for step in range(1, 5)]
+
+
+def test_who_comes_while_others_are_still_answered_is_answered_after_them() -> None:
+    kit = Kit()
+    tickets = [kit.put() for _ in range(MANY)]
+    kit.port.high_watermark = kit.port.end + 1
+    last = kit.put()  # which is committed as soon as it is appended
+    assert not last.settled and not all(ticket.settled for ticket in tickets)
+    while kit.journal.owes:
+        assert not last.settled
+        kit.journal.committed()
+    assert last.answer == b"1" and all(ticket.settled for ticket in tickets)
+
+
+def test_what_is_committed_is_no_failure_though_its_deadline_passes_before_it_is_told() -> None:
+    kit = Kit()
+    tickets = [kit.put() for _ in range(MANY)]
+    kit.port.high_watermark = kit.port.end
+    kit.journal.committed()
+    assert kit.journal.wake_at() is None
+    assert not kit.journal.tick(2 * TIMEOUT_MS)
+    while kit.journal.owes:
+        kit.journal.committed()
+    assert all(ticket.settled and ticket.failure is None for ticket in tickets)
+
+
+def test_one_decision_with_many_answers_gives_them_in_steps_and_then_its_commands() -> None:
+    kit = Kit()
+    tickets = [Ticket() for _ in range(MANY)]
+    replies = [Reply(ticket, number) for number, ticket in enumerate(tickets)]
+    records = [Record(b"a", b"1")]
+    kit.journal.carry_out(Decision(records, replies, after=["go"]), 0)
+    kit.port.high_watermark = kit.port.end
+    steps = []
+    while kit.journal.owes:
+        assert not kit.journal.commands
+        kit.journal.committed()
+        steps.append(sum(ticket.settled for ticket in tickets))
+    assert steps == [ITEMS_A_STEP * step for step in range(1, 5)]
+    assert [ticket.answer for ticket in tickets] == list(range(MANY))
+    assert list(kit.journal.commands) == ["go"]
