@@ -10,7 +10,7 @@ producer, as Kafka's does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
@@ -40,6 +40,9 @@ EPOCH_MAX: Final = 0x7FFF
 OWN_EPOCHS_VERSION: Final = 2
 """From this `transaction.version` on each transaction has an epoch of its own (KIP-890)."""
 
+ENTRIES_PER_PART: Final = 1000
+"""Producers that `ProducerStates.parts` tells of at a time."""
+
 ENTRIES_PER_STEP: Final = 500
 """Producers written to a snapshot, or read from it, before a pause; at 0.5 and 2 us each."""
 
@@ -54,6 +57,9 @@ class ProducerStates:
     Where they are many their snapshot is made in pieces. All stand in a dictionary apart
     meanwhile, which stays as it is; whoever writes is put into the snapshot first, as it was, and
     found among `_entries` from then on. So it costs nothing where nobody is looked for in vain.
+
+    Beside the dictionary all stand in `_parts`, short lists in the order in which they came: a
+    dictionary that changes meanwhile can't be gone through in steps.
     """
 
     __slots__ = (
@@ -62,6 +68,7 @@ class ProducerStates:
         "_frozen",
         "_left",
         "_new",
+        "_parts",
         "_serial",
         "counts",
         "transactions",
@@ -72,6 +79,7 @@ class ProducerStates:
         self._entries: dict[int, ProducerEntry] = {}
         self._frozen: dict[int, ProducerEntry] = {}
         self._new: list[ProducerEntry] = []
+        self._parts: list[list[ProducerEntry]] = []
         self._early: list[bytes] = []
         self._left: Iterator[ProducerEntry] = iter(())
         self._serial = 0
@@ -85,7 +93,13 @@ class ProducerStates:
         return len(self._frozen or self._entries) + len(self._new)
 
     def __iter__(self) -> Iterator[ProducerEntry]:
-        return chain((self._frozen or self._entries).values(), self._new)
+        return chain.from_iterable(self._parts)
+
+    def parts(self) -> Iterator[list[ProducerEntry]]:
+        """All producers, some at a time. Between two parts others may come and go; those who are
+        there all the while are told of once."""
+        for part in list(self._parts):
+            yield list(part)
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         """One producer; None when it has not written, or not for long."""
@@ -213,14 +227,14 @@ class ProducerStates:
             entry = self._thawed(producer_id) or self._added(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
-            entry.batches.clear()
+            entry.batches = ()
         delta = header.last_offset_delta
         first = header.base_sequence
         timestamp = header.max_timestamp
         last = (first + delta) & SEQUENCE_MASK if first >= 0 else first
         entry.last_sequence = last
         entry.last_timestamp = timestamp
-        entry.batches.append(AppendedBatch(first, last, last_offset, delta, timestamp))
+        entry.keep(AppendedBatch(first, last, last_offset, delta, timestamp))
         if special:
             self.verifications.end(producer_id)
             if entry.txn_first_offset < 0:
@@ -229,6 +243,9 @@ class ProducerStates:
 
     def _added(self, producer_id: int) -> ProducerEntry:
         self._entries[producer_id] = entry = ProducerEntry(producer_id)
+        if not self._parts or len(self._parts[-1]) >= ENTRIES_PER_PART:
+            self._parts.append([])
+        self._parts[-1].append(entry)
         if self._frozen:
             self._new.append(entry)
         return entry
@@ -254,18 +271,24 @@ class ProducerStates:
             self.transactions.end(entry.txn_first_offset, offset)
             entry.txn_first_offset = NO_OFFSET
 
-    def expire(self, entries: Iterable[ProducerEntry], before_ms: int) -> int:
-        """Forget those of `entries` that wrote last at `before_ms` or earlier and have no
-        transaction; how many that were. None while a snapshot is made in pieces."""
-        expired = 0
-        if self._frozen:
-            return expired
-        for entry in entries:
-            if entry.last_timestamp <= before_ms and entry.txn_first_offset < 0:
-                if self._entries.get(entry.producer_id) is entry:
+    def expire(self, before_ms: int) -> Iterator[int]:
+        """Forget, in steps, those that wrote last at `before_ms` or earlier and have no
+        transaction; yields how many each step looked at. None while a snapshot is made in
+        pieces."""
+        for part in list(self._parts):
+            if self._frozen:
+                return
+            kept = []
+            for entry in part:
+                if entry.last_timestamp > before_ms or entry.txn_first_offset >= 0:
+                    kept.append(entry)
+                elif self._entries.get(entry.producer_id) is entry:
                     del self._entries[entry.producer_id]
-                    expired += 1
-        return expired
+            looked = len(part)
+            part[:] = kept
+            yield looked
+        if not self._frozen:
+            self._parts = [part for part in self._parts if part]
 
     @property
     def oldest_transaction_ms(self) -> int:
@@ -279,6 +302,7 @@ class ProducerStates:
         """Forget everyone."""
         self.thaw()
         self._entries.clear()
+        self._parts.clear()
         self.transactions.clear()
         self.verifications.clear()
 
@@ -322,6 +346,9 @@ class ProducerStates:
         while self._entries:
             for _ in range(min(ENTRIES_PER_STEP, len(self._entries))):
                 self._entries.popitem()
+                self._parts[-1].pop()
+                if not self._parts[-1]:
+                    self._parts.pop()
             yield
 
     def load(self, file: File, path: str) -> Generator[None, None, None]:
@@ -329,21 +356,25 @@ class ProducerStates:
         self.clear()
         count, crc = _read_head(file, path)
         entries: dict[int, ProducerEntry] = {}
+        parts: list[list[ProducerEntry]] = []
         ongoing: list[ProducerEntry] = []
         found = crc_of_count(count)
         for first in range(0, count, ENTRIES_PER_STEP):
             size = min(ENTRIES_PER_STEP, count - first) * ENTRY.size
             data = file.pread(size, _HEAD.size + first * ENTRY.size)
             found = crc32c(data, found)
+            parts.append([])
             for fields in ENTRY.iter_unpack(data):
                 entry = decode_entry(*fields)
                 entries[entry.producer_id] = entry
+                parts[-1].append(entry)
                 if entry.txn_first_offset >= 0:
                     ongoing.append(entry)
             yield
         if found != crc:
             raise CorruptFileError(path, "its checksum is wrong")
         self._entries = entries
+        self._parts = parts if len(entries) == count else [list(entries.values())]
         for entry in sorted(ongoing, key=attrgetter("txn_first_offset")):
             self.transactions.begin(entry.producer_id, entry.txn_first_offset)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from typing import Any, Final
 
 from kavka.log.checkpoint import TopicPartition
@@ -169,10 +168,11 @@ class Upkeep:
         for looked, replica in enumerate(self._replicas, 1):
             producers = replica.log.producers
             producers.verifications.expire(before_ms)
-            entries = iter(list(producers))
-            while part := list(islice(entries, PRODUCERS_PER_TURN)):
-                producers.expire(part, before_ms)
-                if len(part) == PRODUCERS_PER_TURN:
+            done = 0
+            for looked_at in producers.expire(before_ms):
+                done += looked_at
+                if done >= PRODUCERS_PER_TURN:
+                    done = 0
                     await self._tasks.sleep(0)
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)

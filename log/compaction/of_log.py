@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kavka.log.flush import Unsynced
 from kavka.log.place import LogPlace
 from kavka.log.producer_history import ProducerHistory
-from kavka.log.producer_state import ENTRIES_PER_STEP
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
@@ -89,11 +87,9 @@ class LogCompaction:
     def collect(self, found: LastRecords) -> Iterator[None]:
         """Add the last records of all producers, in steps. They may write on meanwhile: of each
         is told what was its last one at some moment of it, which is as good as any other."""
-        entries = iter(list(self._producers.states))
-        while part := list(islice(entries, ENTRIES_PER_STEP)):
+        for part in self._producers.states.parts():
             found.add(part)
-            if len(part) == ENTRIES_PER_STEP:
-                yield
+            yield
 
     def order(
         self,

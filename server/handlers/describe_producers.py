@@ -6,7 +6,6 @@ partition need not be led by this broker.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 from kavka.log.producer_entry import ProducerEntry
@@ -88,11 +87,13 @@ def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionRespons
         )
     if replica.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    entries = iter(list(replica.log.producers))
     producers: list[ProducerState] = []
-    while part := list(islice(entries, PRODUCERS_A_SLICE)):
+    done = 0
+    for part in replica.log.producers.parts():
         producers += map(_producer, part)
-        if len(part) == PRODUCERS_A_SLICE:
+        done += len(part)
+        if done >= PRODUCERS_A_SLICE:
+            done = 0
             yield
     return PartitionResponse(index, active_producers=producers)
 

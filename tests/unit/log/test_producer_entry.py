@@ -33,9 +33,8 @@ def test_nothing_is_known_of_a_new_one() -> None:
 
 def test_the_newest_batch_is_kept() -> None:
     made = entry(epoch=3, last_timestamp=70, coordinator_epoch=4, txn_first_offset=12)
-    made.batches.extend(
-        [AppendedBatch(0, 4, 14, 4, 60), AppendedBatch(5, 6, 16, 1, 70)],
-    )
+    made.keep(AppendedBatch(0, 4, 14, 4, 60))
+    made.keep(AppendedBatch(5, 6, 16, 1, 70))
     data = encode_entry(made)
     assert data == struct.pack(">qhiqiqiq", 9, 3, 6, 16, 1, 70, 4, 12)
     again = decode_entry(*ENTRY.unpack(data))
@@ -52,7 +51,8 @@ def test_sequences_begin_again_at_the_highest() -> None:
 
 def test_so_many_batches_as_may_be_in_flight() -> None:
     made = ProducerEntry(9)
-    made.batches.extend(AppendedBatch(one, one, one, 0, 0) for one in range(BATCHES_KEPT + 1))
+    for one in range(BATCHES_KEPT + 1):
+        made.keep(AppendedBatch(one, one, one, 0, 0))
     assert [batch.last_offset for batch in made.batches] == [1, 2, 3, 4, 5]
 
 
@@ -65,7 +65,7 @@ def test_a_transaction_is_of_one_epoch(first_offset: int, epoch: int, expected: 
 
 def test_another_epoch_begins_anew() -> None:
     made = entry(epoch=3, last_sequence=6)
-    made.batches.append(AppendedBatch(5, 6, 16, 1, 70))
+    made.keep(AppendedBatch(5, 6, 16, 1, 70))
     made.enter_epoch(3)
     assert made.last_sequence == 6 and made.batches
     made.enter_epoch(4)

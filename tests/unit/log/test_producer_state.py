@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from kavka.log import producer_state
 from kavka.log.errors import CorruptFileError
-from kavka.log.producer_entry import AppendedBatch
+from kavka.log.producer_entry import AppendedBatch, ProducerEntry
 from kavka.log.producer_state import ProducerStates
 from kavka.log.verification import NOT_NEEDED
 from kavka.wire.errors import ApiError, ErrorCode
@@ -228,10 +230,11 @@ def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
     entries = list(states)
     states.freeze()
     assert states.get(9) is entries[0]
-    assert states.expire(entries, 1000) == 0
+    assert list(states.expire(1000)) == []
     states.frozen()
     states.thaw()
-    assert states.expire(entries, 1000) == 1
+    assert list(states.expire(1000)) == [1]
+    assert len(states) == 0 and list(states) == []
 
 
 def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +247,47 @@ def test_expiry() -> None:
     states = begun()
     for producer, timestamp in ((1, 5), (2, 6), (3, 7)):
         states.update(header(0, producer_id=producer, timestamp=timestamp), 10 + producer)
-    entries = list(states)
     load(states, states.encode())
-    assert states.expire(entries, 100) == 0, "these are not there any more"
-    assert states.expire(list(states), 6) == 2
+    assert list(states.expire(6)) == [4]
+    assert len(states) == 2
     assert {entry.producer_id for entry in states} == {9, 3}
+
+
+def test_producers_come_and_go_while_others_look_at_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model of what is known: a dictionary. Whoever is there all the while is told of once, and
+    nothing holds up or is held up by who comes, writes again or is forgotten between the steps."""
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 3)
+    chance = random.Random(5)
+    states, model = ProducerStates(), dict[int, int]()
+    looks: list[tuple[Iterator[list[ProducerEntry]], set[int], list[int]]] = []
+    expiry: Iterator[int] = iter(())
+    before = -1
+    for now in range(5_000):
+        producer = chance.randrange(200)
+        sequence = 0 if (known := states.get(producer)) is None else known.last_sequence + 1
+        states.update(header(sequence, producer_id=producer, timestamp=now), now)
+        model[producer] = now
+        if chance.random() < 0.2:
+            looks.append((states.parts(), set(model), []))
+        for parts, present, told in looks:
+            told += [entry.producer_id for entry in next(parts, [])]
+            present &= set(model)
+        if next(expiry, None) is None:
+            before = now - chance.randrange(100, 400)
+            expiry = states.expire(before)
+        gone = {one for one in model if states.get(one) is None}
+        assert all(model[one] <= before for one in gone)
+        for one in gone:
+            del model[one]
+            for _, present, _ in looks:
+                present.discard(one)
+        assert sorted(entry.producer_id for entry in states) == sorted(model)
+        assert len(states) == len(model)
+        for look in [one for one in looks if chance.random() < 0.02]:
+            parts, present, told = look
+            told += [entry.producer_id for part in parts for entry in part]
+            assert present <= set(told)
+            assert all(told.count(one) == 1 for one in present)
+            looks.remove(look)

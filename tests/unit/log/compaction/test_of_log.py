@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kavka.log import replay
-from kavka.log.compaction import of_log
+from kavka.log import producer_state, replay
 from kavka.log.compaction.order import LastRecord, LastRecords
 from kavka.log.compaction.run import compact
 from kavka.log.memfs import MemFs
@@ -162,7 +161,7 @@ def test_segments_that_went_meanwhile_are_not_replaced() -> None:
 def test_very_many_producers_are_told_of_in_steps_while_they_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 2)
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 2)
     log = a_broker(MemFs()).log()
 
     def write(producer_id: int, sequence: int) -> None:
@@ -176,8 +175,8 @@ def test_very_many_producers_are_told_of_in_steps_while_they_write(
     next(steps)
     for producer_id in (0, 4, 5):
         write(producer_id, int(producer_id < 5))
-    assert len(list(steps)) == 1
-    last = {0: 0, 1: 1, 2: 2, 3: 3, 4: 6}
+    assert len(list(steps)) == 2
+    last = {0: 0, 1: 1, 2: 2, 3: 3, 4: 6, 5: 7}
     assert found.by_producer() == {one: LastRecord(at, 1) for one, at in last.items()}
 
 
