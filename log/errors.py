@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kavka.wire.errors import ApiError, ErrorCode
+
+TOO_MANY_FILES: Final = (
+    "too many files are open for a start, which says nothing of the disk ({}): raise 'ulimit -n'"
+)
 
 
 class StorageError(Exception):

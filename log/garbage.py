@@ -10,7 +10,7 @@ import heapq
 import logging
 from collections.abc import Iterable, Sequence
 
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, is_shortage
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,13 @@ class Garbage:
         return self.due(float("inf"))
 
 
-def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
+def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> list[str]:
     """Remove files and directories; those that are gone already don't matter.
 
-    One that can't be removed stays until the next start, which tries again.
+    Returned are those that could not be removed because too many files were open: to be tried
+    again. Another that can't be removed stays until the next start, which tries again.
     """
+    left = []
     for path in paths:
         try:
             if fs.is_dir(path):
@@ -58,4 +60,8 @@ def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> None:
             elif fs.exists(path):
                 fs.remove(path)
         except OSError as failure:
-            logger.error("can't remove %s: %s", path, failure)
+            if is_shortage(failure):
+                left.append(path)
+            else:
+                logger.error("can't remove %s: %s", path, failure)
+    return left

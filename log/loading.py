@@ -21,8 +21,14 @@ from kavka.log import directory as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.directories import LogDirectory
 from kavka.log.disk import Disk
-from kavka.log.errors import CorruptFileError, CorruptLogError, LoadingStopped, StorageError
-from kavka.log.fs import FileSystem
+from kavka.log.errors import (
+    TOO_MANY_FILES,
+    CorruptFileError,
+    CorruptLogError,
+    LoadingStopped,
+    StorageError,
+)
+from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
 from kavka.log.scan import BatchScanner
@@ -109,6 +115,8 @@ class DirectoryLoading:
         try:
             step()
         except OSError as failure:
+            if is_shortage(failure):
+                raise StorageError(TOO_MANY_FILES.format(failure)) from failure
             self.directory.failure = failure
         except CorruptLogError as error:
             raise StorageError(error.message) from error

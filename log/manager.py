@@ -21,8 +21,8 @@ from kavka.log.closing import DirectoryClosing
 from kavka.log.directories import CheckpointPlan, LogDirectory
 from kavka.log.directory import Meta
 from kavka.log.disk import Disk
-from kavka.log.errors import HalfMadeError, StorageError
-from kavka.log.fs import FileSystem, Volume
+from kavka.log.errors import TOO_MANY_FILES, HalfMadeError, StorageError
+from kavka.log.fs import FileSystem, Volume, is_shortage
 from kavka.log.garbage import Garbage
 from kavka.log.loading import DirectoryLoading, check_apart
 from kavka.log.partition_log import LogPlace, PartitionLog
@@ -146,7 +146,7 @@ class LogManager:
                 try:
                     meta = directory.open(make=make is None or directory.path in make)
                 except OSError as failure:
-                    self.fail(directory.path, failure)
+                    self._fail_at_start(directory.path, failure)
                 else:
                     found += [] if meta is None else [meta]
             self.check_usable()
@@ -154,6 +154,11 @@ class LogManager:
             self.unlock()
             raise
         return common_owner(found, list(self._directories))
+
+    def _fail_at_start(self, directory: str, failure: OSError) -> None:
+        if is_shortage(failure):
+            raise StorageError(TOO_MANY_FILES.format(failure)) from failure
+        self.fail(directory, failure)
 
     def check_usable(self) -> None:
         """StorageError where every directory has failed."""
@@ -185,7 +190,7 @@ class LogManager:
             if path not in self._directories:
                 self._directories[path] = LogDirectory(self._fs, path)
                 self._within[path] = {}
-            self.fail(path, failure)
+            self._fail_at_start(path, failure)
         self.check_usable()
         return claims.record
 
@@ -235,7 +240,7 @@ class LogManager:
         """Take note that a `correction` has been run."""
         self._has_lost_flushed = False
         for path, failure in plan.failures.items():
-            self.fail(path, failure)
+            self._fail_at_start(path, failure)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks that count for logs without a replica: as they were saved last, or
@@ -290,17 +295,32 @@ class LogManager:
             log.unsynced(path_of_id)
             log.topic_id = topic_id
         except OSError as failure:
-            self._remove_half(path, failure)
+            self._remove_half(place, failure)
             raise
         log.unsynced_name(path)
         self._logs[key] = self._within[parent][key] = log
         return log
 
-    def _remove_half(self, path: str, failure: OSError) -> None:
+    def _remove_half(self, place: LogPlace, failure: OSError) -> None:
+        """Have nothing stand in the place of a log that could not be made."""
+        path = place.directory
         try:
             self._fs.remove_tree(path)
         except OSError as left:
-            raise HalfMadeError(path, failure) from left
+            if not is_shortage(left):
+                raise HalfMadeError(path, failure) from left
+            try:  # a directory can't be listed without a descriptor, but it can be renamed
+                self._bury(path, place.topic, place.partition, place.settings)
+            except OSError:
+                raise HalfMadeError(path, failure) from left
+
+    def _bury(self, path: str, topic: str, partition: int, settings: LogSettings) -> None:
+        """Give the directory of a log a name that says it is to go. OSError."""
+        unique = f"{self._random.getrandbits(128):032x}"
+        parent = path.rpartition("/")[0] or "/"
+        buried = f"{parent}/{names.delete_name(topic, partition, unique)}"
+        self._fs.rename(path, buried)
+        self._disk.garbage.add([buried], settings.file_delete_delay_ms)
 
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         """Give a log its topic's id if it has none. StorageError when it has another's."""
@@ -322,11 +342,8 @@ class LogManager:
         parent = self.directory_of(log)
         del self._within[parent][key]
         log.release()
-        unique = f"{self._random.getrandbits(128):032x}"
-        path = f"{parent}/{names.delete_name(topic, partition, unique)}"
         self._stale[key] = self._serial
-        self._fs.rename(log.directory, path)
-        self._disk.garbage.add([path], log.settings.file_delete_delay_ms)
+        self._bury(log.directory, topic, partition, log.settings)
 
     def fail(self, directory: str, failure: OSError) -> list[PartitionLog]:
         """Use a directory no more; the logs that were in it, which the caller has to release.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kavka.log.fs import is_shortage
 from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.txn_index import OpenTxnIndex
 from kavka.wire.control_records import Marker, end_marker
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, read_header
 
 
@@ -21,8 +24,8 @@ def append_marker(
     """End a producer's transaction of protocol `version`, as leader: have `append` put the control
     batch that says so at the end of the log.
 
-    ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, and whatever `append` refuses;
-    the log is as it was.
+    ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, whatever `append` refuses, and
+    KAFKA_STORAGE_ERROR where too many files are open; the log is as it was.
     OSError: the log is not to be used any more. Its marker may be there, and what that ends
     is not shown as decided.
     """
@@ -30,9 +33,24 @@ def append_marker(
     header = read_header(batch)
     producers = log.producers
     producers.check_marker(header, marker, version)
+    opened = None
+    if producers.aborted_by(producer_id, marker, log.end_offset) is not None:
+        # it could not be taken back if there was no descriptor left to note what it aborts
+        opened = _open_txn_index(log, batch, header, marker.timestamp)
     appended = append(batch, header)
     aborted = producers.aborted_by(producer_id, marker, appended.base_offset)
-    if aborted is not None:
-        log.note_aborted(aborted)
+    if aborted is not None and opened is not None:
+        log.note_aborted(aborted, opened)
     producers.end(header, marker, appended.base_offset)
     return appended
+
+
+def _open_txn_index(
+    log: PartitionLog, batch: memoryview, header: BatchHeader, now_ms: int
+) -> OpenTxnIndex:
+    try:
+        return log.open_txn_index(len(batch), header, now_ms)
+    except OSError as failure:
+        if is_shortage(failure):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        raise

@@ -200,6 +200,9 @@ class MemFs:
         replaced = directory.entries.get(new_name)
         if isinstance(replaced, _Inode):
             self.resized(len(replaced.data), 0)
+        moved = directory.entries[name]
+        if isinstance(moved, _Inode):
+            moved.renamed = target
         directory.rename(name, new_name)
 
     def remove(self, path: str) -> None:
@@ -291,6 +294,8 @@ class _Inode:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Writes (offset, data) and truncations (size, None) since the last sync."""
+    renamed: str | None = None
+    """Its path, if that is no longer the one it was opened by."""
 
     def sync(self) -> None:
         for offset, written in self.pending:
@@ -396,7 +401,7 @@ class _MemFile:
     def _check(self, op: str) -> None:
         if self._generation != self._fs.generation:
             raise OSError(errno.EBADF, "opened by a process that is gone", self._path)
-        self._fs.check(op, self._path)
+        self._fs.check(op, self._inode.renamed or self._path)
 
     def pread(self, size: int, offset: int) -> bytes:
         self._check("pread")

@@ -28,7 +28,7 @@ from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import UNREAD_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
-from kavka.log.txn_index import Aborted, AbortedTxn
+from kavka.log.txn_index import Aborted, AbortedTxn, OpenTxnIndex
 from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
@@ -195,10 +195,15 @@ class PartitionLog:
             self.producers.update(header, last)
         return Appended(base, last, -1, False)
 
-    def note_aborted(self, aborted: AbortedTxn) -> None:
+    def open_txn_index(self, size: int, marker: BatchHeader, now_ms: int) -> OpenTxnIndex:
+        """Open what it takes to append a marker and to note that it aborts. ApiError, OSError."""
+        self._make_room(size, self.end_offset, marker.max_timestamp, now_ms)
+        return self._active.txns.open()
+
+    def note_aborted(self, aborted: AbortedTxn, opened: OpenTxnIndex) -> None:
         """Put the transaction whose marker was appended last into the transaction index."""
         txns = self._active.txns
-        txns.append(aborted)
+        txns.append(aborted, opened)
         self._unsynced.add(txns.path)
         self._reader.last_abort = aborted.last_offset
 
@@ -230,10 +235,8 @@ class PartitionLog:
         return segment
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the end offset.
-
-        The closed one is fsynced with the next flush plan. OSError: nothing has changed.
-        """
+        """Close the active segment, which the next flush plan is to sync, and begin a new one at
+        the end offset. OSError: nothing has changed."""
         if not self._active.size:
             return
         self._repair()
@@ -257,10 +260,9 @@ class PartitionLog:
     # --- read
 
     def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
-        """Where the batches from the one with `offset` on are, up to the offset `upto`.
-
-        At most `max_bytes`, which may cut the last batch, and from one segment; with
-        `at_least_one` the first batch is whole even if it is larger. None: nothing to read.
+        """Where the batches from the one with `offset` on are, up to the offset `upto`. At most
+        `max_bytes`, which may cut the last batch, and from one segment; with `at_least_one` the
+        first batch is whole even if it is larger. None: nothing to read.
         ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
         """
         if offset >= upto or offset < self.start_offset:
@@ -324,10 +326,9 @@ class PartitionLog:
     # --- cut
 
     def truncation(self, offset: int) -> Iterator[None]:
-        """Drop the records at `offset` and above; the end offset becomes `offset`.
-
-        The first step does it, and waits for the disk when there are any. The others find out
-        what is known of the producers that are left; before the end nothing can be appended.
+        """Drop the records at `offset` and above; the end offset becomes `offset`. The first step
+        does it, and waits for the disk when there are any. The others find out what is known of
+        the producers that are left; before the end nothing can be appended.
 
         The recovery point goes back too and has to reach its checkpoint before the next append
         (`LogManager.truncation` sees to it), else new records would pass for flushed ones.
@@ -436,13 +437,10 @@ class PartitionLog:
     def flush_plan(
         self, now_ms: int | None = None, *, everything: bool = False
     ) -> FlushPlan | None:
-        """What is due for fsync: closed segments and, when flush.messages, kavka.durability or
-        (given the time) flush.ms say so, the records of the active one; or simply everything.
-        None: nothing.
-
-        One plan at a time; `run` it in a thread and hand it to `flushed`. If it fails, nobody
-        knows what is on the disk: the log is not to be used any more.
-        """
+        """What is due for fsync, if anything: closed segments and, when flush.messages,
+        kavka.durability or (given the time) flush.ms say so, the active one's records; or simply
+        everything. One plan at a time; `run` it in a thread and hand it to `flushed`. If it fails,
+        nobody knows what is on the disk: the log is not to be used any more."""
         with_active = (
             everything
             or self.end_offset - self.recovery_point >= self._flush_after

@@ -61,26 +61,34 @@ class TxnIndex:
         self.has_file = count > 0
         self._take(count)
 
-    def find(self) -> None:
-        """Take over the file that is there, as far as it has whole entries."""
+    def find(self, suffix: str = "") -> None:
+        """Take over the file that is there, as far as it has whole entries. With `suffix` behind
+        its name, which it is about to lose. OSError: nothing has been taken over."""
+        path = self.path + suffix
+        self._take(self._fs.size(path) // TXN_ENTRY_BYTES, path)
         self.has_file = True
-        self._take(self._fs.size(self.path) // TXN_ENTRY_BYTES)
 
-    def _take(self, count: int) -> None:
+    def _take(self, count: int, path: str | None = None) -> None:
         self.count = count
         self._least = _NOTHING
         self._looked = 0  # so many entries were looked at for it
         self.last_offset = -1
         """The marker of the last entry; -1 when there is none."""
         if count:
-            file = self._fs.open(self.path)
+            file = self._fs.open(path or self.path)
             self.last_offset = self._number_at(file, count - 1, _LAST_OFFSET)
 
-    def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry; markers rise. OSError: it is not there."""
+    def open(self) -> OpenTxnIndex:
+        """The file, made if it is not there. OSError."""
         file = self._fs.open(self.path) if self.count else self._fs.create(self.path)
         self.has_file = True
-        file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
+        return OpenTxnIndex(self, file)
+
+    def append(self, aborted: AbortedTxn, opened: OpenTxnIndex | None = None) -> None:
+        """Add an entry; markers rise. `opened` may be this index. OSError: it is not there."""
+        if opened is None or opened.of is not self:
+            opened = self.open()
+        opened.file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
         if self._looked == self.count:
             self._look(aborted.first_offset)
         self.count += 1
@@ -210,6 +218,13 @@ class TxnIndex:
         number: int
         (number,) = field.unpack(file.pread(TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES))
         return number
+
+
+class OpenTxnIndex(NamedTuple):
+    """One that is ready for an entry, and needs no descriptor for that any more."""
+
+    of: TxnIndex
+    file: File
 
 
 class Found:

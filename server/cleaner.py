@@ -313,7 +313,10 @@ class _Cleaning:
         try:
             return self._compaction.replace(self._replica.log.settings, news, self._serial)
         except OSError as failure:
-            self._replicas.storage_failed(self._replica, failure)
+            if is_shortage(failure):
+                logger.error("%s-%d can't be compacted now: %s", *self._replica.key, failure)
+            else:
+                self._replicas.storage_failed(self._replica, failure)
             return False
 
     def _tell_progress(self, news: Progress) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.log.errors import StorageError
+from kavka.log.fs import is_shortage
 from kavka.log.journal import Machine, Producer, Record
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 LOADS_AT_ONCE_MAX: Final = 2
 """Partitions that are replayed at a time; each takes a slice of every turn of the loop."""
+
+SHORTAGE_RETRY_S: Final = 1.0
+"""When a log is read on that too many open files have kept from being read."""
 
 SLICE_S: Final = 0.0005
 """How long records of one partition are applied before the loop gets a turn."""
@@ -96,7 +100,15 @@ async def load(
     async with turns:
         waited_ms = clock.now_ms() - began_ms
         replay = _Replay(replica, machine, bytes_max, goes_on, replayed, clock)
-        end = await go_on_with_jobs(tasks, jobs, replay.steps(), None)
+        end = None
+        while end is None:
+            try:
+                end = await go_on_with_jobs(tasks, jobs, replay.steps(), None)
+            except OSError as failure:
+                if not is_shortage(failure):
+                    raise
+                logger.error("%s-%d can't be replayed now: %s", *replica.key, failure)
+                await tasks.sleep(SHORTAGE_RETRY_S)
     took_ms = clock.now_ms() - began_ms
     return Loaded(end, replay.records, replay.size_bytes, began_ms, took_ms, waited_ms)
 
@@ -120,6 +132,7 @@ class _Replay:
         self._bytes_max = bytes_max
         self._goes_on = goes_on
         self._replayed = replayed
+        self._offset = replica.log.start_offset
         self._now_s = clock.monotonic_s
         self._slice_ends_s = 0.0
         self._keys: list[bytes] = []
@@ -127,13 +140,12 @@ class _Replay:
         self._skipped = 0
 
     def steps(self) -> Steps[int]:
-        """All of it; the end of the log that is reached."""
+        """All of it, or what is left; the end of the log that is reached."""
         log = self._replica.log
-        offset = log.start_offset
         while True:
             if not self._goes_on():
                 raise Superseded
-            offset = max(offset, log.start_offset)
+            offset = max(self._offset, log.start_offset)
             if offset >= log.end_offset:
                 break
             found = log.read(offset, self._bytes_max, upto=log.end_offset, at_least_one=True)
@@ -141,9 +153,9 @@ class _Replay:
                 break
             data: bytes = yield found.file.pread, found.length, found.position
             self._begin_slice()
-            begin, offset = offset, (yield from self._apply_batches(data))
-            if offset <= begin:
-                raise StorageError(f"{self._name} has no batch with offset {begin}")
+            self._offset = yield from self._apply_batches(data)
+            if self._offset <= offset:
+                raise StorageError(f"{self._name} has no batch with offset {offset}")
         self._hand_over()
         self._replayed()
         if self._skipped > SKIPPED_LINES_MAX:

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 GARBAGE_CHECK_INTERVAL_MS: Final = 1000
 """Files go up to twice so much later than `file.delete.delay.ms` says."""
 
+GARBAGE_AGAIN_MS: Final = 10_000
+"""When files are to go that could not be removed for lack of file descriptors."""
+
 LOGS_PER_TURN: Final = 20
 """Logs looked at before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
 
@@ -181,4 +184,5 @@ class Upkeep:
         """Remove the files of deleted logs and segments whose time has come."""
         garbage = self._logs.garbage.due(self._clock.monotonic_s())
         if garbage:
-            await self._jobs.run(Pool.WRITE, remove_garbage, self._fs, garbage)
+            left = await self._jobs.run(Pool.WRITE, remove_garbage, self._fs, garbage)
+            self._logs.garbage.add(left, GARBAGE_AGAIN_MS)

@@ -33,12 +33,16 @@ def swap(
 ) -> tuple[Sequence[Segment], list[str]]:
     """Replace segments that `fits`; what was replaced, and the names of its files now.
 
-    OSError: the log is not to be used any more, a restart settles it.
+    OSError: the log is not to be used any more, a restart settles it; but if too many files are
+    open, nothing has been done.
     """
     fs = disk.fs
     made = [Segment(disk, directory, base, size, settings) for base, size in replacement.new]
     paths = [segment.path_of(suffix) for segment in made for suffix in FILES]
     paths = [path for path in paths if fs.exists(path + CLEANED)]
+    for segment in made:  # before the first rename: there may be no descriptor to open one with
+        if segment.path_of(TXN_INDEX) in paths:
+            segment.txns.find(CLEANED)
     # the last one first: as long as there is a .cleaned, it tells that those behind it, which
     # may be .swap already, replace only a part of what is to be replaced
     for path in reversed(paths):
@@ -47,7 +51,4 @@ def swap(
     renamed = mark_deleted(disk, old)
     for path in paths:
         fs.rename(path + SWAP, path)
-    for segment in made:
-        if segment.path_of(TXN_INDEX) in paths:
-            segment.txns.find()
     return old, renamed

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kavka.log.fs import is_shortage
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.coordination import storage_format
 from kavka.server.coordination.api import (
@@ -52,6 +53,10 @@ logger = logging.getLogger(__name__)
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Transactions that wait for the disk; a request beyond it is refused."""
+
+
+SHORTAGE_RETRY_S: Final = 1.0
+"""When something is tried again that too many open files have kept from being done."""
 
 
 class _Pending(Protocol):
@@ -127,6 +132,7 @@ class Embedded:
         self._gathering = _Batch()
         self._syncing: _Batch | None = None
         self._flusher: asyncio.Task[None] | None = None
+        self._rewrite_after_s = 0.0
         if left_over := tree.ephemerals():
             self._apply([CloseSession(session_id) for session_id in left_over])
 
@@ -244,21 +250,46 @@ class Embedded:
             while self._gathering.transactions:
                 batch = self._syncing = self._gathering
                 self._gathering = _Batch()
-                await self._jobs.run(Pool.WRITE, self._storage.append, batch.transactions)
+                await self._append(batch.transactions)
                 self._syncing = None
                 self.last_zxid = batch.last_zxid
                 for waiting in batch.waiting:
                     waiting.release(self._tasks)
                 if self._storage.log_is_long:
                     await self._rewrite()
-        except OSError:
+        except Exception:  # whatever it is: what was asked has been done in memory and nowhere else
             logger.critical("coordination log: write failed, ending the session", exc_info=True)
             self._expire()
         finally:
             self._flusher = None
 
+    async def _append(self, transactions: list[bytes]) -> None:
+        """Have transactions on the disk. Lack of descriptors says nothing of it: whoever waits,
+        waits longer. OSError."""
+        while True:
+            try:
+                await self._jobs.run(Pool.WRITE, self._storage.append, transactions)
+                return
+            except OSError as failure:
+                if not is_shortage(failure) or self._expired:
+                    raise
+                logger.error("coordination log: can't write now: %s", failure)
+            await self._tasks.sleep(SHORTAGE_RETRY_S)
+
     async def _rewrite(self) -> None:
-        """Put a snapshot in the place of the log."""
+        """Put a snapshot in the place of the log; if there is no descriptor for it now, later."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._rewrite_after_s:
+            return
+        try:
+            await self._write_snapshot()
+        except OSError as failure:
+            if not is_shortage(failure):
+                raise
+            self._rewrite_after_s = now_s + SHORTAGE_RETRY_S
+            logger.error("coordination log: no snapshot can be written now: %s", failure)
+
+    async def _write_snapshot(self) -> None:
         zxid, nodes = self._tree.zxid, self._tree.copy_nodes()
         parts = [storage_format.encode_snapshot_start(zxid, len(nodes))]
         for path, node in nodes.items():

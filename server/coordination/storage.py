@@ -42,6 +42,8 @@ class Storage:
         self._log_path = f"{directory}/{LOG_NAME}"
         self._snapshot_path = f"{directory}/{SNAPSHOT_NAME}"
         self._log: File | None = None
+        self._is_new_log = False
+        """Whether a power cut may put the log before this one in its place."""
         self.log_bytes = 0
         self._snapshot_bytes = 0
 
@@ -51,15 +53,17 @@ class Storage:
         return self.log_bytes > max(LOG_BYTES_MAX, self._snapshot_bytes)
 
     def append(self, transactions: list[bytes]) -> None:
-        """Add a frame and sync it."""
+        """Add a frame and sync it. OSError: it has to be added again if it is to count."""
         assert self._log is not None
+        self._sync_name()
         frame = storage_format.encode_frame(transactions)
         self._log.pwrite(frame, self.log_bytes)
         self._log.sync()
         self.log_bytes += len(frame)
 
     def replace_log(self, snapshot: list[bytes]) -> None:
-        """Write a snapshot (but for its end) and begin the log anew."""
+        """Write a snapshot (but for its end) and begin the log anew. OSError: where too many files
+        are open, the log goes on; it may begin with what the snapshot has."""
         before = b"".join(snapshot)
         end = storage_format.encode_snapshot_end(before)
         self._fs.write_atomic(self._snapshot_path, before + end, sync=True)
@@ -67,10 +71,22 @@ class Storage:
         self._begin_log()
 
     def _begin_log(self) -> None:
+        """The file is opened once, and the one before it closed only when that has been done."""
+        path_meanwhile = f"{self._log_path}.tmp"
+        log = self._fs.create(path_meanwhile)
+        log.pwrite(storage_format.LOG_HEADER, 0)
+        log.sync()
+        self._fs.rename(path_meanwhile, self._log_path)
+        self._is_new_log = True
         self.close()
-        self._fs.write_atomic(self._log_path, storage_format.LOG_HEADER, sync=True)
-        self._log = self._fs.open(self._log_path)
+        self._log = log
         self.log_bytes = len(storage_format.LOG_HEADER)
+        self._sync_name()
+
+    def _sync_name(self) -> None:
+        if self._is_new_log:
+            self._fs.sync_dir(self.directory)
+            self._is_new_log = False
 
     def read(self) -> tuple[bytes | None, bytes]:
         """Snapshot and log; None where there is no snapshot. Makes the log if it is not there."""

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from kavka.log.errors import HalfMadeError, StorageError
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.config import BrokerSettings, log_settings
@@ -47,6 +47,9 @@ CONFIGURED_PER_TURN: Final = 500
 """Logs given other settings before the loop gets a turn, at 2 to 8 us each."""
 
 
+SHORTAGE_RETRY_S: Final = 1.0
+"""When something is tried again that too many open files have kept from being done."""
+
 _STOPPED: Final = ErrorCode.BROKER_NOT_AVAILABLE
 
 
@@ -73,6 +76,12 @@ class ControllerRequests:
         self._jobs = jobs
         self._controller_epoch = -1
         self._closed = False
+        self._short: dict[
+            TopicPartition, tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
+        ] = {}
+        """What could not be done because too many files were open, and is tried again. Not more
+        than there are partitions."""
+        self._is_retrying = False
         self.on_metadata: Final[list[Callable[[UpdateMetadata], object]]] = []
         """Called in turn when something is known newly of the cluster."""
         topic_configs.on_change(self._settings_changed)
@@ -135,6 +144,7 @@ class ControllerRequests:
         settled = 0
         for topic in request.topic_states:
             for state in topic.partition_states:
+                self._short.pop(TopicPartition(topic.topic_name, state.partition_index), None)
                 code = _STOPPED if self._closed else self._settle(topic, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
@@ -158,12 +168,40 @@ class ControllerRequests:
                 replica = self._host(topic, state)
             self._apply(replica, state)
         except (OSError, StorageError) as failure:
+            name = f"{topic.topic_name}-{state.partition_index}"
+            if isinstance(failure, OSError) and is_shortage(failure):
+                self._settle_later(topic, state)
+                self._replicas.refusals.line("%s can't be served yet: %s", name, failure)
+                return ErrorCode.NONE
             if replica is not None and isinstance(failure, OSError):
                 self._replicas.storage_failed(replica, failure)
-            name = f"{topic.topic_name}-{state.partition_index}"
             logger.error("%s is offline, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
+
+    def _settle_later(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
+    ) -> None:
+        """Try again until it is done, or the controller says something else of the partition: the
+        log would be offline until a restart if the controller heard of it. Clients are answered
+        that nobody leads it here yet, and ask again."""
+        self._short[TopicPartition(topic.topic_name, state.partition_index)] = topic, state
+        if not self._is_retrying:
+            self._is_retrying = True
+            self._tasks.call_later(SHORTAGE_RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        if self._short and not self._closed:
+            self._tasks.spawn(self._settle_again(), name="partitions that are not served yet")
+
+    async def _settle_again(self) -> None:
+        for tried, key in enumerate(list(self._short), 1):
+            asked = self._short.pop(key, None)
+            if asked is not None and not self._closed:
+                self._settle(*asked)
+            if tried % PARTITIONS_PER_TURN == 0:
+                await self._tasks.sleep(0)
 
     def _host(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState) -> Replica:
         """Take over the log that the start-up found, or make one."""
@@ -199,8 +237,9 @@ class ControllerRequests:
         try:
             logs.assign_topic_id(log, topic_id)
         except OSError as failure:
-            self._replicas.directory_failed(logs.directory_of(log), failure)
-            self._replicas.miss(log.topic, log.partition)
+            if not is_shortage(failure):
+                self._replicas.directory_failed(logs.directory_of(log), failure)
+                self._replicas.miss(log.topic, log.partition)
             raise
 
     def _make_log(self, topic: LeaderAndIsrTopicState, index: int) -> PartitionLog:
@@ -217,6 +256,8 @@ class ControllerRequests:
                 self._replicas.miss(topic.topic_name, index)
                 raise
             except OSError as failure:
+                if is_shortage(failure):
+                    raise
                 self._replicas.directory_failed(directory, failure)
         self._replicas.miss(topic.topic_name, index)
         raise StorageError("all log directories are offline")
@@ -267,13 +308,28 @@ class ControllerRequests:
         ]
         for directory in self._replicas.logs.online_directories if deleted else ():
             try:
-                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
+                await self._sync_directory(directory)
             except OSError as failure:
                 logger.error("can't flush deletions in %s: %s", directory, failure)
-                self._replicas.directory_failed(directory, failure)
+                if not is_shortage(failure):
+                    self._replicas.directory_failed(directory, failure)
                 errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
+    async def _sync_directory(self, directory: str) -> None:
+        """OSError, but not while there are too few descriptors for it: then it waits, as what the
+        controller asks for next would wait for the disk."""
+        while True:
+            try:
+                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
+                return
+            except OSError as failure:
+                if not is_shortage(failure) or self._closed:
+                    raise
+                self._replicas.refusals.line("%s can't be synced yet: %s", directory, failure)
+            await self._tasks.sleep(SHORTAGE_RETRY_S)
+
     def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
+        self._short.pop(TopicPartition(topic, state.partition_index), None)
         replica = self._replicas.find(topic, state.partition_index)
         if replica is not None:
             epoch = state.leader_epoch

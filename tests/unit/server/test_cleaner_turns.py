@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.log.compaction import of_log
+from kavka.log import producer_state
 from kavka.log.compaction.order import Progress
 from kavka.log.compaction.run import remove_cleaned
 from kavka.seams import ProcessLost
@@ -67,7 +67,7 @@ async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted
 async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
     broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_log, "ENTRIES_PER_STEP", 1)
+    monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 1)
     processes = HeldProcesses(broker)
     await broker.create("t", configs=COMPACT)
     for producer_id in range(50):

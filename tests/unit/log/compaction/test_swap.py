@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from dataclasses import replace
 from typing import Any
@@ -157,6 +158,28 @@ def test_a_kill_while_one_segment_becomes_several_loses_nothing(
     ready.fs.faults.clear()
     ready.broker.kill()
     assert ready.read() in (ready.before, ready.after)
+
+
+def test_too_many_open_files_change_nothing() -> None:
+    """Unlike any other failure, which leaves the log to a restart."""
+    refused = 0
+    while True:
+        ready = Ready()
+        short = Fault("open", error=errno.EMFILE, skip=refused)
+        ready.fs.faults.append(short)
+        try:
+            ready.swap()
+        except OSError as failure:
+            assert failure.errno == errno.EMFILE
+            assert ready.read() == ready.before
+            refused += 1
+            ready.swap()  # there is a descriptor again
+        ready.fs.faults.clear()
+        assert ready.read() == ready.after
+        assert [s.txns.count for s in segments(ready.log) if s.txns.count] == [1]
+        if short.times:
+            break
+    assert refused, "a transaction index was to be opened"
 
 
 def test_it_does_not_fit_a_log_that_has_changed() -> None:
