@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
+from kavka.log.fs import is_shortage
 from kavka.seams import Tasks, Timer
 
 BEGIN_AFTER_S: Final = 1.0
 PAUSE_S: Final = 0.02
+
+SHORTAGE_RETRY_S: Final = 1.0
+"""When a module is tried again that too many open files have kept from being read."""
 
 GROUPS: Final = (
     "kavka.wire.fields",
@@ -98,6 +102,7 @@ class Imports:
     def __init__(self, tasks: Tasks, names: Iterable[str]) -> None:
         self._tasks = tasks
         self._names: Iterator[str] = iter(names)
+        self._name: str | None = None
         self._timer: Timer | None = None
 
     def begin(self) -> None:
@@ -105,11 +110,18 @@ class Imports:
         self._timer = self._tasks.call_later(BEGIN_AFTER_S, self._next)
 
     def _next(self) -> None:
-        name = next(self._names, None)
+        name = self._name = self._name or next(self._names, None)
         if name is None:
             self._timer = None
             return
-        import_module(name)
+        try:
+            import_module(name)
+        except OSError as failure:
+            if not is_shortage(failure):
+                raise
+            self._timer = self._tasks.call_later(SHORTAGE_RETRY_S, self._next)
+            return
+        self._name = None
         self._timer = self._tasks.call_later(PAUSE_S, self._next)
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,12 @@ NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Errors of accept that stay until something is closed."""
 
 NO_ROOM_WAIT_S: Final = 1.0
+
+KEPT_DESCRIPTORS_MAX: Final = 64
+"""File descriptors that connections leave for files, modules and processes, which would fail
+without; but no more than `KEPT_SHARE` of all."""
+
+KEPT_SHARE: Final = 1 / 4
 
 Factory: TypeAlias = Callable[[str], asyncio.BaseProtocol | None]
 
@@ -80,6 +87,7 @@ class SocketListening:
             if not self._reading:  # the last one was enough
                 return
             try:
+                _check_descriptors(self._socket)
                 accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
@@ -113,6 +121,18 @@ class SocketListening:
         except OSError as failure:
             accepted.close()
             protocol.connection_lost(failure)
+
+
+def _check_descriptors(any_socket: socket.socket) -> None:
+    """OSError EMFILE if connections are to take no more of them. The system gives the lowest that
+    is free, so there are as many in use as its number says."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return
+    with any_socket.dup() as another:
+        number = another.fileno()
+    if number >= limit - min(KEPT_DESCRIPTORS_MAX, int(limit * KEPT_SHARE)):
+        raise OSError(errno.EMFILE, f"connections may use no more of the {limit} file descriptors")
 
 
 def plain_address(host: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib.util
 from typing import Any
 
@@ -83,5 +84,28 @@ def test_who_can_not_wait_for_that_gives_others_a_turn_between_any_two(importer:
             seen.add(len(importer.imported))
         assert importer.imported == ["a", "b", "c"]
         assert seen == {1, 2, 3}
+
+    asyncio.run(scenario())
+
+
+def test_a_module_that_can_not_be_read_now_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    short = 2
+
+    def import_or_fail(name: str) -> None:
+        nonlocal short
+        if name == "b" and short:
+            short -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        imported.append(name)
+
+    monkeypatch.setattr("kavka.server.later.import_module", import_or_fail)
+
+    async def scenario() -> None:
+        tasks = VirtualTasks(VirtualClock())
+        Imports(tasks, ["a", "b", "c"]).begin()
+        await tasks.advance(BEGIN_AFTER_S * 1000 + 10_000)
+        assert imported == ["a", "b", "c"]
+        assert tasks.pending_timers == 0
 
     asyncio.run(scenario())

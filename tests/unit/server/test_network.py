@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -211,6 +213,39 @@ def test_without_room_it_tries_again(
 
     run(story)
     assert [line.split(":")[0] for line in caplog.messages] == ["can't accept connections"] * 2
+
+
+def test_connections_leave_some_descriptors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kavka.server.network, "NO_ROOM_WAIT_S", 0.01)
+    kept = kavka.server.network.KEPT_DESCRIPTORS_MAX
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def story(network: SocketNetwork) -> None:
+        bound = await network.bind(HOST, 0)
+        await bound.accept(lambda _: Greeter())
+        free = os.dup(0)
+        os.close(free)
+        # The lowest numbers are taken first: the client's own end is one more.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + kept, limits[1]))
+        try:
+            assert free + kept >= 4 * kept, "else it is a share of them"
+            waiting = asyncio.ensure_future(greeting(HOST, bound.port))
+            await until(lambda: bool(caplog.messages))
+            assert not waiting.done()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert await waiting == b"hello"
+        bound.close()
+
+    held = [os.dup(0) for _ in range(3 * kept)]
+    try:
+        run(story)
+    finally:
+        for one in held:
+            os.close(one)
+    assert "no connection can be accepted: connections may use no more" in caplog.text
 
 
 def test_hosts_are_resolved_to_addresses() -> None:
