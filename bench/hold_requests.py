@@ -6,7 +6,9 @@ there are; what is told of the whole cluster is as big as the cluster.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from support import wire_client
@@ -133,9 +135,9 @@ def _plain(index: int) -> Any:
     return index
 
 
-def _create(names: Sequence[str]) -> Request:
+def _create(names: Sequence[str], *, is_real: bool = False) -> Request:
     topics = [{"name": one, "num_partitions": 1, "replication_factor": 1} for one in names]
-    return "CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000, "validate_only": True}
+    return "CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000, "validate_only": not is_real}
 
 
 def _widen(names: Sequence[str]) -> Request:
@@ -182,7 +184,38 @@ _APPENDS: Final = [
 ]
 
 
+CONSUMERS: Final = 1_000
+WAIT_MS: Final = 60_000
+WOKEN_WITHIN_S: Final = 0.5
+
+
+def _waits(consumers: int, partitions: int) -> Case:
+    """So many consumers wait for the same partitions, and all look at them when something has
+    happened to one, which is not enough for any."""
+
+    async def case(groups: Groups) -> None:
+        lines = groups.lines(consumers)
+        asked = [{"topic": WIDE, "partitions": [_of_fetch(index) for index in range(partitions)]}]
+        values = {"min_bytes": 1 << 20, "max_bytes": 1 << 20, "session_epoch": -1, "topics": asked}
+        frame = wire_client.framed(
+            wire_client.encode("Fetch", 11, 1, **values, max_wait_ms=WAIT_MS)
+        )
+        answers = [line.ask(frame) for line in lines]
+        while groups.broker.parts.purgatory.waiting.get("Fetch", 0) < consumers:
+            await asyncio.sleep(0.01)
+        changed = groups.broker.parts.purgatory.changed
+        with groups.holds.measured():
+            asyncio.get_running_loop().call_soon(changed, (WIDE, 0), context=Context())
+            await asyncio.sleep(WOKEN_WITHIN_S)
+        for answer in answers:
+            answer.cancel()
+
+    return case
+
+
 CASES: Final = (
+    ("1,000 consumers wait for one partition", _ONE, _waits(CONSUMERS, 1)),
+    ("10 consumers wait for 5,000 partitions", _ONE, _waits(10, NAMED)),
     ("Metadata, all of 5,000 topics", _MANY, _asked(_metadata(None))),
     (
         "Metadata, all of 5,000 topics and operations",
@@ -203,6 +236,11 @@ CASES: Final = (
     *_both("AddPartitionsToTxn", _add, _plain),
     ("SyncGroup, 2,000 assignments of 8,500 bytes", _NONE, _asked(_sync())),
     ("CreateTopics, 5,000 topics, only validated", _NONE, _asked(_create(NOWHERE[:5000]))),
+    (
+        "CreateTopics, 5,000 topics",
+        _NONE,
+        _asked(_create(NOWHERE[:5000], is_real=True), twice=False),
+    ),
     ("CreatePartitions, 5,000 topics, only validated", _MANY, _asked(_widen(NAMES))),
     ("DescribeGroups, 9,000", _NONE, _asked(_of_groups("DescribeGroups", 5, "groups"))),
     ("DeleteGroups, 9,000", _NONE, _asked(_of_groups("DeleteGroups", 2, "groups_names"))),

@@ -433,6 +433,7 @@ async def _classic(groups: Groups) -> None:
 
 
 _MANY: Final = [(name, 1) for name in NAMES]
+_VERY_MANY: Final = [f"topic-of-a-big-group-{number:05d}" for number in range(10_000)]
 _ONE: Final = [("wide", PARTITIONS)]
 
 CASES: Final[Sequence[tuple[str, Sequence[tuple[str, int]], Case]]] = (
@@ -447,6 +448,12 @@ CASES: Final[Sequence[tuple[str, Sequence[tuple[str, int]], Case]]] = (
         "200th member joins, 2,000 and 1,000 topics, uniform",
         _MANY,
         _joins(MEMBERS, lambda number: _names(number, mixed=True)),
+    ),
+    ("a member joins, 10,000 topics that are not there", (), _joins(2, lambda number: _VERY_MANY)),
+    (
+        "a member joins, 10,000 topics",
+        [(name, 1) for name in _VERY_MANY],
+        _joins(2, lambda number: _VERY_MANY),
     ),
     ("200 members, 2,000 topics: heartbeats after all have joined", _MANY, _beats),
     (

@@ -18,6 +18,7 @@ from kavka.wire.apis.fetch import (
     PartitionResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Slices, without_pauses
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -29,6 +30,9 @@ EVICTION_MS_MIN: Final = 120_000
 PARTITIONS_MAX: Final = 100_000
 """Partitions in all sessions together, about 400 bytes each. Who would go beyond fetches without
 a session, as where there is no slot; Apache Kafka limits the sessions only."""
+
+PARTITIONS_A_STEP: Final = 500
+"""Partitions of a request that are taken over between two pauses, at 2 us each."""
 
 _ID_MAX: Final = 2**31 - 1
 
@@ -112,8 +116,9 @@ class Session:
         self.partitions: dict[PartitionKey, Wanted] = {}
         self.used_ms = now_ms
 
-    def update(self, request: Any, version: int) -> None:
+    def update(self, request: Any, version: int) -> Slices[None]:
         """Add, change and forget partitions as the request says: what it names twice is gone."""
+        done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
             for asked in topic.partitions:
@@ -122,10 +127,16 @@ class Session:
                     self.partitions[key, asked.partition] = _wanted(key, asked, version)
                 else:
                     known.update(asked, version)
+                done += 1
+                if done % PARTITIONS_A_STEP == 0:
+                    yield
         for topic in request.forgotten_topics_data:
             key = _topic_key(topic, version)
             for partition in topic.partitions:
                 self.partitions.pop((key, partition), None)
+                done += 1
+                if done % PARTITIONS_A_STEP == 0:
+                    yield
 
 
 @dataclass(slots=True)
@@ -178,10 +189,15 @@ class FetchSessions:
         return iter(self._sessions.values())
 
     def begin(self, request: Any, version: int) -> Fetching:
-        """What `request` fetches. ApiError when it names a session that does not fit."""
+        """`begin_in_steps` at once."""
+        return without_pauses(self.begin_in_steps(request, version))
+
+    def begin_in_steps(self, request: Any, version: int) -> Slices[Fetching]:
+        """What `request` fetches, in steps if it names many partitions. ApiError when it names a
+        session that does not fit."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._full(request, version)
+            return (yield from self._full(request, version))
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -189,29 +205,47 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != (version >= TOPIC_IDS_SINCE):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        before = len(session.partitions)
-        session.update(request, version)
-        self._held += len(session.partitions) - before
         self._touch(session)
+        session.epoch = epoch = 1 if epoch == _ID_MAX else epoch + 1
+        before = len(session.partitions)
+        yield from self._update(session, request, version)
         if not session.partitions:
             self._end(session)
             return Fetching([])
         if self._held > PARTITIONS_MAX and len(session.partitions) > before:
             self._end(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
-        return Fetching(list(session.partitions.values()), session, True, session.epoch)
+        return Fetching(list(session.partitions.values()), session, True, epoch)
 
-    def _full(self, request: Any, version: int) -> Fetching:
+    def _update(self, session: Session, request: Any, version: int) -> Slices[None]:
+        """Others may have a turn meanwhile: then it may be somebody else's, or have ended."""
+        steps, epoch = session.update(request, version), session.epoch
+        is_more = True
+        while is_more:
+            before = len(session.partitions)
+            is_more = next(steps, steps) is None
+            self._held += len(session.partitions) - before
+            if is_more:
+                yield
+                if self._sessions.get(session.id) is not session:
+                    raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+                if session.epoch != epoch:
+                    raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+    def _full(self, request: Any, version: int) -> Slices[Fetching]:
         """A request that names everything; it ends the session it names, and may begin one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
             self._end(ended)
         partitions: dict[PartitionKey, Wanted] = {}
+        done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
             for asked in topic.partitions:
                 partitions[key, asked.partition] = _wanted(key, asked, version)
+                done += 1
+                if done % PARTITIONS_A_STEP == 0:
+                    yield
         wanted = list(partitions.values())
         if request.session_epoch == FINAL_EPOCH or not wanted:
             return Fetching(wanted)

@@ -14,11 +14,12 @@ partition does not have, and reading from the closest replica (KIP-392).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 from weakref import ref
 
+from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.context import RequestContext
@@ -44,6 +45,7 @@ from kavka.wire.apis.fetch import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
+from kavka.wire.steps import Slices, without_pauses
 
 _LIMIT_OF_ALL_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
@@ -60,15 +62,56 @@ _MISSING: Final = (
 """What is found out before anything is read."""
 
 
+PARTITIONS_A_STEP: Final = 200
+"""Partitions that are planned between two pauses; planning takes 5 us and more."""
+
+ANSWERED_A_STEP: Final = 1000
+"""Partitions whose answers are put together between two pauses, at 1 us."""
+
+IDLE_A_STEP: Final = 2000
+"""Partitions that are looked at for news between two pauses, at half a microsecond."""
+
+
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    work = _begin(broker, context, request)
     try:
-        fetching = broker.sessions.begin(request, context.version)
+        next(work)
+    except StopIteration as end:
+        return end.value
+    context.applied = broker.tasks.future()
+    return _go_on(broker, work, context.applied)
+
+
+async def _go_on(broker: Broker, work: Slices[Any], applied: asyncio.Future[None]) -> FetchResponse:
+    try:
+        answer = await slices.go_on(broker.tasks, work)
+    finally:
+        applied.set_result(None)
+    return await _at_last(answer)
+
+
+async def _at_last(answer: Any) -> FetchResponse:
+    while not isinstance(answer, FetchResponse):
+        answer = await answer
+    return answer
+
+
+def _begin(broker: Broker, context: RequestContext, request: Any) -> Slices[Any]:
+    """The answer, or what to await for it."""
+    try:
+        fetching = yield from broker.sessions.begin_in_steps(request, context.version)
     except ApiError as refusal:
         return FetchResponse((), refusal.code)
     fetch = _Fetch(broker, context, request, fetching)
-    if fetch.ready() or request.max_wait_ms <= 0:
-        return fetch.answer()
-    return fetch.wait(request.max_wait_ms)
+    # While the others are looked at, those that have been may change.
+    noted = broker.purgatory.note_changes() if fetch.is_big else None
+    try:
+        if not (yield from fetch.plan()) and request.max_wait_ms > 0:
+            return fetch.wait(request.max_wait_ms, noted)
+    finally:
+        if noted is not None:
+            broker.purgatory.end_notes(noted)
+    return (yield from fetch.answer())
 
 
 class _Fetch:
@@ -108,14 +151,19 @@ class _Fetch:
 
     # -- planning -------------------------------------------------------------------------
 
-    def ready(self) -> bool:
+    @property
+    def is_big(self) -> bool:
+        """Whether `plan` may pause."""
+        return len(self._fetching.partitions) >= PARTITIONS_A_STEP
+
+    def plan(self) -> Slices[bool]:
         """Plan, and tell whether there is enough to answer at once: bytes, or an error; or what
         is read ends with its segment, and would not become more, as in Apache Kafka.
 
         That there is no such topic is no reason to hurry as long as others are read: the client
         would ask again and again until its metadata tell it.
         """
-        self._parts = parts = self._plan()
+        self._parts = parts = yield from self._plan()
         size = missing = 0
         for part in parts:
             if part.slice is not None:
@@ -129,9 +177,13 @@ class _Fetch:
         enough = min(self._request.min_bytes, self._bytes_max)  # the rest would not be given
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
-    def _ready_later(self) -> bool:
+    def _ready_later(self) -> bool | Slices[bool]:
         """The same for a fetch that waits, and holds no files meanwhile."""
-        is_ready = self.ready()
+        work = self._plan_again()
+        return work if self.is_big else without_pauses(work)
+
+    def _plan_again(self) -> Slices[bool]:
+        is_ready = yield from self.plan()
         if not is_ready:
             self._let_go()
         return is_ready
@@ -140,7 +192,7 @@ class _Fetch:
         for part in self._parts:
             part.slice = None
 
-    def _plan(self) -> list[Part]:
+    def _plan(self) -> Slices[list[Part]]:
         """What is not there comes last, as in Apache Kafka, which does not try to read it."""
         broker, request = self._broker, self._request
         committed_only = request.isolation_level == READ_COMMITTED
@@ -154,7 +206,11 @@ class _Fetch:
         parts: list[Part] = []
         missing: list[Part] = []
         self._readable = {}
-        for wanted in self._without_idle():
+        done = 0
+        for wanted in (yield from self._without_idle()):
+            done += 1
+            if done % PARTITIONS_A_STEP == 0:
+                yield
             try:
                 replica = self._replica(wanted)
                 if self._passed:
@@ -183,7 +239,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
 
-    def _without_idle(self) -> Iterable[Wanted]:
+    def _without_idle(self) -> Slices[Iterable[Wanted]]:
         """The partitions that there may be something to tell of."""
         self._idle = idle = []
         partitions = self._fetching.partitions
@@ -194,7 +250,9 @@ class _Fetch:
         ):
             return partitions
         others: list[Wanted] = []
-        for wanted in partitions:
+        for done, wanted in enumerate(partitions, 1):
+            if done % IDLE_A_STEP == 0:
+                yield
             replica = idle_replica(wanted)
             if replica is not None and self._may_read(replica.log.topic):
                 idle.append(replica)
@@ -254,34 +312,44 @@ class _Fetch:
 
     # -- answering ------------------------------------------------------------------------
 
-    def wait(self, max_wait_ms: int) -> Coroutine[Any, Any, FetchResponse]:
+    def wait(
+        self, max_wait_ms: int, noted: dict[Hashable, None] | None
+    ) -> Coroutine[Any, Any, FetchResponse]:
         """Long poll: until there is enough, or time runs out. What changes from now on counts,
-        even before the coroutine gets its first turn."""
+        even before the coroutine gets its first turn, and what was `noted` before."""
         self._let_go()
         keys = [part.replica.key for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(keys) + 1
         keys += [replica.key for replica in self._idle]
-        woken = self._broker.purgatory.wait(keys, self._ready_later, max_wait_ms / 1000, "Fetch")
+        woken = self._broker.purgatory.wait(
+            keys, self._ready_later, max_wait_ms / 1000, "Fetch", noted=noted
+        )
         return self._answer_when(self._context.wait(woken))
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
         if not await woken:
-            self.ready()
-        answer = self.answer()
-        return answer if isinstance(answer, FetchResponse) else await answer
+            await self._is_ready()
+        return await _at_last(slices.run(self._broker.tasks, self.answer()))
 
-    def answer(self) -> Any:
+    async def _is_ready(self) -> bool:
+        found = slices.run(self._broker.tasks, self.plan())
+        return found if isinstance(found, bool) else await found
+
+    def answer(self) -> Slices[Any]:
         """The answer to the last plan; awaitable when the disk must be read."""
         if self._of_old:
             return self._answer_converted()
-        cold = read_cached(self._parts, self._broker.arenas, self._context)
+        cold = yield from read_cached(self._parts, self._broker.arenas, self._context)
         if cold:
             return self._answer_cold(cold)
-        return self._response()
+        return (yield from self._response())
 
     async def _answer_cold(self, cold: list[Any]) -> FetchResponse:
         await read_cold(cold, self._broker.jobs)
-        return self._response()
+        return await self._responded()
+
+    async def _responded(self) -> FetchResponse:
+        return await _at_last(slices.run(self._broker.tasks, self._response()))
 
     async def _answer_converted(self) -> FetchResponse:
         """For a consumer that reads message sets. Where there was nothing for it, it waits again,
@@ -293,19 +361,29 @@ class _Fetch:
         while True:
             self._let_go()
             async with broker.replicas.opening:
-                self.ready()  # there may be less room for an answer now, or no topic any more
+                # there may be less room for an answer now, or no topic any more
+                await self._is_ready()
                 passed = await converting.read_converted(broker, context, self._parts)
             if not passed or any(part.answer.records for part in self._parts):
-                return self._response()
+                return await self._responded()
             self._passed |= passed
             left_s = ends_s - broker.clock.monotonic_s()
-            if not self.ready() and left_s > 0:
-                keys = [part.replica.key for part in self._parts if part.replica is not None]
-                self._let_go()
-                woken = broker.purgatory.wait(keys, self._ready_later, left_s, "Fetch")
-                await context.wait(woken)
+            await self._wait_again(left_s)
 
-    def _response(self) -> FetchResponse:
+    async def _wait_again(self, left_s: float) -> None:
+        purgatory = self._broker.purgatory
+        noted = purgatory.note_changes()
+        try:
+            if await self._is_ready() or left_s <= 0:
+                return
+            keys = [part.replica.key for part in self._parts if part.replica is not None]
+            self._let_go()
+            woken = purgatory.wait(keys, self._ready_later, left_s, "Fetch", noted=noted)
+        finally:
+            purgatory.end_notes(noted)
+        await self._context.wait(woken)
+
+    def _response(self) -> Slices[FetchResponse]:
         fetching = self._fetching
         try:
             fetching.check_current()
@@ -321,7 +399,9 @@ class _Fetch:
         partitions: list[PartitionResponse] = []
         for replica in self._idle:
             replica.traffic.fetches += 1
-        for part in self._parts:
+        for done, part in enumerate(self._parts, 1):
+            if done % ANSWERED_A_STEP == 0:
+                yield
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
                 part.wanted.replica = ref(part.replica)

@@ -20,6 +20,7 @@ from kavka.server.sessions import Wanted
 from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
+from kavka.wire.steps import Slices
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 COPIED_BYTES_MAX: Final = 16 * 1024
 """Records of an answer that has no more get a buffer of their own size: it costs less than one
 from the pool, and a peer that does not read them holds no arena."""
+
+
+READS_A_STEP: Final = 100
+"""Partitions whose records are read between two pauses, at 10 us and more each."""
 
 
 class Part:
@@ -192,15 +197,22 @@ def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 
 
-def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> list[Cold]:
-    """Read what the page cache holds; what it does not is returned, to be read by `read_cold`."""
+def read_cached(
+    parts: list[Part], arenas: ArenaPool, context: RequestContext
+) -> Slices[list[Cold]]:
+    """Read, in steps, what the page cache holds; what it does not is returned, to be read by
+    `read_cold`."""
     size = sum([part.slice.length for part in parts if part.slice is not None])
     take = room_for(size, arenas, context)
     cold: list[Cold] = []
+    done = 0
     for part in parts:
         found = part.slice
         if found is None:
             continue
+        done += 1
+        if done % READS_A_STEP == 0:
+            yield
         view = take(found.length)
         try:
             is_whole = found.file.read_cached(view, found.position) == found.length

@@ -1,0 +1,153 @@
+"""A Fetch of very many partitions: looked at in slices, between the turns of others."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from kavka.server import sessions
+from kavka.server.handlers import fetch
+from kavka.server.replica import reading
+from support.batches import Written, build
+from support.memory_broker import MemoryBroker, fetching, scenario
+from support.pauses import pauses_of
+from support.virtual import settle
+
+PARTITIONS = 40
+LONG_MS = 30_000
+ALL = {("t", index): 0 for index in range(PARTITIONS)}
+TURNS = 20 * PARTITIONS
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (
+        (fetch, "PARTITIONS_A_STEP"),
+        (fetch, "ANSWERED_A_STEP"),
+        (fetch, "IDLE_A_STEP"),
+        (reading, "READS_A_STEP"),
+        (sessions, "PARTITIONS_A_STEP"),
+    ):
+        monkeypatch.setattr(module, name, 3)
+
+
+def found(answer: Any) -> list[int]:
+    """The partitions with records."""
+    return [
+        one.partition_index for topic in answer.responses for one in topic.partitions if one.records
+    ]
+
+
+@scenario(topics={"t": PARTITIONS})
+async def test_it_is_planned_read_and_answered_in_slices(broker: MemoryBroker) -> None:
+    for index in range(PARTITIONS):
+        await broker.produce(build(), "t", index)
+    pauses = pauses_of(broker)
+    answer = await broker.ask("Fetch", 12, **fetching(ALL))
+    assert found(answer) == list(range(PARTITIONS))
+    assert len(pauses) >= 3 * (PARTITIONS // 3)
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 2))
+@scenario(topics={"t": PARTITIONS})
+async def test_what_changes_while_the_others_are_looked_at_is_not_missed(
+    broker: MemoryBroker, turns: int
+) -> None:
+    other = broker.connect()
+    waiting = broker.client.send("Fetch", 12, **fetching(ALL, max_wait_ms=LONG_MS))
+    await settle(turns)
+    assert not waiting.done()
+    batch = {"index": turns % PARTITIONS, "records": bytes(build())}
+    topics = [{"name": "t", "partition_data": [batch]}]
+    other.send("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
+    await settle(TURNS)
+    assert found(waiting.result()) == [turns % PARTITIONS]
+
+
+@scenario(topics={"t": PARTITIONS})
+async def test_a_deadline_that_passes_meanwhile_is_answered_once(broker: MemoryBroker) -> None:
+    waiting = broker.client.send("Fetch", 12, **fetching(ALL, max_wait_ms=100, min_bytes=1000))
+    await settle(TURNS)
+    batch = {"index": 5, "records": bytes(build([Written()]))}
+    topics = [{"name": "t", "partition_data": [batch]}]
+    other = broker.connect()
+    answer = await other.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    await broker.tasks.advance(100)
+    await settle(TURNS)
+    assert found(waiting.result()) == [5]
+    assert broker.parts.purgatory.waiting["Fetch"] == 0
+    assert len(broker.parts.purgatory) == 0
+
+
+@scenario(topics={"t": PARTITIONS})
+async def test_the_next_request_of_the_connection_does_not_overtake(broker: MemoryBroker) -> None:
+    """It names the session of the first, which must have been begun."""
+    first = broker.client.send(
+        "Fetch", 12, **fetching(ALL, max_wait_ms=LONG_MS, session_epoch=0, session_id=0)
+    )
+    second = broker.client.send("Fetch", 12, **fetching(ALL, session_epoch=0))
+    await settle(TURNS)
+    assert not second.done()
+    await broker.advance(LONG_MS)
+    await settle(TURNS)
+    assert first.result().session_id
+    assert second.result().session_id not in (0, first.result().session_id)
+
+
+@scenario(topics={"t": PARTITIONS})
+async def test_a_session_that_another_uses_meanwhile_is_not_confused(broker: MemoryBroker) -> None:
+    begun = await broker.ask("Fetch", 12, **fetching(ALL, session_epoch=0))
+    named = fetching(ALL, session_id=begun.session_id, session_epoch=1)
+    one = broker.client.send("Fetch", 12, **named)
+    other = broker.connect().send("Fetch", 12, **named)
+    await settle(TURNS)
+    codes = sorted((one.result().error_code, other.result().error_code))
+    assert codes == [0, 71], "INVALID_FETCH_SESSION_EPOCH"
+    rest = fetching({}, session_id=begun.session_id, session_epoch=2)
+    assert (await broker.ask("Fetch", 12, **rest)).error_code == 0
+    assert broker.parts.sessions._held == PARTITIONS
+
+
+@pytest.mark.parametrize("seed", range(5))
+@scenario(topics={"t": PARTITIONS})
+async def test_a_consumer_misses_nothing(broker: MemoryBroker, seed: int) -> None:
+    """It follows all partitions in a session, while others write."""
+    chance = random.Random(seed)
+    other = broker.connect()
+    written = dict.fromkeys(range(PARTITIONS), 0)
+    read = dict.fromkeys(range(PARTITIONS), 0)
+
+    async def write() -> None:
+        for _ in range(150):
+            index = chance.randrange(PARTITIONS)
+            batch = {"index": index, "records": bytes(build([Written()]))}
+            topics = [{"name": "t", "partition_data": [batch]}]
+            answer = await other.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            written[index] += 1
+            await settle(chance.randrange(30))
+
+    writing = asyncio.ensure_future(write())
+    session, epoch = 0, 0
+    changed: dict[tuple[str, int], int] = dict(ALL)
+    while not (writing.done() and read == written):
+        values = fetching(changed, session_id=session, session_epoch=epoch, max_wait_ms=50)
+        asked = broker.client.send("Fetch", 12, **values)
+        for _ in range(100):
+            await settle(20)
+            if asked.done():
+                break
+            await broker.tasks.advance(10)
+        answer = asked.result()
+        assert answer.error_code == 0
+        session, epoch, changed = answer.session_id, epoch + 1, {}
+        for topic in answer.responses:
+            for one in topic.partitions:
+                if one.records:
+                    read[one.partition_index] += len(bytes(one.records)) // len(build([Written()]))
+                    changed["t", one.partition_index] = read[one.partition_index]
+    await writing
