@@ -61,6 +61,9 @@ class Broker:
     tree_offsets: TreeOffsets
     arenas: ArenaPool
     requests: RequestStats
+    made_on_use: dict[str, None] = field(default_factory=dict)
+    """Topics that are being created because a client asked for them."""
+
     apis: Sequence[Api] = ()
     epoch: int = -1
     """Of this broker's registration: higher at each start, and than those of brokers before it."""

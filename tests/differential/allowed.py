@@ -73,11 +73,6 @@ _PARTLY_DONE: Final = (
     "Apache Kafka answers a server error, and keeps as many of the new partitions as it may make"
 )
 
-_CREATED_AT_ONCE: Final = (
-    "Kavka answers once the topic is there, which takes milliseconds, so that nobody has to ask "
-    "again; Apache Kafka says at first that there is none"
-)
-
 _SURROGATE: Final = (
     "half of a surrogate pair is three unreadable bytes to Python and one unreadable character to "
     "Java; the name is that of no topic either way"
@@ -109,19 +104,6 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("TxnOffsetCommit", (0, 5), "topics.0.name"),
             ("DescribeQuorum", (0, 2), "topics.0.topic_name"),
         )
-    ),
-    Allowed("Metadata", "creation*", (4, 13), "topics.?.error_code", 0, 3, _CREATED_AT_ONCE),
-    Allowed(
-        "Metadata",
-        "creation*",
-        (4, 13),
-        "topics.?.partitions.0",
-        ANYTHING,
-        "<absent>",
-        _CREATED_AT_ONCE,
-    ),
-    Allowed(
-        "Metadata", "creation*", (10, 13), "topics.?.topic_id", "<an id>", None, _CREATED_AT_ONCE
     ),
     Allowed(
         "CreatePartitions",

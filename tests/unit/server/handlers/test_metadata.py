@@ -1,4 +1,4 @@
-"""Metadata: the answers of Apache Kafka 4.3.1, but for creation by asking, which is waited for."""
+"""Metadata: the answers of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -183,10 +183,12 @@ async def test_leaders_that_cannot_be_reached(broker: MemoryBroker, version: int
 @scenario("num.partitions=3")
 async def test_asking_creates(broker: MemoryBroker, version: int) -> None:
     answer = await ask(broker, "new", version=version, create=True)
-    assert codes(answer) == {"new": Code.NONE}
-    assert [one.leader_id for one in answer.topics[0].partitions] == [1, 1, 1]
+    assert codes(answer) == {"new": Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert answer.topics[0].partitions == []
+    await settle()
     again = await ask(broker, "new", version=version)
     assert codes(again) == {"new": Code.NONE}
+    assert [one.leader_id for one in again.topics[0].partitions] == [1, 1, 1]
 
 
 @scenario()
@@ -194,10 +196,12 @@ async def test_only_what_can_be_is_created(broker: MemoryBroker) -> None:
     answer = await ask(broker, "a b", "ok.1", "__share_group_state", create=True)
     assert codes(answer) == {
         "a b": Code.INVALID_TOPIC_EXCEPTION,
-        "ok.1": Code.NONE,
+        "ok.1": Code.UNKNOWN_TOPIC_OR_PARTITION,
         "__share_group_state": Code.UNKNOWN_TOPIC_OR_PARTITION,
     }
+    await settle()
     answer = await ask(broker, "ok_1", create=True)
+    await settle()
     assert codes(answer) == {"ok_1": Code.UNKNOWN_TOPIC_OR_PARTITION}, "collides with ok.1"
     assert codes(await ask(broker, topics=None)) == {"ok.1": Code.NONE}
 
@@ -211,15 +215,31 @@ async def test_the_switch(broker: MemoryBroker, version: int) -> None:
 
 
 @scenario()
-async def test_several_who_ask_at_a_time_make_one_topic(broker: MemoryBroker) -> None:
+async def test_several_who_ask_at_a_time_make_one_topic(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
     waiting = [broker.connect().send("Metadata", 12, **asked) for _ in range(5)]
     await settle(100)
-    first, *others = (codes(one.result())["new"] for one in waiting)
-    assert first == Code.NONE
-    assert set(others) <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}, "perhaps asked to come back"
-    again = await ask(broker, "new", version=12, create=True)
-    assert again.topics[0].topic_id == waiting[0].result().topics[0].topic_id
+    told = {codes(one.result())["new"] for one in waiting}
+    assert told <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
+    assert not broker.parts.made_on_use
+    assert "can't create" not in caplog.text
+
+
+@scenario()
+async def test_only_so_many_are_made_at_a_time(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client need not wait for its answer to ask for more, so something else has to."""
+    monkeypatch.setattr(metadata, "MADE_ON_USE_MAX", 3)
+    names = [f"new-{number}" for number in range(8)]
+    for there in (3, 6, 8):
+        await ask(broker, *names, create=True)
+        assert len(broker.parts.made_on_use) <= 3
+        await settle(100)
+        assert len(broker.parts.metadata.image.topics) == there
 
 
 @scenario()
@@ -228,16 +248,22 @@ async def test_who_may_not_create(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied(cluster, (Operation.CREATE, "mine"))
     asked = {"include_topic_authorized_operations": True}
     answer = await ask(broker, "mine", "yours", create=True, **asked)
+    missing = Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == {"mine": Code.TOPIC_AUTHORIZATION_FAILED, "yours": missing}
+    await settle()
+    answer = await ask(broker, "mine", "yours", create=True, **asked)
     assert codes(answer) == {"mine": Code.TOPIC_AUTHORIZATION_FAILED, "yours": Code.NONE}
-    operations = [topic.topic_authorized_operations for topic in answer.topics]
-    assert operations == [NOT_ASKED, TOPIC_BITS]
+    operations = {topic.name: topic.topic_authorized_operations for topic in answer.topics}
+    assert operations == {"mine": NOT_ASKED, "yours": TOPIC_BITS}
 
 
 @scenario()
 async def test_who_may_not_see_a_topic_does_not_create_it(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied((Operation.DESCRIBE, "secret"))
     answer = await ask(broker, "secret", "open", create=True)
-    assert codes(answer) == {"secret": Code.TOPIC_AUTHORIZATION_FAILED, "open": Code.NONE}
+    missing = Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == {"secret": Code.TOPIC_AUTHORIZATION_FAILED, "open": missing}
+    await settle()
     assert set(broker.parts.metadata.image.topics) == {"open"}
 
 
@@ -266,7 +292,9 @@ async def test_who_asks_for_a_coordinators_topic_has_it_made(
     asked = {"topics": [{"name": name}, {"name": "t"}]}
     answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=False)
     assert {topic.error_code for topic in answer.topics} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
-    answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=True)
+    await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=True)
+    await settle(1000)
+    answer = await broker.ask("Metadata", 9, **asked, allow_auto_topic_creation=False)
     assert [(one.error_code, one.is_internal, len(one.partitions)) for one in answer.topics] == [
         (Code.NONE, True, 50),
         (Code.NONE, False, 1),
