@@ -245,7 +245,7 @@ def test_connections_leave_some_descriptors(
     finally:
         for one in held:
             os.close(one)
-    assert "no connection can be accepted: connections may use no more" in caplog.text
+    assert "can't accept connections: connections may use no more" in caplog.text
 
 
 def test_hosts_are_resolved_to_addresses() -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from kavka.testing import ApiError, Broker, BrokerFailed, ConfigError, ErrorCode, StartError
+from kavka.wire.frame import ArenaPool
+from support import strict_arenas
 from support.broker import kavka_environment
 from support.wait import eventually
 
@@ -293,6 +295,8 @@ def test_a_forked_child_has_no_part_in_it() -> None:
 
 def test_many_rounds_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, method in strict_arenas.AS_IN_PRODUCTION.items():  # strict ones fill all they have
+        monkeypatch.setattr(ArenaPool, name, method)
 
     def one_round(number: int) -> None:
         with Broker() as broker:
