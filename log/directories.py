@@ -27,6 +27,8 @@ class Content(NamedTuple):
     logs: list[TopicPartition]
     deleted: list[str]
     """Paths of logs that were deleted and not removed yet."""
+    futures: list[tuple[TopicPartition, str]]
+    """Copies of logs that were on the move, with their paths."""
 
 
 class LogDirectory:
@@ -160,7 +162,7 @@ class LogDirectory:
 
         StorageError for a name that no log directory has. OSError.
         """
-        found = Content([], [])
+        found = Content([], [], [])
         for name in self._fs.list_dir(self.path):
             path = self.file(name)
             if not self._fs.is_dir(path):
@@ -168,6 +170,8 @@ class LogDirectory:
                     self._fs.remove(path)
             elif names.is_deleted(name):
                 found.deleted.append(path)
+            elif (moving := names.parse_future_name(name)) is not None:
+                found.futures.append((moving, path))
             else:
                 key = names.parse_log_name(name, self.path)
                 if key is not None:

@@ -1,7 +1,8 @@
 """Names and small files in a log directory, as Apache Kafka 3.9 writes them.
 
-`<topic>-<partition>` holds a log, `<topic>-<partition>.<id>-delete` one that is to go.
-`meta.properties` says whose directory it is, `partition.metadata` whose log.
+`<topic>-<partition>` holds a log, `<topic>-<partition>.<id>-delete` one that is to go,
+`<topic>-<partition>.<id>-future` the copy of one that moves here. `meta.properties` says whose
+directory it is, `partition.metadata` whose log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 META_FILE: Final = "meta.properties"
 PARTITION_FILE: Final = "partition.metadata"
+MOVED_FILE: Final = "moved-here"
+"""In the directory of a log that has taken the place of one in another log directory, until that
+one is gone for certain. Kavka's own; Apache Kafka does not look at it."""
+
 RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
@@ -32,8 +37,9 @@ NAME_BYTES_MAX: Final = 255
 
 _DIRECTORY_ID: Final = "directory.id"
 _DELETE: Final = "-delete"
-_OTHERS: Final = ("-future", "-stray")
-"""Of moves between directories and of partitions nobody claims: not served, not touched."""
+_FUTURE: Final = "-future"
+_STRAY: Final = "-stray"
+"""Of partitions nobody claims: not served, not touched."""
 
 _NOT_LOGS: Final = ("__cluster_metadata-0", "remote-log-index-cache")
 _LOG_NAME: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
@@ -57,6 +63,19 @@ def delete_name(topic: str, partition: int, unique: str) -> str:
     return topic[: NAME_BYTES_MAX - len(suffix)] + suffix
 
 
+def future_name(topic: str, partition: int, unique: str) -> str:
+    """The directory of the copy of a log that moves; see `NAME_BYTES_MAX`."""
+    return f"{log_name(topic, partition)}.{unique}{_FUTURE}"
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    """The partition whose log is copied to a directory; None when it is no such directory."""
+    if not name.endswith(_FUTURE):
+        return None
+    match = _LOG_NAME.fullmatch(name.rpartition(".")[0])
+    return None if match is None else (match["topic"], int(match["partition"]))
+
+
 def is_deleted(name: str) -> bool:
     """Whether a directory holds a deleted log."""
     return name.endswith(_DELETE) and "." in name
@@ -71,7 +90,7 @@ def parse_log_name(name: str, parent: str) -> TopicPartition | None:
         return None
     match = _LOG_NAME.fullmatch(name)
     if match is None:
-        if name.startswith(".") or name.endswith(_OTHERS):
+        if name.startswith(".") or name.endswith((_FUTURE, _STRAY)):
             return None
         raise StorageError(
             f"{parent}/{name} is not named <topic>-<partition>: a log directory may hold nothing "

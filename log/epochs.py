@@ -109,7 +109,7 @@ class EpochFile:
     first record. A broker that starts makes an epoch for each partition, and may have thousands.
     """
 
-    __slots__ = ("_epochs", "_fs", "latest", "path")
+    __slots__ = ("_epochs", "_fs", "latest", "path", "saves")
 
     def __init__(self, fs: FileSystem, directory: str, epochs: LeaderEpochs) -> None:
         """Takes `epochs` to be what is in the file."""
@@ -118,6 +118,8 @@ class EpochFile:
         self.path = f"{directory}/{FILE}"
         self.latest = epochs.latest
         """The newest epoch in the file."""
+        self.saves = 0
+        """How often the file was written."""
 
     @property
     def epochs(self) -> LeaderEpochs:
@@ -148,4 +150,9 @@ class EpochFile:
         self._fs.write_atomic(self.path, encode_epochs(epochs.entries()), sync=False)
         self._epochs = epochs
         self.latest = epochs.latest
+        self.saves += 1
         return True
+
+    def relocate(self, directory: str) -> None:
+        """Use the file in another directory, which says the same."""
+        self.path = f"{directory}/{FILE}"

@@ -81,6 +81,11 @@ class Unsynced:
         """The file or directory at `path` was created, renamed or removed."""
         self.add_directory(path.rpartition("/")[0])
 
+    def clear(self) -> None:
+        """Forget all: the log uses other files now."""
+        self._paths.clear()
+        self._directories.clear()
+
     def add_directory(self, path: str) -> None:
         """Something in the directory at `path` was."""
         self._directories[path] = None

@@ -227,6 +227,10 @@ class OffsetIndex:
         self.unload()
         self._cache = cache
 
+    def relocate(self, path: str) -> None:
+        """Use the file at another path, with the same in it."""
+        self._path = path
+
     def _load_head(self) -> tuple[array[int], array[int]]:
         data = self._fs.open(self._path).pread(self._first * OFFSET_ENTRY_BYTES, 0)
         entries = array("i")
@@ -323,3 +327,7 @@ class TimeIndex:
         self._written += len(self._timestamps)
         del self._timestamps[:]
         del self._offsets[:]
+
+    def relocate(self, path: str) -> None:
+        """Use the file at another path, with the same in it."""
+        self._path = path

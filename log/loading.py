@@ -29,6 +29,7 @@ from kavka.log.errors import (
     StorageError,
 )
 from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.futures import choose
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
 from kavka.log.scan import BatchScanner
@@ -63,6 +64,10 @@ class DirectoryLoading:
         self.loaded: list[PartitionLog] = []
         self.deleted: list[str] = []
         """Paths of logs that were deleted and not removed yet."""
+        self.futures: list[tuple[TopicPartition, str]] = []
+        """Copies of logs that were on the move, with their paths."""
+        self.superseded: dict[TopicPartition, LogDirectory] = {}
+        """Logs that go on in another log directory, with that."""
         self.watermarks: dict[TopicPartition, int] = {}
         self.is_clean = False
         """Whether the broker before stopped in order."""
@@ -101,6 +106,13 @@ class DirectoryLoading:
         """Find the logs, and what the broker before wrote down about them. StorageError."""
         self._guard(self._prepare)
 
+    def leave_out(self, key: TopicPartition, other: LogDirectory) -> None:
+        """Before `load_most`: do not load a log that goes on in another log directory."""
+        self.keys.remove(key)
+        self._most.remove(key)
+        self.watermarks.pop(key, None)
+        self.superseded[key] = other
+
     def load_most(self) -> None:
         """Load all logs that don't take long. StorageError: one can't be served safely."""
         self._guard(self._load_most)
@@ -129,7 +141,7 @@ class DirectoryLoading:
         self._compacted = directory.read_offsets(names.CLEANER_OFFSETS_FILE)
         directory.has_compacted = bool(self._compacted)
         watermarks = directory.read_offsets(names.HIGH_WATERMARKS_FILE)
-        self.keys, self.deleted = directory.look()
+        self.keys, self.deleted, self.futures = directory.look()
         self.watermarks = {key: watermarks[key] for key in self.keys if key in watermarks}
         self._most.extend(self.keys)
         if self.keys and not self.is_clean:
@@ -189,17 +201,14 @@ class DirectoryLoading:
         return LogLoader(place, known, scanner)
 
 
-def check_apart(loadings: Sequence[DirectoryLoading]) -> None:
-    """StorageError: a log is in two directories."""
-    parents: dict[TopicPartition, str] = {}
+def check_apart(fs: FileSystem, loadings: Sequence[DirectoryLoading]) -> None:
+    """Leave a log out of the directory that it has moved from. StorageError: it is in two
+    directories, and nobody can tell which one counts."""
+    found: dict[TopicPartition, DirectoryLoading] = {}
     for loading in loadings:
-        path = loading.directory.path
-        for key in loading.keys:
-            if parents.setdefault(key, path) != path:
-                raise StorageError(
-                    f"{names.log_name(*key)} is in {parents[key]} and in {path}: "
-                    "remove one of the two"
-                )
+        for key in list(loading.keys):
+            if found.setdefault(key, loading) is not loading:
+                found[key] = choose(fs, key, found[key], loading)
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:

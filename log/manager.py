@@ -23,6 +23,7 @@ from kavka.log.directory import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import TOO_MANY_FILES, HalfMadeError, StorageError
 from kavka.log.fs import FileSystem, Volume, is_shortage
+from kavka.log.futures import FutureLogs
 from kavka.log.garbage import Garbage
 from kavka.log.loading import DirectoryLoading, check_apart
 from kavka.log.partition_log import LogPlace, PartitionLog
@@ -69,6 +70,8 @@ class LogManager:
         self.files_at_once = max(1, open_files_max // FILES_AT_ONCE_SHARE)
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
         fs.on_shortage(self._disk.files.close_half)
+        self.futures = FutureLogs(fs, random, self._disk.garbage)
+        """Logs that move to another directory."""
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -206,7 +209,7 @@ class LogManager:
 
     def check_loadings(self, loadings: Sequence[DirectoryLoading]) -> None:
         """StorageError: a log is in two directories, or no directory can be used."""
-        check_apart(loadings)
+        check_apart(self._fs, loadings)
         self.check_usable()
 
     def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
@@ -224,6 +227,8 @@ class LogManager:
             self._logs[key] = within[key] = log
             if number % LOGS_PER_STEP == 0:
                 yield
+        if (failed := self.futures.found(loading)) is not None:
+            self.fail(*failed)
         self._high_watermarks |= loading.watermarks
         for key in loading.checkpointed:
             if key not in within:
@@ -258,14 +263,19 @@ class LogManager:
 
     # --- in between
 
-    def next_directory(self) -> str | None:
-        """Where `create` makes the next log: the fewest are there. None: no directory is left."""
-        return min(self.online_directories, key=lambda path: len(self._within[path]), default=None)
+    def next_directory(self, key: TopicPartition | None = None) -> str | None:
+        """Where `create` makes the next log: where it was asked for, else where the fewest are.
+        None: no directory is left."""
+        online = self.online_directories
+        preferred = self.futures.preferred(key) if key is not None else None
+        if preferred in online:
+            return preferred
+        return min(online, key=lambda path: len(self._within[path]), default=None)
 
     def create(
         self, topic: str, partition: int, topic_id: UUID, settings: LogSettings
     ) -> PartitionLog:
-        """A new log, in `next_directory`. Nothing is fsynced but with the first flush.
+        """A new log, in its `next_directory`. Nothing is fsynced but with the first flush.
 
         OSError: there is none, the directory can't be written to. HalfMadeError: and what was
         made there stays, to be loaded by the next start.
@@ -273,7 +283,7 @@ class LogManager:
         key = (topic, partition)
         if key in self._logs:
             raise StorageError(f"there is a log of {names.log_name(topic, partition)} already")
-        parent = self.next_directory()
+        parent = self.next_directory(key)
         if parent is None:
             self.check_usable()
             raise AssertionError
@@ -299,6 +309,7 @@ class LogManager:
             raise
         log.unsynced_name(path)
         self._logs[key] = self._within[parent][key] = log
+        self.futures.made(key)
         return log
 
     def _remove_half(self, place: LogPlace, failure: OSError) -> None:
@@ -338,6 +349,8 @@ class LogManager:
         """Take a log out; its files are renamed now, and become `garbage`."""
         key = (topic, partition)
         self._high_watermarks.pop(key, None)
+        self.futures.discard(key)
+        self.futures.bury_left(key)
         log = self._logs.pop(key)
         parent = self.directory_of(log)
         del self._within[parent][key]
@@ -356,6 +369,7 @@ class LogManager:
         # Its traceback would hold on to whatever was being done: the bytes of a request, say.
         failed.failure = failure.with_traceback(None)
         lost, self._within[directory] = self._within[directory], {}
+        self.futures.forget_directory(directory)
         logger.error(
             "log directory %s with %d logs is offline until restart: %s",
             directory,
@@ -366,6 +380,15 @@ class LogManager:
             del self._logs[key]
         return list(lost.values())
 
+    def promote(self, log: PartitionLog) -> None:
+        """Have a log go on in its copy; see `FutureLogs.promote`."""
+        before = self.directory_of(log)
+        after = self.futures.promote(log)
+        key = (log.topic, log.partition)
+        del self._within[before][key]
+        self._within[after][key] = log
+        self._stale[key] = self._serial
+
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """`truncation` at once."""
         for _ in self.truncation(log, offset):
@@ -374,6 +397,7 @@ class LogManager:
     def truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
         """Cut a log with the first step, see `PartitionLog.truncation`; a crash may not take what
         comes next for flushed, or for compacted."""
+        self.futures.settle((log.topic, log.partition))  # or a power cut brings all of it back
         known = log.recovery_point, log.compaction.clean_upto
         steps = log.truncation(offset)
         more = next(steps, steps) is None
@@ -412,8 +436,9 @@ class LogManager:
             starts: list[str] = []
             ends: list[str] = []
             compacted: list[str] = []
-            for number, (key, log) in enumerate(list(self._within[directory.path].items()), 1):
-                points.append(offset_line(key, log.recovery_point))
+            known = self.futures.checkpointed(directory.path, self._within[directory.path])
+            for number, (key, log, bound) in enumerate(known, 1):
+                points.append(offset_line(key, min(log.recovery_point, bound)))
                 if log.start_offset:  # a power cut may bring back what lies before it
                     starts.append(offset_line(key, log.start_offset))
                 watermark = self._high_watermarks.get(key)
@@ -505,6 +530,7 @@ class LogManager:
 
     def _forget_logs(self) -> None:
         self._logs.clear()
+        self.futures.clear()
         for within in self._within.values():
             within.clear()
         self.unlock()

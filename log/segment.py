@@ -251,6 +251,15 @@ class Segment:
             self._offsets.move_to(disk.indexes)
         self._disk = disk
 
+    def relocate(self, directory: str) -> None:
+        """Use the files in another directory, which are the same."""
+        self._disk.files.drop(self)
+        self.directory = directory
+        self.path, self.txns.path = self.path_of(LOG), self.path_of(TXN_INDEX)
+        for index, suffix in (self._offsets, INDEX), (self._times, TIME_INDEX):
+            if index is not None:
+                index.relocate(self.path_of(suffix))
+
     def truncate(self, offset: int) -> None:
         """Drop the batches from the one that holds `offset` on; waits for the disk."""
         extent = self.find(offset)

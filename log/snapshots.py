@@ -152,6 +152,10 @@ class Snapshots:
             if offset not in known and (offset != self.newest or offset < last_base):
                 self.remove(offset)
 
+    def relocate(self, directory: str) -> None:
+        """Use the files in another directory, the same as those here; none is being written."""
+        self._directory = directory
+
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 

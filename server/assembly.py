@@ -24,6 +24,7 @@ from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Unlimited
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.moves import ReplicaMoves
 from kavka.server.replica.requests import ControllerRequests
 from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
@@ -55,13 +56,9 @@ def assemble(
 ) -> tuple[Broker, ControllerRequests]:
     """The parts as handlers see them, and what carries out the controller's requests."""
     metadata = MetadataCache(cluster_id)
+    purgatory = Purgatory(tasks)
     replicas = ReplicaManager(
-        logs=logs,
-        metadata=metadata,
-        purgatory=Purgatory(tasks),
-        clock=clock,
-        tasks=tasks,
-        jobs=jobs,
+        logs=logs, metadata=metadata, purgatory=purgatory, clock=clock, tasks=tasks, jobs=jobs
     )
     requests = ControllerRequests(
         live=live,
@@ -72,6 +69,7 @@ def assemble(
         tasks=tasks,
         jobs=jobs,
     )
+    moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     controller = _controller(live, coordination, requests, clock, tasks, random)
     producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
@@ -92,7 +90,8 @@ def assemble(
         features=features,
         controller=controller,
         replicas=replicas,
-        purgatory=replicas.purgatory,
+        moves=moves,
+        purgatory=purgatory,
         sessions=_sessions(live.now, clock, random),
         producer_ids=producer_ids,
         groups=groups,

@@ -22,6 +22,7 @@ from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Quotas
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.moves import ReplicaMoves
 from kavka.server.request_stats import RequestStats
 from kavka.server.sessions import FetchSessions
 from kavka.server.topic_configs import TopicConfigs
@@ -53,6 +54,7 @@ class Broker:
     features: Features
     controller: Controller
     replicas: ReplicaManager
+    moves: ReplicaMoves
     purgatory: Purgatory
     sessions: FetchSessions
     producer_ids: ProducerIds

@@ -56,7 +56,7 @@ class LogCleaner:
         clock: Clock,
         tasks: Tasks,
         jobs: Jobs,
-        checkpoint: Callable[[], Awaitable[None]],
+        checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
         """`checkpoint` has what is clean by now written down."""
         self._live = live
@@ -217,6 +217,7 @@ class LogCleaner:
         return (
             self._replicas.hosts(replica)
             and not replica.log.compaction.running
+            and not replica.log.compaction.paused
             and replica not in self._stats.uncleanable
             and replica.log.directory not in self._busy
         )

@@ -183,6 +183,7 @@ class Instance:
             checkpoint=self._upkeep.checkpoint,
         )
         self._cleaner.start()
+        broker.moves.start(self._upkeep.checkpoint)
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING
@@ -402,6 +403,8 @@ class Instance:
         self._close_parts()
         if self._cleaner is not None:
             await self._cleaner.stop()
+        if self._parts is not None:
+            await self._parts.moves.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         if self._coordination is not None:
@@ -465,6 +468,7 @@ class Instance:
         self._connections.abort_all()
         if self._parts is not None:
             self._parts.replicas.refusals.close()
+            self._parts.moves.refusals.close()
 
     def kill(self) -> None:
         """End as by SIGKILL: from now on nobody is answered and nothing is written.

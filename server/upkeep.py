@@ -94,7 +94,7 @@ class Upkeep:
     def _every(
         self,
         interval_ms: int,
-        work: Callable[[], Awaitable[None]],
+        work: Callable[[], Awaitable[object]],
         what: str,
         *,
         first_ms: int | None = None,
@@ -106,7 +106,7 @@ class Upkeep:
             self._running.append(self._tasks.spawn(loop, name=what))
 
     async def _loop(
-        self, first_s: float, interval_s: float, work: Callable[[], Awaitable[None]], what: str
+        self, first_s: float, interval_s: float, work: Callable[[], Awaitable[object]], what: str
     ) -> None:
         wait_s = first_s
         while True:
@@ -119,13 +119,14 @@ class Upkeep:
             except Exception:  # of one log, perhaps: the others need it all the same
                 logger.exception("%s failed", what)
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self) -> bool:
         """Save recovery points, start offsets and high watermarks, if any has changed. Who comes
-        while that is under way waits, and then sees to what has changed since."""
+        while that is under way waits, and then sees to what has changed since. Whether all are
+        saved but those of directories that have failed."""
         async with self._checkpointing:
-            await self._checkpoint()
+            return await self._checkpoint()
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> bool:
         watermarks: dict[TopicPartition, int] = {}
         for looked, replica in enumerate(self._replicas, 1):
             watermarks[replica.key] = replica.partition.high_watermark
@@ -136,7 +137,8 @@ class Upkeep:
             points.append((log.recovery_point, log.start_offset, log.compaction.clean_upto))
             if looked % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-        state = watermarks, points
+        copies = [(c.path, c.mirror.synced_end) for c in self._logs.futures if c.mirror is not None]
+        state = watermarks, points, copies
         if state != self._saved:
             plan = self._logs.begin_checkpoint()
             for _ in self._logs.fill(plan, watermarks):
@@ -148,6 +150,8 @@ class Upkeep:
                     logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
                 else:
                     self._replicas.directory_failed(directory, failure)
+            return not plan.is_short
+        return True
 
     async def flush(self) -> None:
         """Bring to the disk what `flush.ms` says should be there by now."""

@@ -26,6 +26,7 @@ class LogCompaction:
         "_unsynced",
         "clean_upto",
         "disk",
+        "paused",
         "running",
         "serial",
     )
@@ -41,6 +42,8 @@ class LogCompaction:
         """Below it the log is compacted; None: it never was. A checkpoint file keeps it."""
         self.running = False
         """Whether a process is at work on it; no segment should go meanwhile."""
+        self.paused = False
+        """Whether none is to begin: the log moves to another directory."""
         self.serial = 0
         """Counts what makes work that is under way worthless."""
         self.disk = place.disk
@@ -63,6 +66,15 @@ class LogCompaction:
         self.serial += 1
         if self.clean_upto is not None:
             self.clean_upto = min(self.clean_upto, offset)
+
+    def pause(self) -> None:
+        """Let none begin before `paused` is taken back; one that runs is ended."""
+        self.paused = True
+        self.serial += 1
+
+    def relocate(self, directory: str) -> None:
+        """Go on in another directory; none is running."""
+        self._directory = directory
 
     def first_dirty(self, start_offset: int, end_offset: int) -> int:
         """From where on the log has not been compacted. An offset out of its bounds was saved

@@ -13,6 +13,7 @@ from kavka.server.config.classic_group_rows import CLASSIC_GROUP_ROWS
 from kavka.server.config.cleaner_rows import CLEANER_ROWS
 from kavka.server.config.connection_limits import NO_LIMIT
 from kavka.server.config.consumer_group_rows import CONSUMER_GROUP_ROWS
+from kavka.server.config.move_rows import MOVE_ROWS
 from kavka.server.config.offset_rows import OFFSET_ROWS
 from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
 from kavka.server.config.rows import Config, Importance, Mode, Status
@@ -451,6 +452,7 @@ BROKER_ROWS: Final = (
     *_BROKER_ROWS,
     *_STORAGE_ROWS,
     *CLEANER_ROWS,
+    *MOVE_ROWS,
     *OFFSET_TOPIC_ROWS,
     *CLASSIC_GROUP_ROWS,
     *CONSUMER_GROUP_ROWS,

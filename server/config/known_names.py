@@ -240,7 +240,6 @@ delete.records.purgatory.purge.interval.requests int 1 - M
 fetch.purgatory.purge.interval.requests int 1000 - M
 num.io.threads int 8 >=1 HC
 num.network.threads int 3 >=1 HC
-num.replica.alter.log.dirs.threads int null - H
 producer.purgatory.purge.interval.requests int 1000 - M
 share.fetch.purgatory.purge.interval.requests int 1000 - M
 """
@@ -330,7 +329,6 @@ leader.imbalance.check.interval.seconds long 300 >=1 H
 leader.imbalance.per.broker.percentage int 10 - Ho
 leader.replication.throttled.rate long 9223372036854775807 >=0 MCi
 num.replica.fetchers int 1 >=1 HC
-replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 >=0 MCi
 replica.fetch.backoff.ms int 1000 >=0 M
 replica.fetch.max.bytes int 1048576 >=0 M
 replica.fetch.min.bytes int 1 - H

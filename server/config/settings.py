@@ -73,6 +73,8 @@ class BrokerSettings:
     lost_log_dirs: tuple[str, ...]
     """Ids of log directories that have been given up."""
     num_recovery_threads_per_data_dir: int
+    num_replica_alter_log_dirs_threads: int | None
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     auto_create_topics_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool

@@ -2,8 +2,8 @@
 
 Promises: all partitions or those that were asked for; what isn't here is left out. Sizes are
 those of the batches, lags those of this replica; the volume's size from version 4 on (KIP-827).
-Replicas are not moved between directories, so no log is a future one, and no directory is
-cordoned. A directory that has failed, or whose volume can't be asked, is answered
+The copy of a log that moves here is told of as a future one, with what it lacks of the log. No
+directory is cordoned. A directory that has failed, or whose volume can't be asked, is answered
 KAFKA_STORAGE_ERROR.
 """
 
@@ -13,6 +13,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from kavka.log.errors import CorruptLogError
+from kavka.log.futures import FutureLog
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Pool
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -70,6 +72,10 @@ async def _directory(
         logger.error("can't get the size of the volume of %s: %s", path, failure)
         return DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, path)
     topics: dict[str, list[PartitionResponse]] = {}
+    for copy in broker.replicas.logs.futures.in_directory(directory):
+        if wanted is None or copy.key in wanted:
+            topics.setdefault(copy.key[0], []).append(_copy(copy))
+            await broker.tasks.sleep(0)
     for part in _slices(logs):
         for log in part:
             if wanted is None or (log.topic, log.partition) in wanted:
@@ -92,6 +98,16 @@ def _slices(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
             start, segments = index, 0
         segments += log.segment_count
     yield logs[start:]
+
+
+def _copy(copy: FutureLog) -> PartitionResponse:
+    assert copy.mirror is not None
+    lag = UNKNOWN_LAG
+    try:
+        lag = copy.mirror.log.end_offset - copy.mirror.end_offset
+    except (OSError, CorruptLogError) as failure:
+        logger.error("how far %s is can't be told: %s", copy.path, failure)
+    return PartitionResponse(copy.key[1], copy.mirror.size_bytes, lag, is_future_key=True)
 
 
 def _partition(broker: Broker, log: PartitionLog) -> PartitionResponse:

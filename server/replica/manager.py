@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 from uuid import UUID
 
@@ -59,6 +60,7 @@ class Replica:
     __slots__ = (
         "__weakref__",
         "_manager",
+        "flushes_held",
         "flushing",
         "key",
         "log",
@@ -80,6 +82,7 @@ class Replica:
         self.partition = partition
         self.offline = False
         self.flushing = False
+        self.flushes_held = False
         self.traffic = TopicTraffic()
         """The topic's, once the replica is hosted."""
         self._rule(log.settings)
@@ -274,7 +277,7 @@ class ReplicaManager:
         self._missing: dict[tuple[str, int], None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._of_topics: dict[str, dict[int, Replica]] = {}
-        self._flushes: dict[asyncio.Task[None], None] = {}
+        self._flushes: dict[asyncio.Task[None], Replica] = {}
         self._flush_turns = asyncio.Semaphore(FLUSHES_AT_ONCE_MAX)
 
     def __iter__(self) -> Iterator[Replica]:
@@ -294,12 +297,18 @@ class ReplicaManager:
         replica = self._replicas.get((topic, index))
         if replica is not None and replica.partition.is_leader and not replica.offline:
             return replica
-        if (replica is not None and replica.offline) or (topic, index) in self._missing:
+        if replica is not None and replica.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        raise ApiError(self.why_missing(topic, index))
+
+    def why_missing(self, topic: str, index: int) -> ErrorCode:
+        """What to tell of a partition that this broker does not host, or not as leader."""
+        if (topic, index) in self._missing:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._metadata.image.topics.get(topic)
         if known is None or known.partition(index) is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def add(self, replica: Replica) -> None:
         """Host a replica."""
@@ -374,18 +383,31 @@ class ReplicaManager:
         No more of it once the replica is removed: the names of a deleted log's files may by then
         be those of another's.
         """
-        if not replica.flushing and not replica.offline:
+        if not replica.flushing and not replica.offline and not replica.flushes_held:
             replica.flushing = True
             task = self.tasks.spawn(self._flush(replica), name=f"flush {replica.key}")
-            self._flushes[task] = None
+            self._flushes[task] = replica
             task.add_done_callback(self._flushes.pop)
+
+    @asynccontextmanager
+    async def flushes_held(self, replica: Replica) -> AsyncIterator[None]:
+        """Have nothing more of a log said to be on the disk; what is due is flushed afterwards."""
+        replica.flushes_held = True
+        try:
+            while running := [task for task, one in self._flushes.items() if one is replica]:
+                await asyncio.wait(running)
+            yield
+        finally:
+            replica.flushes_held = False
+            if self.hosts(replica):
+                self.flush_soon(replica)
 
     async def _flush(self, replica: Replica) -> None:
         try:
             is_more = True
             while is_more:
                 async with self._flush_turns:
-                    is_more = await self._flush_once(replica)
+                    is_more = not replica.flushes_held and await self._flush_once(replica)
         except OSError as failure:
             if is_shortage(failure):
                 self.refusals.line("%s-%d can't be flushed now: %s", *replica.key, failure)

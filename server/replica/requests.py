@@ -248,7 +248,7 @@ class ControllerRequests:
         overrides = self._topic_configs.get(topic.topic_name)
         settings = log_settings(self._live.now, overrides)
         logs = self._replicas.logs
-        while (directory := logs.next_directory()) is not None:
+        while (directory := logs.next_directory((topic.topic_name, index))) is not None:
             try:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
             except HalfMadeError as half:

@@ -21,6 +21,7 @@ from support.log_model import Batch, Expected, History, by_offset, together
 
 IDEMPOTENT = 7
 TRANSACTIONAL = (11, 12)
+MORE = "/more"
 DAY_MS = 24 * 3600 * 1000
 
 OPS = ["pwrite", "create", "rename", "sync", "sync_dir", "remove", "open", "truncate"]
@@ -65,7 +66,7 @@ class LogLife(RuleBasedStateMachine):
     def begin_anew(self) -> None:
         """An empty log."""
         self.fs = MemFs()
-        self.broker = logs.Broker(self.fs, log_settings=self.settings)
+        self.broker = logs.Broker(self.fs, log_settings=self.settings, more=[MORE])
         self.log = self.broker.log()
         self.is_loaded = False
         self.history = History()
@@ -238,7 +239,8 @@ class LogLife(RuleBasedStateMachine):
     def restart(self) -> None:
         if not self.attempt(lambda: self.broker.logs.close()):
             return
-        if not self.fs.exists(f"{logs.DIRECTORY}/{CLEAN_SHUTDOWN_FILE}"):
+        directory = self.broker.logs.directory_of(self.log)
+        if not self.fs.exists(f"{directory}/{CLEAN_SHUTDOWN_FILE}"):
             self.after_a_fault()
             self.end_in_disorder()  # it could not be closed in order, and says so
         else:

@@ -204,10 +204,17 @@ class Broker:
     """A log manager on a file system, started and ended like a broker's."""
 
     def __init__(
-        self, fs: FileSystem, directory: str = DIRECTORY, *, log_settings: LogSettings | None = None
+        self,
+        fs: FileSystem,
+        directory: str = DIRECTORY,
+        *,
+        log_settings: LogSettings | None = None,
+        more: Sequence[str] = (),
     ) -> None:
+        """`more`: further log directories."""
         self.fs = fs
         self.directory = directory
+        self.directories = [directory, *more]
         self.clock = VirtualClock()
         if isinstance(fs, MemFs):
             fs.now_ms = self.clock.now_ms
@@ -219,7 +226,7 @@ class Broker:
         """Open the directory and load what is there."""
         self.logs = LogManager(
             self.fs,
-            [self.directory],
+            self.directories,
             clock=self.clock,
             random=self.random,
             index_cache_bytes=1 << 16,

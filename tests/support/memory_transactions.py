@@ -191,9 +191,23 @@ def values_of(answer: Any) -> list[bytes]:
 async def committed(broker: MemoryBroker, place: tuple[str, int] = PLACE) -> list[bytes]:
     """What readers of committed records get."""
     topic, index = place
-    answer = await broker.fetch(0, topic, index, isolation_level=1)
-    assert answer.error_code == Code.NONE, answer
-    return values_of(answer)
+    offset, values = 0, list[bytes]()
+    while True:  # an answer has records of one segment
+        answer = await broker.fetch(offset, topic, index, isolation_level=1)
+        assert answer.error_code == Code.NONE, answer
+        following = end_of(answer)
+        if following <= offset:
+            return values
+        values += values_of(answer)
+        offset = following
+
+
+def end_of(answer: Any) -> int:
+    """The offset after the last batch in an answer to Fetch of one partition; -1: there is none."""
+    records, end = MemoryRecords(bytes(answer.records or b"")), -1
+    while (batch := records.next_batch()) is not None:
+        end = batch.next_offset
+    return end
 
 
 async def write_markers(

@@ -31,8 +31,9 @@ from kavka.wire.errors import ApiError
 from kavka.wire.records import read_header
 from support import batches, compaction, log_model, logs
 from support.compaction import Keyed
-from support.log_life import DAY_MS, IDEMPOTENT, TRANSACTIONAL, LogLife
+from support.log_life import DAY_MS, IDEMPOTENT, TRANSACTIONAL
 from support.log_model import ABORT, COMMIT, Batch, Expected, by_offset, together
+from support.log_moves import LogThatMoves
 from support.virtual import InlineWorker
 
 EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "400"))
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.timeout(120 + EXAMPLES)
 KEYS = [b"a", b"b", b"c", b"d", b"e"]
 
 
-class LogUnderFaults(LogLife):
+class LogUnderFaults(LogThatMoves):
     """What may be done to a log, and what it must show."""
 
     def __init__(self) -> None:

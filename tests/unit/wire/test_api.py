@@ -45,6 +45,7 @@ SERVED = {
     "AlterConfigs": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
     "ListConfigResources": (0, 1),
+    "AlterReplicaLogDirs": (0, 2),
     "DescribeLogDirs": (0, 5),
     "DescribeProducers": (0, 0),
     "DescribeTransactions": (0, 0),

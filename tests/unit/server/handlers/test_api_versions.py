@@ -20,6 +20,7 @@ _OF_GROUPS = {8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69}
 SERVED = {0, 1, 2, 3, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 43, 44, 45, 46, 60, 61, 74, 75}
 SERVED |= _OF_GROUPS | {24, 25, 26, 27, 28, 65, 66}
 SERVED |= {55, 57}
+SERVED |= {34}
 """Every API that is to be served so far, by number."""
 
 UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")

@@ -1,0 +1,380 @@
+"""A copy of a log in another log directory, file by file, while the log is written to.
+
+The copy has the same segments as the log, byte for byte, so that all that is known of the log in
+memory holds for its copy too, and the log can go on there without being loaded (`relocation.py`).
+Nothing is decoded. What is to be done next is planned on the loop and done in a thread (`Step`),
+in bounded portions; meanwhile the log may be appended to, be rolled and lose its oldest segments.
+When the log is truncated it is compared with its copy from the beginning, and so is a copy that the
+process before has left behind: what is equal is kept.
+
+After a crash the copy's directory is what Apache Kafka expects of a future log: whole segments but
+for the last, which may be torn. `cut` makes it one that was closed in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from kavka.log import directory as names
+from kavka.log.epochs import FILE as EPOCH_FILE
+from kavka.log.fs import FileSystem
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kavka.log.leftovers import base_of
+from kavka.log.mirror_files import (
+    copy_bytes,
+    copy_file,
+    count_equal,
+    of_source,
+    open_or_create,
+    remove_files,
+)
+from kavka.log.partition_log import PartitionLog
+from kavka.log.segment import FILES, INDEX, LOG, TIME_INDEX, TXN_INDEX, Segment, file_name
+from kavka.log.snapshots import SUFFIX as SNAPSHOT
+from kavka.log.txn_index import TXN_ENTRY_BYTES
+
+STEP_BYTES_MAX: Final = 4 << 20
+"""What one step copies: a disk of 100 MB/s takes 40 ms."""
+
+SYNC_BYTES: Final = 32 << 20
+"""Written between two fsyncs, so that none of them takes long."""
+
+TAIL_BYTES_MAX: Final = 512 << 10
+"""What may be left to be copied on the loop when the log goes on in its copy: 0.3 ms. A producer
+of 100 MB/s writes as much while a thread is asked to do something."""
+
+_INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
+_SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
+_OFFSET_BYTES: Final = 8
+
+
+class Step(NamedTuple):
+    """Something for a thread to do, one at a time. OSError of the copy; SourceError."""
+
+    run: Callable[[], object]
+    size_bytes: int = 0
+    """How much of the log it reads."""
+
+
+class _Copy:
+    """What there is of one segment."""
+
+    __slots__ = ("is_closed", "size", "there", "unsynced")
+
+    def __init__(self, there: int) -> None:
+        self.size = 0
+        """Bytes of the segment's batches that are in the copy."""
+        self.there = there
+        """How long the copy's file is; what it holds from `size` on is not known."""
+        self.unsynced = 0
+        self.is_closed = False
+        """Whether it is whole, with its indexes, and on the disk."""
+
+
+class _Active:
+    """The segment that is appended to, and how far its indexes are in the copy."""
+
+    __slots__ = ("_offsets", "_times", "index_sizes", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        segment.write_indexes()
+        self.segment = segment
+        self._offsets, self._times = segment.offsets, segment.times
+        self.index_sizes = index_sizes(segment)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether its indexes have only grown."""
+        segment = self.segment
+        return segment.offsets is self._offsets and segment.times is self._times
+
+
+def index_sizes(segment: Segment) -> list[int]:
+    """Lengths of the files of `_INDEXES` once they are written."""
+    return [
+        len(segment.offsets) * OFFSET_ENTRY_BYTES,
+        len(segment.times) * TIME_ENTRY_BYTES,
+        segment.txns.count * TXN_ENTRY_BYTES,
+    ]
+
+
+class LogMirror:
+    """The copy of `log` in the directory `path`, which is empty or as it was left behind."""
+
+    def __init__(
+        self, fs: FileSystem, log: PartitionLog, path: str, *, is_kept: bool = True
+    ) -> None:
+        """Touches nothing. `is_kept`: whether what was left behind is worth comparing."""
+        self._fs = fs
+        self.log = log
+        self.path = path
+        self._is_kept = is_kept
+        self._files: dict[str, int] | None = None  # those of the copy and their sizes; None: look
+        self._copies: dict[Segment, _Copy] = {}
+        self._snapshots: dict[int, None] = {}
+        self._cuts = log._truncations
+        self._state: Sequence[object] = ()  # of the log, when the copy was completed
+        self._active: _Active | None = None
+        self.synced_end = 0
+        """Below it all of the copy was brought to the disk, since the log was truncated last."""
+
+    # --- what there is
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches in the copy."""
+        return sum(copy.size for copy in self._copies.values())
+
+    @property
+    def end_offset(self) -> int:
+        """The copy has all batches below it, from the log's first one on. OSError."""
+        segments = list(self.log._segments)
+        for segment in segments:
+            copy = self._copies.get(segment)
+            if copy is None:
+                return segment.base_offset
+            if copy.size < segment.size:
+                position = _batch_before(segment, copy.size)
+                if not position:
+                    return segment.base_offset
+                return int.from_bytes(segment.file.pread(_OFFSET_BYTES, position), "big")
+        return self.log.end_offset
+
+    # --- copying
+
+    def next(self, bytes_max: int = STEP_BYTES_MAX) -> Step | None:
+        """What is to be done next. None: nothing but `complete`. OSError of the log itself."""
+        self._follow_truncation()
+        if self._files is None:
+            return Step(self._look)
+        segments = list(self.log._segments)
+        self._copies = {one: self._copies[one] for one in segments if one in self._copies}
+        if strays := self._strays(segments):
+            return self._remove(strays)
+        for segment in segments:
+            copy = self._copies.get(segment)
+            if copy is None:
+                there = self._files.get(file_name(segment.base_offset, LOG), 0)
+                copy = self._copies[segment] = _Copy(there)
+            if copy.size < segment.size:
+                return self._copy(segment, copy, bytes_max)
+            if segment is not segments[-1] and not copy.is_closed:
+                return self._close(segment, copy)
+        return None
+
+    def _follow_truncation(self) -> None:
+        if self._cuts != self.log._truncations:
+            self._cuts = self.log._truncations
+            self._files = self._active = None
+            self._copies = {}
+            self._snapshots.clear()
+            self.synced_end = 0
+
+    def _look(self) -> None:
+        fs, path = self._fs, self.path
+        if not self._is_kept:
+            remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])
+            self._is_kept = True
+        self._files = {name: fs.size(f"{path}/{name}") for name in fs.list_dir(path)}
+
+    def _strays(self, segments: Sequence[Segment]) -> list[str]:
+        """Files that the log does not have, or not any more."""
+        bases = {segment.base_offset for segment in segments}
+        snapshots = self.log.history.snapshots
+        found = []
+        for name in self._files or ():
+            base, suffix = base_of(name), name[name.find(".") :]
+            is_wanted = (
+                name in (*_SMALL, names.MOVED_FILE)
+                or (suffix in FILES and base in bases)
+                or (suffix == SNAPSHOT and base in self._snapshots and snapshots.has(base))
+            )
+            if not is_wanted:
+                found.append(name)
+        return found
+
+    def _remove(self, strays: Sequence[str]) -> Step:
+        assert self._files is not None
+        for name in strays:
+            del self._files[name]
+            if name.endswith(SNAPSHOT):
+                self._snapshots.pop(base_of(name), None)
+        paths = [f"{self.path}/{name}" for name in strays]
+        return Step(lambda: remove_files(self._fs, paths))
+
+    def _target(self, name: str) -> str:
+        assert self._files is not None
+        self._files.setdefault(name, 0)
+        return f"{self.path}/{name}"
+
+    def _of_segment(self, segment: Segment, suffix: str) -> str:
+        return self._target(file_name(segment.base_offset, suffix))
+
+    def _copy(self, segment: Segment, copy: _Copy, bytes_max: int) -> Step:
+        """Copy, or compare, some batches of a segment."""
+        fs, source, target = self._fs, segment.file, self._of_segment(segment, LOG)
+        begin = copy.size
+        end = min(segment.size, begin + max(1, min(bytes_max, STEP_BYTES_MAX)))
+
+        def run() -> None:
+            equal_upto = begin
+            if begin < copy.there:
+                compared = min(end, copy.there)
+                equal_upto = count_equal(fs, source, target, begin, compared)
+                if equal_upto < compared:
+                    copy.there = equal_upto
+            copy.unsynced += end - begin  # what is equal may not be on the disk either
+            if equal_upto < end:
+                file = copy_bytes(fs, source, target, equal_upto, end)
+                copy.there = end
+                if copy.unsynced >= SYNC_BYTES:
+                    file.sync()
+                    copy.unsynced = 0
+            copy.size = end
+
+        return Step(run, end - begin)
+
+    def _close(self, segment: Segment, copy: _Copy) -> Step:
+        """Complete a segment that is not appended to any more, and bring it to the disk."""
+        fs, source, target = self._fs, segment.path, self._of_segment(segment, LOG)
+        pairs = [(segment.path_of(end), self._of_segment(segment, end)) for end in _INDEXES]
+        size = segment.size
+
+        def run() -> None:
+            for index, path in pairs:
+                copy_file(fs, index, path)
+            file = open_or_create(fs, target)
+            if file.size() > size:
+                file.truncate(size)
+            file.sync()
+            if fs.exists(source):  # where no record tells its time, a segment's age goes by it
+                fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
+            copy.there, copy.is_closed = size, True
+
+        return Step(run)
+
+    # --- the end
+
+    def complete(self, *, moved_file: bool) -> Step:
+        """Copy what is left and all small files, and bring the copy to the disk, when there is no
+        `next`. With `moved_file` it is marked as the one that counts where there are two, and the
+        log is not marked any more. OSError of the log itself."""
+        log, fs = self.log, self._fs
+        segments = list(log._segments)
+        active = self._active = _Active(segments[-1])
+        segment, copy = active.segment, self._copies[active.segment]
+        state, cuts, end_offset = self._state_of_log(), self._cuts, log.end_offset
+        offsets = log.history.snapshots.offsets
+        missing = [offset for offset in offsets if offset not in self._snapshots]
+        source, size = segment.file, segment.size
+        pairs = [
+            (segment.path_of(suffix), self._of_segment(segment, suffix), length)
+            for suffix, length in zip(_INDEXES, active.index_sizes, strict=True)
+        ]
+        target = self._of_segment(segment, LOG)
+        small = [*_SMALL, *(file_name(offset, SNAPSHOT) for offset in missing)]
+        whole = [(f"{log.directory}/{name}", self._target(name)) for name in small]
+        marks = f"{log.directory}/{names.MOVED_FILE}", self._target(names.MOVED_FILE)
+
+        def run() -> None:
+            copy_bytes(fs, source, target, copy.size, size).sync()
+            copy.size = copy.there = size
+            copy.unsynced = 0
+            for index, path, length in pairs:
+                copy_file(fs, index, path, length)
+            for origin, path in whole:
+                copy_file(fs, origin, path)
+            self._snapshots |= dict.fromkeys(missing)
+            if moved_file:
+                _mark(fs, *marks)
+            fs.sync_dir(self.path)
+            if cuts == self._cuts:
+                self._state, self.synced_end = state, end_offset
+
+        return Step(run, size - copy.size)
+
+    def _state_of_log(self) -> Sequence[object]:
+        """What must be the same as when the copy was completed, but for the active segment."""
+        log = self.log
+        return (
+            log._truncations,
+            list(log._segments),
+            log._epochs.saves,
+            log.history.snapshots.offsets,
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `copy_tail` may complete the copy: all but a little is in it, and all that was
+        flushed of the log is on the disk."""
+        log, active = self.log, self._active
+        return (
+            active is not None
+            and self._state == self._state_of_log()
+            and active.is_same
+            and log.recovery_point <= self.synced_end
+            and log.history.is_known
+            and not log.history.is_saving
+            and not log.compaction.running
+            and active.segment.size - self._copies[active.segment].size <= TAIL_BYTES_MAX
+        )
+
+    def copy_tail(self) -> None:
+        """Complete a copy that `is_ready`, at once. OSError of the copy; SourceError."""
+        assert self._active is not None
+        segment, copy = self._active.segment, self._copies[self._active.segment]
+        of_source(segment.write_indexes)
+        fs, size = self._fs, segment.size
+        copy_bytes(fs, segment.file, self._of_segment(segment, LOG), copy.size, size)
+        copy.size = copy.there = size
+        before, now = self._active.index_sizes, index_sizes(segment)
+        for suffix, begin, end in zip(_INDEXES, before, now, strict=True):
+            if begin < end:
+                source = segment.path_of(suffix)
+                file = of_source(partial(fs.open, source))
+                copy_bytes(fs, file, self._of_segment(segment, suffix), begin, end)
+        self._active.index_sizes = now
+
+    def cut(self) -> Step | None:
+        """Have the copy end with a whole batch, for somebody else to go on from. None: it does.
+        OSError of the log itself."""
+        if self._files is None:
+            return None
+        cut: tuple[str, int] | None = None
+        removed: list[str] = []
+        for segment in self.log._segments:
+            copy = self._copies.get(segment) or _Copy(0)
+            if copy.is_closed and cut is None:
+                continue
+            files = [f"{self.path}/{file_name(segment.base_offset, end)}" for end in FILES]
+            size = copy.size
+            if size < segment.size:
+                size = _batch_before(segment, size)
+            if cut is None:
+                cut = files[0], size
+                removed += files[0 if not size else 1 :]
+            else:
+                removed += files
+        fs = self._fs
+
+        def run() -> None:
+            remove_files(fs, removed)
+            if cut is not None and cut[1] and fs.exists(cut[0]):
+                fs.open(cut[0]).truncate(cut[1])
+
+        return Step(run)
+
+
+def _batch_before(segment: Segment, position: int) -> int:
+    """Where a batch begins, at `position` or before, as near as the index tells."""
+    entry = segment.offsets.last_before(position)
+    return 0 if entry is None else entry.position
+
+
+def _mark(fs: FileSystem, source: str, target: str) -> None:
+    if of_source(lambda: fs.exists(source)):
+        of_source(lambda: fs.remove(source))
+        of_source(lambda: fs.sync_dir(source.rpartition("/")[0]))
+    open_or_create(fs, target).sync()

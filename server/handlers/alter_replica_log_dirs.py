@@ -1,0 +1,63 @@
+"""AlterReplicaLogDirs: have replicas move to other log directories of this broker (KIP-113).
+
+Promises: the answer comes when the move has begun; DescribeLogDirs tells how far it is. Whoever
+asks for the directory that a replica is in ends its move, and whoever asks for another has it begin
+anew. A partition that is not there yet is answered with an error, and made in the directory when it
+comes. Of a partition that is named twice the last directory counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from kavka.server import slices
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.context import RequestContext
+from kavka.server.slices import Slices
+from kavka.wire.apis.alter_replica_log_dirs import (
+    API,
+    AlterReplicaLogDirsResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+PARTITIONS_A_SLICE: Final = 4
+"""Partitions done in one go: for each a directory is made, which takes 0.3 ms."""
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    if not broker.authorizer.allows(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return API.error_response(request, refused, context.version)
+    return slices.run(broker.tasks, _alter(broker, request), context)
+
+
+def _alter(broker: Broker, request: Any) -> Slices[AlterReplicaLogDirsResponse]:
+    wanted = {
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    answers: dict[str, list[PartitionResponse]] = {}
+    for done, ((name, index), path) in enumerate(wanted.items(), 1):
+        answers.setdefault(name, []).append(_partition(broker, name, index, path))
+        if done % PARTITIONS_A_SLICE == 0:
+            yield
+    return AlterReplicaLogDirsResponse(
+        [TopicResponse(name, partitions) for name, partitions in answers.items()]
+    )
+
+
+def _partition(broker: Broker, name: str, index: int, path: str) -> PartitionResponse:
+    try:
+        broker.moves.alter(name, index, path)
+    except ApiError as refusal:
+        broker.moves.refusals.line("%s-%d can't move to %s: %s", name, index, path, refusal)
+        return PartitionResponse(index, refusal.code)
+    return PartitionResponse(index)

@@ -1,0 +1,92 @@
+"""A log that moves to another log directory and back, as rules of the machine of `log_life`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from kavka.log.mirror import LogMirror
+from kavka.log.mirror_files import SourceError
+from support import logs
+from support.log_life import MORE, LogLife
+
+KEY = ("t", 0)
+
+
+class LogThatMoves(LogLife):
+    """What has to do with moves: copied in pieces, gone on with in the copy, settled, given up."""
+
+    @rule(steps=st.integers(1, 4), bytes_max=st.sampled_from([1, 300, 1 << 20]))
+    def copy(self, steps: int, bytes_max: int) -> None:
+        """Some of the way to the other log directory."""
+
+        def work() -> None:
+            mirror = self.mirror()
+            for _ in range(steps):
+                step = mirror.next(bytes_max)
+                if step is not None:
+                    step.run()
+
+        self.attempt(lambda: of_either(work))
+
+    @rule(commits=st.booleans())
+    def move(self, commits: bool) -> None:
+        """All of the way; what is left behind is settled later."""
+        if commits:
+            self.watermark = self.history.end
+
+        def copy_all() -> None:
+            mirror = self.mirror()
+            self.broker.logs.futures.settle(KEY)
+            while (step := mirror.next()) is not None:
+                step.run()
+
+        def work() -> None:
+            copy_all()
+            self.mirror().complete(moved_file=False).run()
+            plan = self.broker.logs.checkpoint({})
+            plan.run()
+            for failure in plan.failures.values():
+                raise failure
+            while self.log.history.write_on():
+                pass
+            copy_all()
+            self.mirror().complete(moved_file=True).run()
+            assert self.mirror().is_ready
+            self.broker.logs.promote(self.log)
+
+        before = self.broker.logs.directory_of(self.log)
+        if self.attempt(lambda: of_either(work)):
+            assert self.broker.logs.directory_of(self.log) != before
+            self.look()
+            self.look_at_producers()
+
+    def mirror(self) -> LogMirror:
+        """Of the log, in the other directory; begun if it is not."""
+        futures = self.broker.logs.futures
+        copy = futures.get(KEY)
+        if copy is None:
+            here = self.broker.logs.directory_of(self.log)
+            copy = futures.begin(self.log, MORE if here == logs.DIRECTORY else logs.DIRECTORY)
+        if copy.mirror is None:
+            futures.go_on(copy, self.log)
+        assert copy.mirror is not None
+        return copy.mirror
+
+    @rule()
+    def settle_a_move(self) -> None:
+        self.attempt(lambda: self.broker.logs.futures.settle(KEY))
+
+    @rule()
+    def give_a_move_up(self) -> None:
+        self.attempt(lambda: self.broker.logs.futures.discard(KEY))
+
+
+def of_either(work: Callable[[], object]) -> None:
+    """A failing disk is one, whichever directory is on it."""
+    try:
+        work()
+    except SourceError as error:
+        raise error.failure from error

@@ -1,0 +1,113 @@
+"""Moving replicas between the log directories of a broker, on a socket."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from support.ports import HOST
+from support.process import BrokerProcess
+from support.raw import RawConnection
+from support.wait import eventually
+
+NO_ERROR = 0
+WITHIN_S = 60.0
+
+Place = tuple[str, int]
+
+
+def move(broker: BrokerProcess, places: Sequence[Place], path: str) -> dict[Place, int]:
+    """Have partitions move to a log directory; error codes."""
+    names = dict.fromkeys(topic for topic, _ in places)
+    topics = [
+        {"name": name, "partitions": [index for topic, index in places if topic == name]}
+        for name in names
+    ]
+    with RawConnection(HOST, broker.port) as connection:
+        dirs = [{"path": path, "topics": topics}]
+        answer = connection.request("AlterReplicaLogDirs", 2, dirs=dirs)
+    return {
+        (topic["topic_name"], one["partition_index"]): one["error_code"]
+        for topic in answer["results"]
+        for one in topic["partitions"]
+    }
+
+
+def placed(broker: BrokerProcess) -> dict[Place, str]:
+    """The log directory of each partition; of one that moves the one that it leaves."""
+    return {place: path for place, path, is_copy, _ in _described(broker) if not is_copy}
+
+
+def copies(broker: BrokerProcess) -> dict[Place, int]:
+    """The partitions that move, with the size of what is copied."""
+    return {place: size for place, _, is_copy, size in _described(broker) if is_copy}
+
+
+def _described(broker: BrokerProcess) -> list[tuple[Place, str, bool, int]]:
+    with RawConnection(HOST, broker.port) as connection:
+        answer = connection.request("DescribeLogDirs", 4, topics=None)
+    return [
+        (
+            (topic["name"], one["partition_index"]),
+            each["log_dir"],
+            one["is_future_key"],
+            one["partition_size"],
+        )
+        for each in answer["results"]
+        for topic in each["topics"]
+        for one in topic["partitions"]
+    ]
+
+
+def await_moved(broker: BrokerProcess, within_s: float = WITHIN_S) -> None:
+    """Until no partition moves any more."""
+    eventually(
+        lambda: not copies(broker),
+        within_s=within_s,
+        what="all moves come to their end",
+        detail=lambda: f"{copies(broker)}\n{broker.tail()}",
+    )
+
+
+class Mover(threading.Thread):
+    """Has one partition after the other move to one directory or another, until it is stopped;
+    whether the broker is there or not."""
+
+    def __init__(self, broker: BrokerProcess, paths: Sequence[str], chance: random.Random) -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._paths = paths
+        self._chance = chance
+        self._stopped = threading.Event()
+        self.codes: Counter[int] = Counter()
+        """Of the answers."""
+        self.moved = 0
+        """How often a partition was found in another directory than before."""
+        self.failures: list[BaseException] = []
+
+    def run(self) -> None:
+        before: dict[Place, str] = {}
+        while not self._stopped.wait(self._chance.random() * 0.05):
+            try:
+                now = placed(self._broker)
+                self.moved += sum(now.get(place, path) != path for place, path in before.items())
+                before |= now
+                if now:
+                    place = self._chance.choice(sorted(now))
+                    codes = move(self._broker, [place], self._chance.choice(self._paths))
+                    self.codes.update(codes.values())
+            except (OSError, AssertionError):  # the broker is not there
+                self._stopped.wait(0.05)
+            except Exception as failure:
+                self.failures.append(failure)
+                return
+
+    def finish(self) -> None:
+        """End it; nothing that it saw may be wrong."""
+        self._stopped.set()
+        self.join(WITHIN_S)
+        assert not self.failures, self.failures
+        await_moved(self._broker)
+        print(f"{self.moved} moves seen, answers {dict(self.codes)}")
