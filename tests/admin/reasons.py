@@ -52,7 +52,6 @@ _MIN_ISR: Final = (
 )
 _NO_FEATURES: Final = "other features are those of KRaft and of what is not served yet"
 _NO_RULES: Final = "access control, SCRAM users and quotas are not served yet"
-_NO_MOVES: Final = "AlterReplicaLogDirs is not served yet"
 
 REASONS: Final[Sequence[Reason]] = (
     Reason(_MIN_ISR, "*", "*min.insync.replicas*"),
@@ -61,7 +60,6 @@ REASONS: Final[Sequence[Reason]] = (
     Reason(_NO_RULES, "describe access rules", WORD),
     Reason(_NO_RULES, "describe client quotas", WORD, kafka="ok"),
     Reason(_NO_RULES, "describe SCRAM users", WORD, kafka="ok"),
-    Reason(_NO_MOVES, "move a replica to another directory", WORD, kafka="LogDirNotFoundError"),
 )
 
 

@@ -94,6 +94,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             ("Fetch", (0, 12), "responses.0.topic"),
             ("ListOffsets", (0, 11), "topics.0.name"),
             ("DeleteRecords", (0, 2), "topics.0.name"),
+            ("AlterReplicaLogDirs", (0, 2), "results.0.topic_name"),
             ("Metadata", (4, 13), "topics.0.name"),
             ("OffsetCommit", (0, 9), "topics.0.name"),
             ("OffsetFetch", (0, 7), "topics.0.name"),

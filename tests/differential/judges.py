@@ -23,6 +23,7 @@ FIRST_IN_NEW: Final[Mapping[str, int]] = {
     "CreateTopics": 2,
     "DeleteTopics": 1,
     "DescribeConfigs": 1,
+    "AlterReplicaLogDirs": 1,
     "DescribeLogDirs": 1,
     "OffsetCommit": 2,
     "OffsetFetch": 1,

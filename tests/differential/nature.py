@@ -359,6 +359,15 @@ UNORDERED: Final = (
         "Apache Kafka keeps kinds and topics in hash sets",
     ),
     Unordered(
+        "AlterReplicaLogDirs", "results", ("topic_name",), "Apache Kafka keeps topics in a hash map"
+    ),
+    Unordered(
+        "AlterReplicaLogDirs",
+        "results.?.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps partitions in a hash map",
+    ),
+    Unordered(
         "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
     ),
     Unordered(
