@@ -14,6 +14,7 @@ GROUP_ROUNDS ?= 5
 TIMES ?= 200
 TRANSACTION_RECORDS ?= 200000
 TRANSACTION_KILLS ?= 10
+MOVE_KILLS ?= 40
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -30,7 +31,7 @@ FOR_TEST := $(VENV)/.installed-test
 # In the order of the files: those that start brokers, with few tests that take long, come first.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test lint unit format crash groups transactions commits misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
+.PHONY: help run test lint unit format crash groups transactions commits moves misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -98,6 +99,11 @@ commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in
 		tests/broker/test_commit_then_kill.py tests/broker/test_transaction_kills.py
 	@$(STEP) "Apache Kafka's" env PYTHONPATH=src:tests $(BIN)/python \
 		tests/broker/test_commit_then_kill.py
+
+moves: $(FOR_TEST) java clients ## move partitions in use to and fro, kill the broker 40 times (MOVE_KILLS=) and at every step
+	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
+		$(PYTEST) --dist=load tests/unit/server/test_move_crashes.py
+	@$(STEP) "moves" env MOVE_KILLS=$(MOVE_KILLS) $(BIN)/pytest -s tests/broker/test_moves.py
 
 misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce requests, 200 times each (TIMES=)
 	@$(STEP) "a misbehaving network" env MISBEHAVIOUR_TIMES=$(TIMES) \
