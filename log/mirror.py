@@ -136,7 +136,7 @@ class LogMirror:
             if copy is None:
                 return segment.base_offset
             if copy.size < segment.size:
-                position = _batch_before(segment, copy.size)
+                position = segment.indexed_before(copy.size)
                 if not position:
                     return segment.base_offset
                 return int.from_bytes(segment.file.pread(_OFFSET_BYTES, position), "big")
@@ -351,7 +351,7 @@ class LogMirror:
             files = [f"{self.path}/{file_name(segment.base_offset, end)}" for end in FILES]
             size = copy.size
             if size < segment.size:
-                size = _batch_before(segment, size)
+                size = segment.indexed_before(size)
             if cut is None:
                 cut = files[0], size
                 removed += files[0 if not size else 1 :]
@@ -365,12 +365,6 @@ class LogMirror:
                 fs.open(cut[0]).truncate(cut[1])
 
         return Step(run)
-
-
-def _batch_before(segment: Segment, position: int) -> int:
-    """Where a batch begins, at `position` or before, as near as the index tells."""
-    entry = segment.offsets.last_before(position)
-    return 0 if entry is None else entry.position
 
 
 def _mark(fs: FileSystem, source: str, target: str) -> None:
