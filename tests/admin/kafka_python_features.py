@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from kafka import KafkaAdminClient as Admin
 
 from admin.kafka_python import CLIENT, Told
 from admin.place import Place
+from support.wait import eventually
 
 TRANSACTIONS: Final = "transaction.version"
+
+WITHIN_S: Final = 20.0
 
 does = CLIENT.does
 
@@ -25,13 +29,23 @@ def _(admin: Admin, place: Place) -> Told:
 
 
 def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin, Place], Told]:
-    """What is answered to each, and which levels it leaves."""
+    """What is answered to each, and which levels it leaves, once the broker knows of them: Apache
+    Kafka's follows its controller some time after that has answered."""
 
     def cell(admin: Admin, place: Place) -> Told:
         told: list[Any] = []
+
+        def level() -> Any:
+            return admin.describe_features()[TRANSACTIONS].get("finalized")
+
         for change in changes:
             told.append(admin.update_features(change, **options))
-            told.append(admin.describe_features()[TRANSACTIONS].get("finalized"))
+            wanted = change.get(TRANSACTIONS)
+            if wanted is not None and not options:
+                new = wanted[1] if isinstance(wanted, tuple) else wanted
+                known = partial(lambda new: level() == (new or None), new)
+                eventually(known, within_s=WITHIN_S, what=f"{TRANSACTIONS} is {new}")
+            told.append(level())
         return told
 
     return cell
