@@ -43,7 +43,7 @@ def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin
             wanted = change.get(TRANSACTIONS)
             if wanted is not None and not options:
                 new = wanted[1] if isinstance(wanted, tuple) else wanted
-                known = partial(lambda new: (level() or 0) == new, new)
+                known = partial(lambda new: max(level() or (0,)) == new, new)
                 eventually(known, within_s=WITHIN_S, what=f"{TRANSACTIONS} is {new}")
             told.append(level())
         return told
