@@ -72,6 +72,11 @@ class FutureLogs:
     def __iter__(self) -> Iterator[FutureLog]:
         return iter(list(self._copies.values()))
 
+    @property
+    def left(self) -> list[TopicPartition]:
+        """The partitions of which a directory is there that their log has left."""
+        return list(self._left)
+
     def get(self, key: TopicPartition) -> FutureLog | None:
         """The copy of a partition's log."""
         return self._copies.get(key)

@@ -117,6 +117,7 @@ class LogMirror:
         self._cuts = log._truncations
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
+        self._row: object = None  # segments and snapshots when there was no other file
         self.synced_end = 0
         """Below it all of the copy was brought to the disk, since the log was truncated last."""
 
@@ -150,9 +151,12 @@ class LogMirror:
         if self._files is None:
             return Step(self._look)
         segments = list(self.log._segments)
-        self._copies = {one: self._copies[one] for one in segments if one in self._copies}
-        if strays := self._strays(segments):
-            return self._remove(strays)
+        row = segments, self.log.history.snapshots.offsets
+        if row != self._row:  # where a log has a thousand segments, that takes a while
+            self._copies = {one: self._copies[one] for one in segments if one in self._copies}
+            if strays := self._strays(segments):
+                return self._remove(strays)
+            self._row = row
         for segment in segments:
             copy = self._copies.get(segment)
             if copy is None:
@@ -167,7 +171,7 @@ class LogMirror:
     def _follow_truncation(self) -> None:
         if self._cuts != self.log._truncations:
             self._cuts = self.log._truncations
-            self._files = self._active = None
+            self._files = self._active = self._row = None
             self._copies = {}
             self._snapshots.clear()
             self.synced_end = 0

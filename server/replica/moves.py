@@ -104,6 +104,11 @@ class ReplicaMoves:
         await asyncio.gather(*(move.job for move, _ in moving if move.job is not None))
         for copy in self._logs.futures:
             await self._leave(copy)
+        for key in self._logs.futures.left:
+            try:
+                self._logs.futures.settle(key)
+            except OSError as failure:  # the next start sees to it
+                logger.error("can't delete what %s-%d has left: %s", *key, failure)
 
     async def _leave(self, copy: FutureLog) -> None:
         fs, jobs = self._tools.fs, self._tools.jobs
@@ -141,12 +146,18 @@ class ReplicaMoves:
             if missing is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 missing = ErrorCode.REPLICA_NOT_AVAILABLE
             raise ApiError(missing)
-        if copy is not None or self._logs.directory_of(replica.log) == directory:
+        if key in self._moving and copy is not None:
+            return
+        if self._logs.directory_of(replica.log) == directory:
             return
         if self._logs.failed_directories:  # in one of them there may be a copy already
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory has failed")
         try:
-            self._begin(replica, self._logs.futures.begin(replica.log, directory))
+            if copy is None:
+                copy = self._logs.futures.begin(replica.log, directory)
+            else:  # left behind when its replica was not here
+                self._logs.futures.go_on(copy, replica.log)
+            self._begin(replica, copy)
         except OSError as failure:
             if not is_shortage(failure):
                 self._replicas.directory_failed(directory, failure)
@@ -166,9 +177,18 @@ class ReplicaMoves:
         replica.log.compaction.paused = False
         try:
             self._logs.futures.discard(copy.key)
+            self._tools.tasks.spawn(self._make_last(copy), name="end of a move")
         except OSError as failure:
             self._replicas.directory_failed(copy.directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+
+    async def _make_last(self, copy: FutureLog) -> None:
+        """A power cut may not bring back a copy that was given up: the move would go on."""
+        try:
+            await self._tools.jobs.run(Pool.WRITE, self._tools.fs.sync_dir, copy.directory)
+        except OSError as failure:
+            if not is_shortage(failure):
+                self._replicas.directory_failed(copy.directory, failure)
 
     def _begin(self, replica: Replica, copy: FutureLog) -> None:
         assert copy.mirror is not None
@@ -184,6 +204,7 @@ class ReplicaMoves:
     def _ended(self, key: Key, move: _Move) -> None:
         if self._moving[key][0] is move:
             del self._moving[key]
+            move.replica.log.compaction.paused = False
 
     async def _run(self, move: _Move, before: asyncio.Task[None] | None) -> None:
         if before is not None:  # it may be deleting what is in the directory that this goes to

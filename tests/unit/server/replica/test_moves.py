@@ -106,6 +106,39 @@ async def test_the_directory_it_is_in_ends_a_move(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_move_that_was_given_up_stays_so(broker: MemoryBroker) -> None:
+    """Else whoever asked for another directory after the first would not find it there."""
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    await alter(broker, TWO)
+    await settle()
+    broker.fs.sync_dir(TWO)
+    await alter(broker, ONE)
+    await settle()
+    await broker.crash()
+    await broker.advance(3000)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_stop_leaves_one_log(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold("MemFs.sync_dir")
+    await alter(broker, TWO)
+    await broker.advance(10)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], ["t-0"])
+    stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
+    await settle(100)
+    broker.jobs.release()
+    await settle(100)
+    assert stopping.done()
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    await broker.tasks.die()
+    await broker.revive()
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
 async def test_another_directory_has_a_move_begin_anew(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold(COPY)
@@ -320,6 +353,7 @@ async def test_the_target_fails(broker: MemoryBroker, error: int) -> None:
     await broker.advance(3000)
     assert broker.instance._logs is not None
     assert list(broker.instance._logs.failed_directories) == [TWO]
+    assert not broker.replica().log.compaction.paused
     assert await numbers(broker) == [0, 1, 2]
     await fill(broker, 1, start=3)
     await broker.kill()
