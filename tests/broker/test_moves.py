@@ -238,10 +238,11 @@ def test_apache_kafka_goes_on_with_a_move_and_kavka_with_its(
 def go_on(stage: Stage, end: Callable[[BrokerProcess], None]) -> None:
     apache, kavka = stage.apache, stage.kavka.start()
     create_topic(kavka.bootstrap, "moving", 1, SMALL)
-    written(kavka, "moving")
+    written(kavka, "moving", 20_000)
+    look(kavka)  # which has the coordinators' topics made
     shown = look(kavka)
     there = other(stage, kavka)
-    begin_slowly(kavka, there)
+    begin_slowly(kavka, there, "1000000")
     end(kavka)
     assert list(Path(there).glob("moving-0.*-future"))
     stage.carry("export")
@@ -253,7 +254,7 @@ def go_on(stage: Stage, end: Callable[[BrokerProcess], None]) -> None:
     assert_same_content(look(apache), shown)
 
     there = other(stage, apache)
-    begin_slowly(apache, there)
+    begin_slowly(apache, there, "1")  # it begins with a whole fetch, and then looks at the limit
     end(apache)
     assert list(Path(there).glob("moving-0.*-future"))
     stage.carry("import")
@@ -282,9 +283,9 @@ def other(stage: Stage, broker: BrokerProcess) -> str:
     return next(str(path) for path in stage.directories if str(path) != here)
 
 
-def begin_slowly(broker: BrokerProcess, there: str) -> None:
+def begin_slowly(broker: BrokerProcess, there: str, bytes_per_s: str) -> None:
     """Begin a move that does not end by itself; come some way."""
-    limit(broker, "1000000")
+    limit(broker, bytes_per_s)
     assert set(move(broker, [("moving", 0)], there).values()) == {0}
     eventually(
         lambda: copies(broker).get(("moving", 0), 0) > 500_000,
