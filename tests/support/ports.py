@@ -21,10 +21,10 @@ class Ports:
         self._held: list[socket.socket] = []
 
     def take(self) -> int:
-        """A port that nobody has."""
+        """A port that nobody has, at no address of this machine: a server may listen on all."""
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((HOST, 0))
+        held.bind(("", 0))
         self._held.append(held)
         port: int = held.getsockname()[1]
         return port
