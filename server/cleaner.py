@@ -114,14 +114,14 @@ class LogCleaner:
             return False
         replica, cleanable = choice
         compaction = replica.log.compaction
-        compaction.running = True
+        compaction.begun()
         self._busy[replica.log.directory] = None
         try:
             outcome = await self._clean(replica, cleanable)
             if outcome is None:
                 await self._tidy(replica)
         finally:
-            compaction.running = False
+            compaction.ended()
             del self._busy[replica.log.directory]
         if outcome is not None:
             compaction.clean_upto = outcome.end_offset

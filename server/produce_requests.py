@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kavka.server.context import COPIED_BYTES_MAX, RequestContext
+from kavka.server.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import TRANSACTIONAL, attributes_of_first
 
@@ -61,18 +61,14 @@ def is_transactional(request: Any, topics: Any) -> bool:
     return False
 
 
-def kept(context: RequestContext, topics: Any) -> Any:
+def kept(context: RequestContext, topics: Any) -> list[Topic]:
     """The same, to be written later, before `context.applied` is done."""
-    size_bytes = sum(len(data.records or b"") for topic in topics for data in topic.partition_data)
-    if size_bytes > COPIED_BYTES_MAX:
-        context.keep_frame()
-        return topics
     return [
-        Topic(topic.name, topic.topic_id, [_copied(data) for data in topic.partition_data])
+        Topic(topic.name, topic.topic_id, [_kept(context, data) for data in topic.partition_data])
         for topic in topics
     ]
 
 
-def _copied(data: Any) -> Partition:
+def _kept(context: RequestContext, data: Any) -> Partition:
     records = data.records
-    return Partition(data.index, None if records is None else memoryview(bytearray(records)))
+    return Partition(data.index, None if records is None else context.own(records))

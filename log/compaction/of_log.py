@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kavka.log.flush import Unsynced
@@ -24,6 +24,7 @@ class LogCompaction:
         "_producers",
         "_segments",
         "_unsynced",
+        "_when_ended",
         "clean_upto",
         "disk",
         "paused",
@@ -51,6 +52,22 @@ class LogCompaction:
         self._segments = segments
         self._producers = producers
         self._unsynced = unsynced
+        self._when_ended: list[Callable[[], object]] = []
+
+    def begun(self) -> None:
+        """A process is at work on it now."""
+        self.running = True
+
+    def ended(self) -> None:
+        """No process is at work on it any more."""
+        self.running = False
+        callbacks, self._when_ended = self._when_ended, []
+        for callback in callbacks:
+            callback()
+
+    def when_ended(self, callback: Callable[[], object]) -> None:
+        """Call `callback`, once, when the process that is at work has ended."""
+        self._when_ended.append(callback)
 
     def resume(self, clean_upto: int | None) -> bool:
         """Go on from what was saved. False: that can't be, and all is to be compacted anew. Only

@@ -238,21 +238,20 @@ def _look(
     now_ms: int,
     payload: Bytes | None,
 ) -> Steps[Prepared]:
-    """The same in slices and threads. `batch` stays as it is until then: see `AtOnce.own`."""
+    """The same in slices and threads, for a batch whose records are to be checked. It stays as it
+    is until then: see `AtOnce.own`."""
     codec = header.compression
     wanted = codec if rules.codec is None else rules.codec
-    newest = header.max_timestamp
     if payload is None:
         payload = yield from _inflate(codec, batch[HEADER_BYTES:])
-    if _is_checked(rules, header, now_ms):
-        check = _checking(replica, rules, header, payload, now_ms)
-        while not check.step(RECORDS_PER_TURN):
-            yield None
-        newest = check.newest
-        if wanted == codec:
-            _check_offsets(check, codec)
-        elif not check.consecutive:
-            payload = yield from renumbered(payload, header.record_count)
+    check = _checking(replica, rules, header, payload, now_ms)
+    while not check.step(RECORDS_PER_TURN):
+        yield None
+    newest = check.newest
+    if wanted == codec:
+        _check_offsets(check, codec)
+    elif not check.consecutive:
+        payload = yield from renumbered(payload, header.record_count)
     if wanted != codec:
         packed = payload
         if wanted != Codec.NONE:

@@ -35,8 +35,8 @@ AGAIN_S: Final = 1.0
 """When a move is tried again that has found no descriptor."""
 
 SOON_S: Final = 0.05
-"""When it is looked again whether a log can go on in its copy, where a compaction that is to end
-has not ended, or more was written than is copied on the loop."""
+"""When it is tried again to have a log go on in its copy, where more was written meanwhile than is
+copied on the loop."""
 
 TAIL_STEPS_MAX: Final = 20
 """How often it is tried to catch up with who writes, without an fsync, before another begins."""
@@ -263,11 +263,20 @@ class _Move:
         mirror = self._mirror
         while await self._catch_up(is_paced=True):
             await self._do(of_source(lambda: mirror.complete(moved_file=False)))
+            await self._compaction_ended()
             if self.is_wanted and await self._tools.checkpoint() and await self._finish():
                 return True
             if self.is_wanted:
                 await self._tools.tasks.sleep(SOON_S)
         return False
+
+    async def _compaction_ended(self) -> None:
+        """Wait for a compaction that was under way when the move began; none begins meanwhile."""
+        compaction = self.replica.log.compaction
+        if compaction.running:
+            ended = asyncio.Event()
+            compaction.when_ended(ended.set)
+            await ended.wait()
 
     async def _catch_up(self, *, is_paced: bool) -> bool:
         """Copy until nothing is left that was there a moment ago; False: it is not wanted."""

@@ -83,6 +83,8 @@ def test_much_stays_in_what_it_came_in() -> None:
     context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
     kept(context, [topic("a", (0, half)), topic("b", (0, half))])
     assert not context.keeps_frame
-    topics = [topic("a", (0, half)), topic("b", (0, half), (1, memoryview(b"1")))]
-    assert kept(context, topics) is topics
+    context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
+    whole = memoryview(bytes(COPIED_BYTES_MAX + 1))
+    (found,) = kept(context, [topic("a", (0, whole))])
+    assert found.partition_data[0].records is whole
     assert context.keeps_frame

@@ -437,14 +437,14 @@ def test_so_many_are_copied_at_a_time(threads: int | None, at_once: int) -> None
 async def test_no_compaction_begins_meanwhile(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     log = broker.replica().log
-    log.compaction.running = True  # one that is under way is told to end
+    log.compaction.begun()  # one that is under way is told to end
     serial = log.compaction.serial
     await alter(broker, TWO)
     await broker.advance(1000)
     assert log.compaction.paused and log.compaction.serial > serial
     assert log.directory == f"{ONE}/t-0", "it waits for that"
-    log.compaction.running = False
-    await broker.advance(1000)
+    log.compaction.ended()
+    await settle()
     assert log.directory == f"{TWO}/t-0" and not log.compaction.paused
 
 
