@@ -165,8 +165,8 @@ def _find(kind: int) -> Request:
     return "FindCoordinator", 4, {"key_type": kind, "coordinator_keys": NOWHERE}
 
 
-_REPLICAS: Final = [f"{partition}:7" for partition in range(120_000)]
-"""What a list of a megabyte has in it; a request has room for a thirtieth of that."""
+_REPLICAS: Final = [f"{partition}:7" for partition in range(4_500)]
+"""A list that is nearly as long as a value may be."""
 
 _SET, _APPEND = 0, 2
 
@@ -176,12 +176,6 @@ def _alter(operation: int, items: Sequence[str]) -> Request:
     config = {"name": name, "config_operation": operation, "value": value}
     one = {"resource_type": 2, "resource_name": WIDE, "configs": [config]}
     return "IncrementalAlterConfigs", 1, {"resources": [one], "validate_only": False}
-
-
-_APPENDS: Final = [
-    _alter(_APPEND if begin else _SET, _REPLICAS[begin : begin + 3_500])
-    for begin in range(0, len(_REPLICAS) - 3_500, 3_500)
-]
 
 
 CONSUMERS: Final = 1_000
@@ -257,8 +251,8 @@ CASES: Final = (
     ("FindCoordinator, 9,000 groups", _NONE, _asked(_find(0))),
     ("FindCoordinator, 9,000 transactional ids", _NONE, _asked(_find(1))),
     (
-        "IncrementalAlterConfigs, a list of a megabyte is appended to",
+        "IncrementalAlterConfigs, a list of 32,000 characters is appended to",
         [(WIDE, 1)],
-        _asked(*_APPENDS, _alter(_APPEND, ["1:8"]), twice=False),
+        _asked(_alter(_SET, _REPLICAS), _alter(_APPEND, ["1:8"]), twice=False),
     ),
 )

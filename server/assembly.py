@@ -120,7 +120,7 @@ def _controller(
         _of_controller(live.now),
         coordination,
         requests,
-        validate_configs=lambda configs: validate_topic_configs(configs, live.now),
+        validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
         clock=clock,
         tasks=tasks,
         random=random,

@@ -29,7 +29,7 @@ class Partition:
 
 def each_once(topics: Any) -> bool:
     """Whether no partition is named twice, and no topic named for nothing."""
-    if len(topics) > 1 and len({(topic.name, topic.topic_id) for topic in topics}) < len(topics):
+    if len(topics) > 1 and len({topic.name or topic.topic_id for topic in topics}) < len(topics):
         return False
     for topic in topics:
         count = len(topic.partition_data)

@@ -299,10 +299,8 @@ class ConsumerGroup:
         """Mostly they stay the same, and may be thousands."""
         if before == now:
             return
-        for topic in before:
-            self._count_subscription(topic, -1, 0)
-        for topic in now:
-            self._count_subscription(topic, 1, 0)
+        add_subscriptions(self.subscriptions, before, -1)
+        add_subscriptions(self.subscriptions, now, 1)
 
     def _count_subscription(self, topic: str, names: int, regexes: int) -> None:
         add_subscription(self.subscriptions, topic, names, regexes)
@@ -417,11 +415,35 @@ def add_subscription(
 ) -> None:
     """Count so many more."""
     old = subscriptions.get(topic)
-    by_name, by_regex = (old.by_name + names, old.by_regex + regexes) if old else (names, regexes)
+    if old is None:
+        by_name, by_regex = names, regexes
+    else:
+        by_name, by_regex = old.by_name + names, old.by_regex + regexes
     if by_name > 0 or by_regex > 0:
         subscriptions[topic] = SubscriptionCount(by_name, by_regex)
     else:
         subscriptions.pop(topic, None)
+
+
+_NEVER: Final = SubscriptionCount(-1, -1)
+
+
+def add_subscriptions(
+    subscriptions: dict[str, SubscriptionCount], topics: Iterable[str], names: int
+) -> None:
+    """Count `names` more of each. They may be thousands, and are counted in one go: most of them
+    have the same count, which is one object."""
+    before: SubscriptionCount | None = _NEVER
+    after: SubscriptionCount | None = None
+    for topic in topics:
+        found = subscriptions.get(topic)
+        if found is not before:
+            add_subscription(subscriptions, topic, names, 0)
+            before, after = found, subscriptions.get(topic)
+        elif after is None:
+            subscriptions.pop(topic, None)
+        else:
+            subscriptions[topic] = after
 
 
 def _count(counts: dict[str, int], what: str, more: int) -> None:

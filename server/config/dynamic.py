@@ -49,6 +49,9 @@ broker takes any name."""
 CONFIGS_CHARACTERS_MAX: Final = 1_000_000
 """Of the names and values together; as much as ZooKeeper takes in a node by default."""
 
+VALUE_UNITS_MAX: Final = 32_767
+"""Of one value, in Java's characters; Apache Kafka's."""
+
 
 class Unsupported(BadValue):
     """A value that Apache Kafka takes and Kavka can't honour."""
@@ -98,6 +101,17 @@ def check_size(configs: Mapping[str, str]) -> None:
         raise BadValue(f"There can be no more than {CONFIGS_MAX} configs.")
     if sum(len(key) + len(text) for key, text in configs.items()) > CONFIGS_CHARACTERS_MAX:
         raise BadValue(f"All configs can't have more than {CONFIGS_CHARACTERS_MAX} characters.")
+
+
+def check_values(values: Iterable[str]) -> None:
+    """Raises BadValue if one of these new values is longer than a config may be."""
+    for text in values:
+        # only what is beyond U+FFFF counts twice
+        if 2 * len(text) > VALUE_UNITS_MAX and len(text.encode("utf-16-le")) > 2 * VALUE_UNITS_MAX:
+            raise BadValue(
+                "The configuration value cannot be added because it exceeds the maximum value size "
+                f"of {VALUE_UNITS_MAX} bytes."
+            )
 
 
 def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.checks import AtLeast
-from kavka.server.config.dynamic import check_size
+from kavka.server.config.dynamic import check_size, check_values
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.table import BROKER, TOPIC
 from kavka.server.config.values import BadValue, Value, one_line, to_text
@@ -64,27 +64,35 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
 
 
 def validate_topic_configs(
-    configs: Mapping[str, str | None], settings: BrokerSettings | None = None
+    configs: Mapping[str, str | None],
+    settings: BrokerSettings | None = None,
+    *,
+    are_new: bool = False,
 ) -> None:
-    """Raises ApiError(INVALID_CONFIG) if a topic cannot have these configs.
+    """Raises ApiError(INVALID_CONFIG) if a topic cannot have these configs. `are_new`: none of
+    them is stored already; what is may be longer than Apache Kafka stores today.
 
     `settings` are those of the broker, with which they must fit together. Messages are Kafka's
     where Kafka refuses too. Configs that are taken without effect are told by `topic_warnings`.
     """
     try:
-        _validate(configs, settings)
+        _validate(configs, settings, are_new=are_new)
     except BadValue as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _validate(configs: Mapping[str, str | None], settings: BrokerSettings | None) -> None:
+def _validate(
+    configs: Mapping[str, str | None], settings: BrokerSettings | None, *, are_new: bool
+) -> None:
     missing = [key for key, text in configs.items() if text is None]
     if missing:
         raise BadValue(f"Null value not supported for topic configs: {','.join(missing)}")
+    texts = {key: text for key, text in configs.items() if text is not None}
+    if are_new:
+        check_values(texts.values())
     for key in configs:
         if key not in TOPIC:
             raise BadValue(f"Unknown topic config name: {key}")
-    texts = {key: text for key, text in configs.items() if text is not None}
     check_size(texts)
     values = {key: TOPIC[key].parse(text) for key, text in texts.items()}
     _check_lag(values, settings)

@@ -80,7 +80,8 @@ class Outcomes:
 
     def _give_up(self) -> None:
         for name, outcome in self._outcomes.items():
-            self._waiters.give_up(name, outcome)
+            if not outcome.done() or outcome.cancelled():  # else nothing waits for it any more
+                self._waiters.give_up(name, outcome)
 
 
 async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kavka.server.config.dynamic import check_values
 from kavka.server.config.rows import Config
-from kavka.server.config.values import Type, to_text
+from kavka.server.config.values import BadValue, Type, to_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -79,7 +80,7 @@ class Alteration(NamedTuple):
         """The configs afterwards. `rows` has rows by name.
 
         Raises ApiError INVALID_CONFIG where something is to be added to or taken from what is no
-        list.
+        list, or what is new is too long.
         """
         configs = {} if self.replaces else dict(current)
         for name, op, value in self.changes:
@@ -90,6 +91,10 @@ class Alteration(NamedTuple):
             if op in (Op.APPEND, Op.SUBTRACT):
                 value = _with_items(name, Op(op), value, current.get(name), rows.get(name))
             configs[name] = value
+        try:
+            check_values(text for name, text in configs.items() if current.get(name) != text)
+        except BadValue as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return configs
 
 

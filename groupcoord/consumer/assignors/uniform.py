@@ -23,12 +23,17 @@ def _assign_alike(task: Task, pace: Pace) -> Slices[dict[str, dict[UUID, list[in
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
     targets, free = yield from _sound_targets(task, pace)
-    quota, extra = divmod(sum(task.partitions[topic] for topic in topics), len(task.members))
+    all_partitions = 0
+    for topic in topics:
+        all_partitions += task.partitions[topic]
+        if pace.is_over(1):
+            yield
+    quota, extra = divmod(all_partitions, len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
     for number, (member, target) in enumerate(zip(task.members, targets, strict=True)):
         allowed = quota + (extra > 0)
-        kept, given_up = _keep(target, allowed)
+        kept, given_up = yield from _keep(target, allowed, pace)
         found[member.member_id] = kept
         free += given_up
         missing = allowed - sum(map(len, kept.values()))
@@ -52,7 +57,11 @@ def _sound_targets(
     """(what each member was to have, what nobody was to have). A log may name a partition twice, or
     one that there is not, if it is damaged or somebody else's: the first member has it then."""
     topics = task.members[0].topics
-    is_free = {topic: bytearray(b"\1") * task.partitions[topic] for topic in topics}
+    is_free: dict[UUID, bytearray] = {}
+    for topic in topics:
+        is_free[topic] = bytearray(b"\1") * task.partitions[topic]
+        if pace.is_over(1):
+            yield
     targets: list[dict[UUID, list[int]]] = []
     for member in task.members:
         targets.append(sound := {})
@@ -80,8 +89,8 @@ def _sound_targets(
 
 
 def _keep(
-    target: Mapping[UUID, list[int]], allowed: int
-) -> tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]:
+    target: Mapping[UUID, list[int]], allowed: int, pace: Pace
+) -> Slices[tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]]:
     """(what the member keeps, what others may get)."""
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
@@ -90,6 +99,8 @@ def _keep(
             kept[topic] = stays
         given_up += [(topic, partition) for partition in partitions[allowed:]]
         allowed -= len(stays)
+        if pace.is_over(1 + len(partitions)):
+            yield
     return kept, given_up
 
 
@@ -106,7 +117,9 @@ def _hand_out(
         for _, (topic, partition) in zip(range(missing), rest, strict=False):
             assignment.setdefault(topic, []).append(partition)
             changed[topic] = None
+            if pace.is_over(1):
+                yield
         for topic in changed:
             assignment[topic].sort()
-        if pace.is_over(1 + missing):
-            yield
+            if pace.is_over(1):
+                yield

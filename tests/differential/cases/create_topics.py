@@ -187,6 +187,10 @@ for key, value in SETTINGS:
 
 add("settings: several", new(configs=[("retention.ms", "5"), ("flush.ms", "6")]))
 add("settings: that contradict", new(configs=[("min.compaction.lag.ms", "9223372036854775807")]))
+LONG = "1" * 32_768
+for name, second in ("too long", "x"), ("too long, and null", None):
+    settings = [("no.such", LONG), ("flush.ms", second)]
+    CASES.add(f"settings: {name}", creating(new(configs=settings)), since=5, topics=[THERE])
 add("settings: null", new(configs=[("retention.ms", None)]))
 add("settings: two null", new(configs=[("b", None), ("retention.ms", "5"), ("a", None)]))
 add("settings: twice", new(configs=[("retention.ms", "5"), ("retention.ms", "6")]))

@@ -76,6 +76,34 @@ for name, (op, text, result) in DEFAULTS.items():
     CASES.add(f"a list {name}", a_default)
 
 
+FULL = "1" * 32_765 + ":1"  # one item: thousands overflow the stack of Java's regular expressions
+THROTTLED = "leader.replication.throttled.replicas"
+
+
+@CASES.case(topics=[OWN])
+def a_value_as_long_as_may_be(on: Ground) -> Script:
+    yield on.ask(**altering(resource(TOPIC, on.topic, Change(THROTTLED, SET, FULL))))
+    yield from in_force(on, TOPIC, on.topic, THROTTLED, FULL)
+    yield on.ask(**altering(resource(TOPIC, on.topic, Change(THROTTLED, APPEND, "9:2"))))
+    yield on.ask(**altering(resource(TOPIC, on.topic, Change("flush.ms", SET, "4321"))))
+    yield from in_force(on, TOPIC, on.topic, "flush.ms", "4321")
+
+
+@CASES.case(since=1, topics=[OWN])  # before, strings had no room for them
+def values_that_are_too_long(on: Ground) -> Script:
+    for name, value in (
+        (THROTTLED, f"1{FULL}"),
+        ("flush.ms", "9" * 32_768),
+        ("no.such", "9" * 32_768),
+        ("no.such", "\N{GRINNING FACE}" * 16_384),
+        ("flush.ms", "\N{GRINNING FACE}" * 16_383),
+    ):
+        yield on.ask(**altering(resource(TOPIC, on.topic, Change(name, SET, value))))
+    for kind, name in ((GROUP, on.topic), (BROKER, ""), (SUBSCRIPTION, on.topic)):
+        change = Change("no.such", SET, "9" * 32_768)
+        yield on.ask(**altering(resource(kind, name, change), validate_only=True))
+
+
 @CASES.case(topics=[OWN])
 def several_at_once(on: Ground) -> Script:
     changes = [

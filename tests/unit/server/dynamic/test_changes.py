@@ -97,3 +97,27 @@ def test_operations_that_there_are_not() -> None:
     assert not has_unknown(0, 1, 2, 3)
     assert has_unknown(0, 4)
     assert has_unknown(-1)
+
+
+LONGEST = "1" * 32_765 + ":1"
+
+
+def throttled(value: str, op: Op, before: dict[str, str]) -> dict[str, str]:
+    change = Change("leader.replication.throttled.replicas", op, value)
+    return Alteration(Kind.TOPIC, "t", [change]).applied(before, TOPIC)
+
+
+def test_how_long_a_value_may_be() -> None:
+    """As long as Apache Kafka 4.3.1 takes: the differential test has the same cases."""
+    before = throttled(LONGEST, Op.SET, {})
+    too_long = (f"1{LONGEST}", Op.SET), ("1:1", Op.APPEND), ("\N{HONEYBEE}" * 16_384, Op.SET)
+    for value, op in too_long:
+        with pytest.raises(ApiError, match="maximum value size of 32767 bytes") as refusal:
+            throttled(value, op, before)
+        assert refusal.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_longer_value_that_is_stored_already_may_stay() -> None:
+    """Apache Kafka 3.9 takes longer ones, and Kavka is given its tree."""
+    before = throttled(f"1{LONGEST}", Op.DELETE, {}) | {"follower": f"1{LONGEST}"}
+    assert throttled("1:1", Op.SET, before)["follower"] == f"1{LONGEST}"
