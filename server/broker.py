@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from kavka.server.dynamic.writer import ConfigWriter
 from kavka.server.features import Features
 from kavka.server.groups import GroupCoordinator
 from kavka.server.live_settings import LiveSettings
+from kavka.server.log_limit import LogLimit
 from kavka.server.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.producer_ids import ProducerIds
 from kavka.server.quotas import Quotas
@@ -34,6 +36,8 @@ from kavka.wire.frame import ArenaPool
 if TYPE_CHECKING:
     from kavka.server.telemetry.receiver import Telemetry
     from kavka.server.transaction_markers import TransactionMarkers
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -75,6 +79,11 @@ class Broker:
     """Once there were any."""
 
     loggers_before: Before = field(default_factory=dict)
+    refusals: LogLimit = field(init=False)
+    """Of topics that can't be created although a client asked for them."""
+
+    def __post_init__(self) -> None:
+        self.refusals = LogLimit(logger, logging.WARNING, "topics not created", self.tasks)
 
     @property
     def settings(self) -> BrokerSettings:

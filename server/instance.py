@@ -469,6 +469,7 @@ class Instance:
         if self._parts is not None:
             self._parts.replicas.refusals.close()
             self._parts.moves.refusals.close()
+            self._parts.refusals.close()
 
     def kill(self) -> None:
         """End as by SIGKILL: from now on nobody is answered and nothing is written.

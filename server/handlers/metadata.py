@@ -9,7 +9,6 @@ Kavka and fail with Apache Kafka.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Container, Iterable
 from typing import Any, Final
 from uuid import UUID
@@ -39,8 +38,6 @@ from kavka.wire.apis.metadata import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, Pace
-
-logger = logging.getLogger(__name__)
 
 _IDS_SINCE: Final = 10
 _IDS_ASKED_SINCE: Final = 12
@@ -307,7 +304,8 @@ async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
             del broker.made_on_use[name]
     for number, (name, (code, message, *_)) in enumerate(results.items(), 1):
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            logger.warning("can't create topic %s on first use: %s %s", name, code.name, message)
+            reason = f"{code.name} {message or ''}"
+            broker.refusals.line("can't create topic %s on first use: %s", name, reason)
         if number % QUESTIONS_A_STEP == 0:
             await broker.tasks.sleep(0)
 

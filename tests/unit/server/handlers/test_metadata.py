@@ -12,6 +12,7 @@ import pytest
 from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
 from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import metadata
+from kavka.server.log_limit import LINES_MAX
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import ITEMS_A_STEP
@@ -226,6 +227,18 @@ async def test_several_who_ask_at_a_time_make_one_topic(
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
     assert not broker.parts.made_on_use
     assert "can't create" not in caplog.text
+
+
+@scenario("default.replication.factor=3")
+async def test_what_can_not_be_made_does_not_fill_the_log(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients ask ten times a second and more."""
+    for _ in range(2 * LINES_MAX):
+        await ask(broker, "new", create=True)
+        await settle()
+    said = [one for one in caplog.messages if "can't create topic new on first use" in one]
+    assert len(said) == LINES_MAX and "INVALID_REPLICATION_FACTOR" in said[0]
 
 
 @scenario()
