@@ -48,8 +48,8 @@ class LostDirectory(NamedTuple):
         return LostDirectoryError(
             f"the log directory that was at {self.path} (directory.id={self.id}) {what}. Mount it "
             "or put it back, with its meta.properties, and restart. If what was in it is lost for "
-            f"good, restart with {LOST_SETTING}={self.id}: partitions without another replica then "
-            "begin empty"
+            "good, and partitions without another replica may begin empty, restart with "
+            f"{LOST_SETTING}={self.id}"
         )
 
 

@@ -371,9 +371,9 @@ class LogManager:
         lost, self._within[directory] = self._within[directory], {}
         self.futures.forget_directory(directory)
         logger.error(
-            "log directory %s with %d logs is offline until restart: %s",
+            "log directory %s%s is offline until restart: %s",
             directory,
-            len(lost),
+            f" with {len(lost)} logs" if lost else "",  # at a start none is open yet
             failure,
         )
         for key in lost:

@@ -285,13 +285,22 @@ class Instance:
 
     async def _refuse_logs_of_others(self, coordination: Coordination, meta: Meta | None) -> None:
         """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
-        if meta is not None and await coordination.exists(CLUSTER_ID) is None:
+        if meta is None or await coordination.exists(CLUSTER_ID) is not None:
+            return
+        assert self._logs is not None
+        first = self.settings.log_dirs[0]
+        if self._logs.absolute(first) in self._logs.unclaimed_directories:
             raise StartError(
-                f"{self.settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, of whose "
-                "topics there is no metadata here: Kavka keeps it in the first of log.dirs, which "
-                "may be another one, and Apache Kafka in ZooKeeper, from where "
-                "`kavka storage import` brings it"
+                f"{first}, the first in log.dirs, has neither meta.properties nor metadata, but "
+                f"others in log.dirs belong to cluster {meta.cluster_id}: is a disk not mounted? "
+                "Mount it or put the directory back, or name the one first that was first before"
             )
+        raise StartError(
+            f"{first} belongs to cluster {meta.cluster_id}, of whose topics there is no metadata "
+            "here: Kavka keeps it in the first of log.dirs, which may be another one, and Apache "
+            "Kafka in ZooKeeper, from where `kavka storage import` brings it. What a KRaft broker "
+            "wrote can't be taken over: take another directory"
+        )
 
     def _session_event(self, event: SessionEvent) -> None:
         """Without a session nothing can be decided or remembered any more: better no broker."""

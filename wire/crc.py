@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _load_extension() -> Any:
     package = importlib.util.find_spec("crc32c")  # finds it without running its __init__
     if package is None or package.submodule_search_locations is None:
-        raise ImportError("crc32c is not installed: pip install crc32c")
+        raise ModuleNotFoundError("crc32c is not installed", name="crc32c")
     spec = PathFinder.find_spec("_crc32c", list(package.submodule_search_locations))
     if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
         raise ImportError("crc32c has no extension module here; see the pinned version")

@@ -10,7 +10,13 @@ from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.values import to_text
 
-_SHOWN: Final = ("kavka.", "log.message.downconversion.", "message.downconversion.")
+_SHOWN: Final = (
+    "group.consumer.regex.",
+    "kavka.",
+    "log.message.downconversion.",
+    "message.downconversion.",
+    "replica.alter.log.dirs.io.",
+)
 
 _HEAD: Final = """\
 # Settings
@@ -101,7 +107,12 @@ def _groups(rows: Sequence[Config]) -> Iterator[str]:
     notes = dict.fromkeys(row.note for row in rows)
     for note in notes:
         names = (f"`{row.name}` ({_default(row)})" for row in rows if row.note == note)
-        yield f"- {note[0].upper()}{note[1:]}: {', '.join(names)}."
+        yield f"- {_capitalised(note)}: {', '.join(names)}."
+
+
+def _capitalised(note: str) -> str:
+    """A sentence of it, but for one that begins with the name of a setting."""
+    return note if note.startswith("kavka.") else note[0].upper() + note[1:]
 
 
 def page() -> str:

@@ -33,6 +33,8 @@ from kavka.server.config.topics import default_log_settings
 from kavka.server.config.values import BadValue, Value, one_line
 
 UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
+_OF_AUTHORIZER: Final = ("allow.everyone.if.no.acl.found", "super.users")
+"""Settings of Apache Kafka's authorizers, which read them past its own table."""
 _FIRST: Final = {
     "zookeeper.connect": "if there are topics, take them over with `kavka storage import`, then "
 }
@@ -293,11 +295,14 @@ def _of_notes(idle: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _of_unknown(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str]:
-    """A warning for each name that nobody knows; for the first ones, with what was meant."""
+    """A warning for each name without a row; for the first ones, with what was meant."""
     for number, key in enumerate(keys):
+        origin = given[key].origin
+        if key in _OF_AUTHORIZER:
+            yield f"no effect: {key} ({origin}): a setting of an authorizer; ACLs come later"
+            continue
         meant = suggestion(key) if number < SUGGESTIONS_MAX else ""
         hint = f"; did you mean {meant}?" if meant else ""
-        origin = given[key].origin
         yield f"no effect: {one_line(key)} ({origin}): {UNKNOWN}{hint}"
 
 

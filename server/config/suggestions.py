@@ -12,5 +12,5 @@ def suggestion(key: str) -> str:
         return TOPIC[base].fallback[0][0]
     from difflib import get_close_matches  # only for who needs it
 
-    near = get_close_matches(base, [row.name for row in broker_rows()], n=1)
+    near = get_close_matches(base, [row.name for row in broker_rows()], n=1, cutoff=0.75)
     return key.removesuffix(base) + near[0] if near else ""

@@ -84,14 +84,26 @@ def _add_start_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _missing(failure: ImportError) -> str:
+    """What to say where a package is not there that Kavka needs, as after `pip install --no-deps`;
+    "" where something else went wrong."""
+    if failure.name == "kafka":  # whose absence, or other version, has a message of its own
+        return str(failure)
+    own = (failure.name or "").partition(".")[0] == "kavka"
+    if own or not isinstance(failure, ModuleNotFoundError):
+        return ""
+    return f"{failure}: install what Kavka depends on (`pip check` lists what is missing)"
+
+
 def _start(arguments: argparse.Namespace) -> int:
     gc.disable()  # what is imported stays; the broker switches it on
     try:
         from kavka.server.main import main as start_broker
     except ImportError as failure:
-        if failure.name != "kafka":  # whose absence, or other version, has a message of its own
+        missing = _missing(failure)
+        if not missing:
             raise
-        print(f"kavka: {failure}", file=sys.stderr)
+        print(f"kavka: {missing}", file=sys.stderr)
         return 1
 
     return start_broker(

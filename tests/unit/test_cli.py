@@ -112,6 +112,25 @@ def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [(None, [], [], None)]
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("cramjam", True), ("kavka.server.gone", False)])
+def test_a_package_that_is_missing_is_told_in_a_line(
+    name: str, is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(attribute: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    stub = types.ModuleType("kavka.server.main")
+    monkeypatch.setattr(stub, "__getattr__", fail, raising=False)
+    monkeypatch.setitem(sys.modules, "kavka.server.main", stub)
+    if is_told:
+        assert cli.main(["start"]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith("kavka: No module named 'cramjam': install what Kavka depends on")
+    else:  # a fault of Kavka's own, whose traceback is of use
+        with pytest.raises(ModuleNotFoundError):
+            cli.main(["start"])
+
+
 def test_the_commands_result_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _stub_server(monkeypatch, exit_code=1)
 

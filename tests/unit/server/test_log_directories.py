@@ -255,6 +255,27 @@ async def test_where_the_metadata_are_no_owner_means_no_start(broker: MemoryBrok
     await broker.revive()
 
 
+@scenario(TWO, topics={"t": 4}, start=True)
+async def test_a_first_directory_that_is_not_mounted_is_told_as_that(broker: MemoryBroker) -> None:
+    await broker.stop()
+    move(broker.fs, "/data", "/disk")
+    for _ in range(2):  # what the first attempt leaves there makes no difference
+        with pytest.raises(StartError, match=r"/data, the first in log\.dirs.* not mounted\?"):
+            await broker.revive()
+        await broker.instance.stop()
+    broker.fs.remove_tree("/data")
+    move(broker.fs, "/disk", "/data")
+    await broker.revive()
+
+
+@scenario(TWO, topics={"t": 4}, start=True)
+async def test_logs_without_metadata_are_not_taken(broker: MemoryBroker) -> None:
+    await broker.stop()
+    broker.fs.remove("/data/coordination.log")
+    with pytest.raises(StartError, match=r"/data belongs to cluster .* `kavka storage import`"):
+        await broker.revive()
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @scenario(TWO, topics={"t": 4})
 async def test_without_a_record_the_partitions_tell(broker: MemoryBroker, whole: bool) -> None:
@@ -274,7 +295,7 @@ async def test_without_a_record_the_partitions_tell(broker: MemoryBroker, whole:
         answer = await broker.produce(build(), partition=index)
         assert answer.error_code == Code.KAFKA_STORAGE_ERROR
     (problem,) = broker.instance.health().problems
-    given_up = problem.partition("kavka.lost.log.dirs=")[2].partition(":")[0]
+    given_up = problem.partition("kavka.lost.log.dirs=")[2]
     await broker.restart(f"kavka.lost.log.dirs={given_up}")
     for index in (1, 3):
         assert (await broker.produce(build(), partition=index)).error_code == Code.NONE

@@ -94,10 +94,10 @@ def test_what_a_removed_value_covers_is_told_too() -> None:
 def test_warnings_come_with_a_refusal() -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerSettings.load(read("secured-3.9"))
-    unknown = [text for text in caught.value.warnings if "not a setting" in text]
+    unknown = [text for text in caught.value.warnings if "a setting of" in text]
     assert unknown == [
         "no effect: super.users (server.properties, line 14): "
-        "not a setting of Apache Kafka 4.3 or of Kavka",
+        "a setting of an authorizer; ACLs come later",
         "no effect: num.partition (server.properties, line 15): "
         "not a setting of Apache Kafka 4.3 or of Kavka; did you mean num.partitions?",
         "no effect: retention.ms (server.properties, line 16): "

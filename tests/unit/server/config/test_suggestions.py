@@ -16,6 +16,7 @@ from kavka.server.config.suggestions import suggestion
         ("max.message.bytes", "message.max.bytes"),
         ("listener.name.in.ssl.key.pasword", "listener.name.in.ssl.key.password"),
         ("my.very.own", ""),
+        ("cruise.control.metrics.reporter.bootstrap.servers", ""),  # near to nothing of its own
     ],
 )
 def test_what_was_probably_meant(key: str, meant: str) -> None:
