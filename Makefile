@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 PORT ?= 9092
 DATA ?= ./data
-WORKERS ?= 2
+WORKERS ?= 3
 COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 200
 GROUP_ROUNDS ?= 5
@@ -29,6 +29,7 @@ FOR_RUN := $(VENV)/.installed-run
 FOR_TEST := $(VENV)/.installed-test
 
 # In the order of the files: those that start brokers, with few tests that take long, come first.
+# Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help run test lint unit format crash groups transactions commits moves misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
