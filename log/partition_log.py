@@ -262,7 +262,8 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
         """Where the batches from the one with `offset` on are, up to the offset `upto`. At most
         `max_bytes`, which may cut the last batch, and from one segment; with `at_least_one` the
-        first batch is whole even if it is larger. None: nothing to read.
+        first batch is whole even if it is larger. Batches that compaction has left without
+        records are passed over, as far as others follow. None: nothing to read.
         ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
         """
         if offset >= upto or offset < self.start_offset:

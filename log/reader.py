@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from kavka.log.errors import CorruptLogError
 from kavka.log.results import Slice
+from kavka.log.scan import Extent, extents
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.txn_index import Aborted, collect_aborted
+from kavka.wire.records import HEADER_BYTES
 
 PLACES_MAX: Final = 64
 """Offsets whose file position is remembered: where readers are likely to go on."""
 
+EMPTY_BATCHES_MAX: Final = 1000
+"""Batches without records that one read passes over, a microsecond each."""
+
+EMPTY_SEGMENTS_MAX: Final = 100
+"""Segments in which it does, at some 20 us each."""
 
 NONE_ABORTED: Final = Aborted()
 
@@ -53,6 +61,8 @@ class LogReader:
                 if found is None:
                     return None
                 segment, extent = found
+            if extent.size == HEADER_BYTES:
+                segment, extent = self._behind_empty(segment, extent, upto)
             position = extent.position
             base = extent.base_offset
         more_follows = segment is not active and self._segments.ends_before(segment, upto)
@@ -68,6 +78,29 @@ class LogReader:
             if not length:
                 return None
         return Slice(segment.open_file or segment.file, position, length, base, more_follows)
+
+    def _behind_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
+        """The first batch with records from an empty one on, or the last empty one below `upto`.
+
+        Compaction leaves empty batches, often one as all that there is of a segment. Apache Kafka
+        leaves hardly any, and a consumer that is given nothing else takes its limit of bytes for
+        too small: librdkafka doubles it, and ends with MSG_SIZE_TOO_LARGE.
+        """
+        passed = 0
+        begin = extent.position
+        for following in self._segments.since(segment.base_offset)[:EMPTY_SEGMENTS_MAX]:
+            try:
+                for one in extents(following.file, following.path, begin, following.size):
+                    if one.base_offset >= upto or passed == EMPTY_BATCHES_MAX:
+                        return segment, extent
+                    segment, extent = following, one
+                    if one.size > HEADER_BYTES:
+                        return segment, extent
+                    passed += 1
+            except CorruptLogError:  # for who reads there
+                break
+            begin = 0
+        return segment, extent
 
     def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
         """The aborted transactions in what was found from `offset` on, in a log that ends at

@@ -441,8 +441,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             for part in out:
                 transport.write(part)
-        if self._lent and not self._write_paused:
-            self._give_back()
+        if self._lent and not self._write_paused and not transport.is_closing():
+            self._give_back()  # of what it failed to write it still has the parts
 
     def _give_back(self) -> None:
         """The transport has let go of everything: lent buffers may be written again."""

@@ -164,6 +164,7 @@ class Purgatory:
             waiter.future.set_result(False)
 
     def _forget(self, waiter: _Waiter) -> None:
+        waiter.ready = _is_over  # while others are asked it is held, but not what it waited with
         self.waiting[waiter.operation] -= 1
         self.watched[waiter.operation] -= len(waiter.keys)
         if waiter.timer is not None:
@@ -177,6 +178,10 @@ class Purgatory:
                 waiters.pop(waiter, None)
                 if not waiters:
                     del self._waiters[key]
+
+
+def _is_over() -> bool:
+    return False
 
 
 def _ask_one(waiter: _Waiter) -> Slices[None]:

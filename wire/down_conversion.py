@@ -113,13 +113,14 @@ def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Me
     inner = batch[HEADER_BYTES:]
     if codec == Codec.NONE:
         return (yield from _write(header, _quick(inner), magic, offset, room))
-    # a wrapper has all messages of the batch: clients pass over those before what they asked for
+    # a wrapper has all messages of the batch: clients pass over those before what they asked for,
+    # but where compaction has left no others they would ask again and again
     payload = yield from inflate(codec, inner)
     first = header.base_offset
     inside = yield from _write(header, _quick(payload), magic, first, MESSAGE_BYTES_MAX)
     yield from given_back(payload)
-    if not inside.size:
-        return inside
+    if inside.last_offset < offset or not inside.size:
+        return inside._replace(pieces=[], size=0)
     wrapper = yield from _wrapper(header, inside, magic)
     return wrapper if wrapper.size <= room else wrapper._replace(pieces=[], size=0, whole=False)
 

@@ -49,6 +49,8 @@ _SPECIAL_SINCE: Final = {
 
 _CONSUMER: Final = -1
 
+_UNAVAILABLE_SINCE: Final = 5
+
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not context.version:
@@ -88,7 +90,7 @@ def _look_up(
                 is_twice = (name, asked.partition_index) in twice
                 found = _find(broker, context, request, name, asked, is_twice)
             except ApiError as refusal:
-                told.error_code = refusal.code
+                told.error_code = _code(context, refusal)
                 continue
             except OSError as failure:
                 _fail(broker, told, name, failure)
@@ -96,7 +98,7 @@ def _look_up(
             if isinstance(found, offsets.Found):
                 _fill(told, found)
             else:
-                waiting.append(_fill_later(broker, told, name, found))
+                waiting.append(_fill_later(broker, context, told, name, found))
         topics.append(TopicResponse(name, answers))
     return ListOffsetsResponse(topics), waiting
 
@@ -175,13 +177,22 @@ def _fill(answer: PartitionResponse, found: offsets.Found) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 
-async def _fill_later(broker: Broker, answer: PartitionResponse, topic: str, found: Any) -> None:
+async def _fill_later(
+    broker: Broker, context: RequestContext, answer: PartitionResponse, topic: str, found: Any
+) -> None:
     try:
         _fill(answer, await found)
     except ApiError as refusal:
-        answer.error_code = refusal.code
+        answer.error_code = _code(context, refusal)
     except OSError as failure:
         _fail(broker, answer, topic, failure)
+
+
+def _code(context: RequestContext, refusal: ApiError) -> ErrorCode:
+    """What clients of this version know in its place, and ask again for."""
+    if refusal.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < _UNAVAILABLE_SINCE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return refusal.code
 
 
 def _fail(broker: Broker, answer: PartitionResponse, topic: str, failure: OSError) -> None:

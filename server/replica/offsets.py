@@ -42,15 +42,40 @@ NOTHING: Final = Found()
 def find(
     replica: Replica, timestamp: int, *, committed_only: bool, tasks: Tasks, jobs: Jobs
 ) -> Found | Coroutine[Any, Any, Found]:
-    """The offset for `timestamp` (ms, or special). Awaitable when records must be opened."""
+    """The offset for `timestamp` (ms, or special). Awaitable when records must be opened.
+
+    ApiError OFFSET_NOT_AVAILABLE where the new leader may not know yet (KIP-207).
+    """
     log = replica.log
     fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
     if timestamp == LATEST:
+        if replica.partition.is_catching_up:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
         return Found(-1, fetchable, replica.partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.start_offset, log.epoch_of(log.start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING  # nothing is tiered, and nothing waits to be
+    if replica.partition.is_catching_up:
+        return _unless_behind(replica, timestamp, fetchable, tasks, jobs)
+    return _find_in_records(replica, timestamp, fetchable, tasks, jobs)
+
+
+async def _unless_behind(
+    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+) -> Found:
+    found = _find_in_records(replica, timestamp, fetchable, tasks, jobs)
+    if not isinstance(found, Found):
+        found = await found
+    if found == NOTHING:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+    return found
+
+
+def _find_in_records(
+    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+) -> Found | Coroutine[Any, Any, Found]:
+    log = replica.log
     if timestamp == MAX_TIMESTAMP:
         newest = log.batch_of_max_timestamp()
         return NOTHING if newest is None else _find_newest(replica, newest, fetchable, tasks, jobs)

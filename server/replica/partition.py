@@ -48,6 +48,7 @@ class Partition:
 
     __slots__ = (
         "broker_id",
+        "epoch_start",
         "flush_after",
         "flushed_end",
         "high_watermark",
@@ -70,6 +71,8 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
         self.is_leader = False
+        self.epoch_start = 0
+        """Where the log ended when this broker's reign began."""
         self.log_end = log_end
         self.flushed_end = 0
         self.flush_after = NEVER
@@ -87,6 +90,7 @@ class Partition:
         self.is_leader = True
         if new_epoch:
             self._replica_ends = {}
+            self.epoch_start = self.log_end
         self._advance()
         self.story.append(f"lead epoch {decision.leader_epoch} isr {decision.isr}")
         return (AssignEpoch(decision.leader_epoch, self.log_end),) if new_epoch else ()
@@ -139,6 +143,12 @@ class Partition:
     def awaits_flush(self) -> bool:
         """Whether there are records that do not count before the next fsync."""
         return self.log_end - self.flushed_end >= self.flush_after
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether the high watermark lags behind what the log held when this reign began: what
+        was acknowledged before may lie above it (KIP-207)."""
+        return self.high_watermark < self.epoch_start
 
     def is_safe_here(self, offset: int) -> bool:
         """Whether the record at `offset` is as safe on this broker as its topic asks."""

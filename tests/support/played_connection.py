@@ -26,6 +26,7 @@ class Transport(asyncio.Transport):
         self.reading = True
         self.closed = False
         self.full = False
+        self.broken = False
         self.unread_bytes = 0
         self.protocol: Any = None
 
@@ -37,7 +38,9 @@ class Transport(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.sent.append(bytes(data))
-        if self.full:
+        if self.broken:
+            self.abort()
+        elif self.full:
             self.protocol.pause_writing()
 
     def pause_reading(self) -> None:

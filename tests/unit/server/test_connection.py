@@ -394,6 +394,16 @@ async def test_lent_buffers_come_back_when_the_transport_let_go(s: Scene) -> Non
 
 
 @scene
+async def test_lent_buffers_do_not_come_back_from_a_write_that_fails(s: Scene) -> None:
+    """The transport ends with it, and holds what it could not write until then."""
+    big = 2 * ARENA_BYTES
+    arena = s.script.arena = s.arenas.take(big)
+    s.transport.broken = True
+    s.receive(b"lone")
+    assert s.arenas.take(big) is not arena
+
+
+@scene
 async def test_a_throttled_peer_is_muted_for_that_long(s: Scene) -> None:
     s.script.throttle = 100
     s.receive(b"aone")

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
+from weakref import ref
 
 import pytest
 
@@ -186,6 +187,35 @@ def test_a_thousand_waiters_are_asked_a_few_in_each_turn_and_in_order() -> None:
         assert all(one.result() for one in waiting)
         await settle()
         assert len(purgatory) == 0 and tasks.pending_timers == 0
+
+    run(scenario)
+
+
+class Records:
+    """What an answer is made of, and is to be gone with it."""
+
+
+@pytest.mark.parametrize("ends", ["by a change", "by its deadline"])
+def test_nothing_of_one_is_held_while_the_rest_are_asked(ends: str) -> None:
+    """A fetch knows the buffers that it was answered from, and others get these soon."""
+
+    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
+        records = Records()
+        asked: list[int] = []
+
+        def look(held: Records) -> bool:
+            return ends == "by a change" and held is not None
+
+        first = purgatory.wait(["a"], partial(look, records), 0.5)
+        for _ in range(MANY):
+            purgatory.wait(["a"], lambda: note(asked), 10)
+        of_first = ref(records)
+        del records
+        purgatory.changed("a")
+        await tasks.advance(500)
+        assert first.result() is (ends == "by a change")
+        assert len(asked) < MANY, "all have been asked"
+        assert of_first() is None
 
     run(scenario)
 

@@ -210,6 +210,19 @@ def test_gaps_that_compaction_left_stay() -> None:
         assert found.upto == 14
 
 
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_a_batch_without_anything_from_the_offset_on_is_passed(codec: str) -> None:
+    """Compaction has left its first record of five. A wrapper around nothing else than that would
+    have the consumer ask for the same offset for ever."""
+    thinned = patch(build([Written(value=bytes(200))], codec=codec), last_offset_delta=4)
+    row = log(thinned, build())
+    for magic in (0, 1):
+        found = converted(row[: len(thinned)], magic, offset=2)
+        assert found == Found(b"", 5)
+        found = converted(row, magic, offset=2)
+        assert ([one[0] for one in read(found.message_set)], found.upto) == ([5, 6, 7], 8)
+
+
 # -- what is refused -------------------------------------------------------------------------
 
 DAMAGED = {

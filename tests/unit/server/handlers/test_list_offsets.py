@@ -294,3 +294,17 @@ async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> N
     assert stops_of(list_offsets._look_up(broker.parts, context, asked))[0] == 2
     asked = SimpleNamespace(topics=[SimpleNamespace(name="gone", partitions=partitions)])
     assert stops_of(list_offsets._offsets_of_segments(broker.parts, context, asked))[0] == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics={"t": 1})
+async def test_a_new_leader_that_catches_up_is_asked_again(
+    broker: MemoryBroker, version: int
+) -> None:
+    await write(broker, 0, 10)
+    replica = broker.parts.replicas.leader("t", 0)
+    replica.partition.high_watermark, replica.partition.epoch_start = 1, 2
+    known = Code.OFFSET_NOT_AVAILABLE if version >= 5 else Code.LEADER_NOT_AVAILABLE
+    for timestamp in (LATEST, BASE_MS + 10):
+        answer = await broker.list_offset(timestamp, version=version)
+        assert answer.error_code == known

@@ -246,3 +246,23 @@ def test_a_batch_that_grows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
         assert caught.value.code == Code.CORRUPT_MESSAGE
 
     run(story)
+
+
+def test_what_may_lie_above_the_high_watermark_of_a_new_leader_is_not_told() -> None:
+    """It was acknowledged, perhaps, before this reign: KIP-207."""
+
+    async def story(s: Search) -> None:
+        s.write_times([10, 20, 30])
+        partition = s.replica.partition
+        partition.high_watermark, partition.epoch_start = 2, 3
+        for timestamp in (-1, BASE_TIMESTAMP_MS + 30, MAX_TIMESTAMP):
+            with pytest.raises(ApiError) as refusal:
+                await s.find(timestamp)
+            assert refusal.value.code == Code.OFFSET_NOT_AVAILABLE
+        assert (await s.find(-2)).offset == 0
+        assert await s.by_time(15) == (20, 1)
+        partition.high_watermark = 3
+        assert (await s.find(-1)).offset == 3
+        assert await s.by_time(30) == (30, 2)
+
+    run(story)
