@@ -95,6 +95,30 @@ def test_damage_in_the_middle_stops_the_start() -> None:
     asyncio.run(run())
 
 
+def test_no_damage_takes_away_what_comes_behind_it() -> None:
+    """Whichever bits of a frame it is: were its length taken at its word, or a lost page for the
+    end, all later frames would be cut off as a torn write."""
+
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = fs.read_bytes(LOG)
+        damaged = bytearray(log)
+        damaged[sizes[1] : sizes[3]] = bytes(sizes[3] - sizes[1])
+        logs = [bytes(damaged)]
+        for position in range(sizes[1], sizes[2]):
+            for bit in range(8):
+                damaged = bytearray(log)
+                damaged[position] ^= 1 << bit
+                logs.append(bytes(damaged))
+        for one in logs:
+            fs = disk_with(one)
+            with pytest.raises(Corrupt, match=f"the frame at byte {sizes[1]} of .* is damaged"):
+                await open_on(fs)
+            assert fs.read_bytes(LOG) == one
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("log", [b"", LOG_HEADER[:5], b"something else entirely, and longer"])
 def test_another_kind_of_file_stops_the_start(log: bytes) -> None:
     with pytest.raises(Corrupt, match="not a log"):
