@@ -155,15 +155,20 @@ def test_a_snapshot_with_the_log_from_before_it(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(run())
 
 
-def test_a_snapshot_without_a_log() -> None:
+def test_a_snapshot_that_has_lost_its_log_stops_the_start() -> None:
+    """What was done since would be undone: ids of producers would be handed out again."""
+
     async def run() -> None:
         fs, _ = await disk_with_transactions()
-        again = new_fs()
         session = await open_on(fs)
-        await session.create("/more")
         await session._rewrite()
-        again.write_atomic(SNAPSHOT, fs.read_bytes(SNAPSHOT), sync=True)
-        assert await names_on(again) == ["0", "1", "2", "3", "4", "more"]
+        await session.create("/since")
+        await session.close()
+        alone = new_fs()
+        alone.write_atomic(SNAPSHOT, fs.read_bytes(SNAPSHOT), sync=True)
+        for _ in range(2):
+            with pytest.raises(Corrupt, match=f"{DIRECTORY}: {storage.LOG_NAME} is missing"):
+                await open_on(alone)
 
     asyncio.run(run())
 
