@@ -62,8 +62,8 @@ class Storage:
         self.log_bytes += len(frame)
 
     def replace_log(self, snapshot: list[bytes]) -> None:
-        """Write a snapshot (but for its end) and begin the log, which is there, anew. OSError: where too many files
-        are open, the log goes on; it may begin with what the snapshot has."""
+        """Write a snapshot (but for its end) and begin the log, which is there, anew. OSError:
+        where too many files are open, the log goes on; it may begin with what the snapshot has."""
         before = b"".join(snapshot)
         end = storage_format.encode_snapshot_end(before)
         self._fs.write_atomic(self._snapshot_path, before + end, sync=True)
