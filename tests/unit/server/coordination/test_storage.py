@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kavka.log.directory import NOT_OURS
 from kavka.log.memfs import MemFs
 from kavka.server.coordination import storage
 from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt
@@ -171,6 +172,10 @@ def test_a_snapshot_that_has_lost_its_log_stops_the_start() -> None:
                 await open_on(alone)
 
     asyncio.run(run())
+
+
+def test_none_of_its_files_is_for_the_logs_to_remove() -> None:
+    assert all(name.startswith(NOT_OURS) for name in (storage.LOG_NAME, storage.SNAPSHOT_NAME))
 
 
 def test_the_files_are_those_that_apache_kafka_leaves_alone() -> None:
