@@ -166,7 +166,7 @@ class LogDirectory:
         for name in self._fs.list_dir(self.path):
             path = self.file(name)
             if not self._fs.is_dir(path):
-                if name.endswith(".tmp"):
+                if name.endswith(".tmp") and not name.startswith(names.NOT_OURS):
                     self._fs.remove(path)
             elif names.is_deleted(name):
                 found.deleted.append(path)

@@ -41,6 +41,10 @@ _FUTURE: Final = "-future"
 _STRAY: Final = "-stray"
 """Of partitions nobody claims: not served, not touched."""
 
+NOT_OURS: Final = "coordination."
+"""How the names of files begin that the coordination service keeps beside the logs, and may be
+writing while they are loaded."""
+
 _NOT_LOGS: Final = ("__cluster_metadata-0", "remote-log-index-cache")
 _LOG_NAME: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.errors import CorruptLogError
@@ -35,6 +36,16 @@ MAP_BYTES_MAX: Final = 2**31 - 1
 
 PROGRESS_S: Final = 10.0
 """Seconds between two lines of progress."""
+
+_tuning = attrgetter(
+    "log_cleaner_backoff_ms",
+    "log_cleaner_dedupe_buffer_size",
+    "log_cleaner_io_buffer_load_factor",
+    "log_cleaner_io_buffer_size",
+    "log_cleaner_io_max_bytes_per_second",
+    "log_cleaner_threads",
+)
+"""Of settings: what a change of has all work begin anew."""
 
 _MIB: Final = 1 << 20
 
@@ -68,6 +79,10 @@ class LogCleaner:
         self._jobs = jobs
         self._checkpoint = checkpoint
         self._runners: dict[int, asyncio.Task[Any]] = {}
+        self._rests: set[asyncio.Future[None]] = set()
+        """The ends that runners without work are waiting for."""
+        self._cleanings: set[_Cleaning] = set()
+        """What the others are at work on."""
         self._busy: dict[str, None] = {}
         """Directories in which a process is at work, be it for a log of the same name before: it
         writes, or removes, files by the very names that another one would use."""
@@ -76,8 +91,18 @@ class LogCleaner:
         """Begin, if the broker is to have a cleaner."""
         self._stats.looked_ms = self._clock.now_ms()
         if self._live.now.log_cleaner_enable:
-            self._live.on_change(lambda _, settings: self._start_runners(settings))
+            self._live.on_change(self._changed)
             self._start_runners(self._live.now)
+
+    def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
+        """As Apache Kafka, leave everything and begin anew: the rest, or work under a limit, might
+        go on for days."""
+        if _tuning(old) != _tuning(new):
+            for cleaning in self._cleanings:
+                cleaning.give_up()
+            for rest in self._rests:
+                _end(rest)
+        self._start_runners(new)
 
     def _start_runners(self, settings: BrokerSettings) -> None:
         """As many as there should be; those that are too many end by themselves."""
@@ -97,13 +122,26 @@ class LogCleaner:
     async def _run(self, number: int) -> None:
         try:
             while number < self._live.now.log_cleaner_threads:
-                if not await self.clean_dirtiest(number):
-                    await self._tasks.sleep(self._live.now.log_cleaner_backoff_ms / 1000)
+                tuning = _tuning(self._live.now)
+                if not await self.clean_dirtiest(number) and tuning == _tuning(self._live.now):
+                    await self._rest()
         except Exception:
             self._stats.dead[number] = None
             raise
         finally:
             del self._runners[number]
+
+    async def _rest(self) -> None:
+        """Wait until it is time to look again, or the settings have changed."""
+        rest: asyncio.Future[None] = self._tasks.future()
+        self._rests.add(rest)
+        backoff_s = self._live.now.log_cleaner_backoff_ms / 1000
+        timer = self._tasks.call_later(backoff_s, _end, rest)
+        try:
+            await rest
+        finally:
+            timer.cancel()
+            self._rests.remove(rest)
 
     # --- one log
 
@@ -138,6 +176,7 @@ class LogCleaner:
     async def _clean(self, replica: Replica, cleanable: Cleanable) -> Outcome | None:
         """What came of it; None: nothing, which is told where it is a failure."""
         cleaning = _Cleaning(self._replicas, replica, self._clock)
+        self._cleanings.add(cleaning)
         try:
             order = await self._order(replica, cleanable)
             outcome = await cleaning.run(self._jobs, self._fs, order)
@@ -154,6 +193,8 @@ class LogCleaner:
                 self._replicas.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
+        finally:
+            self._cleanings.remove(cleaning)
         return None
 
     def _leave(self, replica: Replica, failure: Exception) -> None:
@@ -283,23 +324,28 @@ class _Cleaning:
             await asyncio.wait([job])
         finally:
             job.cancel()
-        if self._given_up or not self.is_wanted:
+        if not self.is_wanted:
             return None
         return job.result()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the log is there, is as it was, and is to be compacted."""
+        """Whether the log is there, is as it was, and is to be compacted by this run."""
         return (
-            self._replicas.hosts(self._replica)
+            not self._given_up
+            and self._replicas.hosts(self._replica)
             and self._compaction.serial == self._serial
             and COMPACT in self._replica.log.settings.cleanup_policy
         )
 
     def _told(self, news: Progress | Replacement) -> None:
         """Called on the loop with what the process says."""
-        if not self._given_up and self.is_wanted and self._take(news):
+        if self.is_wanted and self._take(news):
             return
+        self.give_up()
+
+    def give_up(self) -> None:
+        """End it; what has been taken over stays."""
         self._given_up = True
         if self._job is not None:
             self._job.cancel()
@@ -332,6 +378,11 @@ class _Cleaning:
                 news.bytes_in_all // _MIB,
                 news.bytes_done / _MIB / (now_s - self._began_s),
             )
+
+
+def _end(rest: asyncio.Future[None]) -> None:
+    if not rest.done():
+        rest.set_result(None)
 
 
 def _ignore(news: object) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_OVERRIDES: Final = "max.connections.per.ip.overrides"
+
 LEFT_BEHIND_MAX: Final = 500
 """Requests of connections that have ended, which are done to their end all the same; with more no
 connection is accepted. As many as Apache Kafka queues (`queued.max.requests`)."""
@@ -92,8 +94,14 @@ class Connections:
         return self.request_memory.take(size, limit, when_released)
 
     async def set_limits(self, settings: BrokerSettings, network: Network) -> None:
-        """Go by these limits. OSError for a host name in the overrides that there is not."""
-        self._overrides = await _by_address(settings, network)
+        """Go by these limits. OSError for a host name in the overrides that there is not; but not
+        where they were set while the broker ran: only a running one can take them back."""
+        try:
+            self._overrides = await _by_address(settings, network)
+        except OSError as failure:
+            if not settings.dynamic.has(_OVERRIDES):
+                raise
+            logger.error("can't apply %s: %s", _OVERRIDES, failure)
         self._apply(settings)
 
     def follow_settings(self, network: Network) -> None:
@@ -109,7 +117,7 @@ class Connections:
         try:
             overrides = await _by_address(settings, network)
         except OSError as failure:
-            logger.error("can't apply max.connections.per.ip.overrides: %s", failure)
+            logger.error("can't apply %s: %s", _OVERRIDES, failure)
             overrides = self._overrides
         if settings is self._live.now:  # else a later change goes on from here, or has
             self._overrides = overrides

@@ -281,7 +281,10 @@ class Instance:
                 self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
             )
         except Corrupt as failure:
-            raise StartError(f"the cluster's metadata is damaged: {failure}") from failure
+            raise StartError(
+                f"the cluster's metadata is damaged: {failure}; nothing was changed. Check the "
+                "disk, and bring log.dirs back from a copy made while the broker was stopped"
+            ) from failure
 
     async def _refuse_logs_of_others(self, coordination: Coordination, meta: Meta | None) -> None:
         """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""

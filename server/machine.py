@@ -55,8 +55,8 @@ class Machine:
         except (StorageError, OSError) as failure:
             raise StartError(str(failure)) from failure
         except CoordinationError as failure:
-            kind = type(failure).__name__
-            raise StartError(f"the metadata can't be read or written: {kind}") from failure
+            reason = str(failure) or type(failure).__name__
+            raise StartError(f"the metadata can't be read or written: {reason}") from failure
 
     async def stop(self) -> None:
         """End in order: what is acknowledged is on the disk, and no thread is left.

@@ -66,6 +66,10 @@ class Dynamic:
     levels: Mapping[str, int] = field(default_factory=dict)
     """Of features, by name: those that were set (KIP-584)."""
 
+    def has(self, key: str) -> bool:
+        """Whether a setting was set so."""
+        return key in self.broker or key in self.default
+
 
 NOTHING: Final = Dynamic()
 

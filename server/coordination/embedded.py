@@ -66,7 +66,7 @@ class _Pending(Protocol):
         """They are."""
         ...
 
-    def lose(self) -> None:
+    def lose(self, reason: str) -> None:
         """Nobody knows, and nobody will."""
         ...
 
@@ -85,9 +85,9 @@ class _Reply:
         else:
             self.future.set_result(self.value)
 
-    def lose(self) -> None:
+    def lose(self, reason: str) -> None:
         if not self.future.done():
-            self.future.set_exception(ConnectionLost())
+            self.future.set_exception(ConnectionLost(reason))
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class _WatchCall:
     def release(self, tasks: Tasks) -> None:
         tasks.call_soon(self.watch, self.event)
 
-    def lose(self) -> None:
+    def lose(self, reason: str) -> None:
         """The session is over; it has its own event."""
 
 
@@ -257,9 +257,13 @@ class Embedded:
                     waiting.release(self._tasks)
                 if self._storage.log_is_long:
                     await self._rewrite()
-        except Exception:  # whatever it is: what was asked has been done in memory and nowhere else
-            logger.critical("coordination log: write failed, ending the session", exc_info=True)
-            self._expire()
+        except Exception as failure:  # what was asked has been done in memory and nowhere else
+            logger.critical(
+                "coordination log: write failed, ending the session: %s",
+                failure,
+                exc_info=None if isinstance(failure, OSError) else failure,
+            )
+            self._expire(f"{self._storage.directory}: {failure}")
         finally:
             self._flusher = None
 
@@ -299,14 +303,14 @@ class Embedded:
         await self._jobs.run(Pool.WRITE, self._storage.replace_log, parts)
         logger.info("coordination log: snapshot of %d nodes at zxid %d", len(nodes), zxid)
 
-    def _expire(self) -> None:
+    def _expire(self, reason: str) -> None:
         """End the session after a write whose outcome nobody knows."""
         self._expired = True
         lost = [*(self._syncing.waiting if self._syncing else ()), *self._gathering.waiting]
         self._syncing = None
         self._gathering = _Batch()
         for waiting in lost:
-            waiting.lose()
+            waiting.lose(reason)
         for listener in self._listeners:
             self._tasks.call_soon(listener, SessionEvent.EXPIRED)
 

@@ -62,8 +62,8 @@ class Storage:
         self.log_bytes += len(frame)
 
     def replace_log(self, snapshot: list[bytes]) -> None:
-        """Write a snapshot (but for its end) and begin the log anew. OSError: where too many files
-        are open, the log goes on; it may begin with what the snapshot has."""
+        """Write a snapshot (but for its end) and begin the log, which is there, anew. OSError:
+        where too many files are open, the log goes on; it may begin with what the snapshot has."""
         before = b"".join(snapshot)
         end = storage_format.encode_snapshot_end(before)
         self._fs.write_atomic(self._snapshot_path, before + end, sync=True)
@@ -89,12 +89,15 @@ class Storage:
             self._is_new_log = False
 
     def read(self) -> tuple[bytes | None, bytes]:
-        """Snapshot and log; None where there is no snapshot. Makes the log if it is not there."""
+        """Snapshot and log; None where there is no snapshot. Makes the log if neither is there.
+        Corrupt: without its log the snapshot is of some earlier time."""
         snapshot = None
         if self._fs.exists(self._snapshot_path):
             snapshot = self._fs.read_bytes(self._snapshot_path)
             self._snapshot_bytes = len(snapshot)
         if not self._fs.exists(self._log_path):
+            if snapshot is not None:
+                raise Corrupt(f"{self.directory}: {LOG_NAME} is missing, {SNAPSHOT_NAME} is there")
             self._begin_log()
             return snapshot, storage_format.LOG_HEADER
         return snapshot, self._fs.read_bytes(self._log_path)

@@ -184,11 +184,14 @@ class Directories:
         """Put the carried nodes in the place of the tree, in one step. Refused, OSError."""
         # Whatever the log holds has a lower number, and so is skipped should power go off before
         # the log is begun anew.
-        zxid = self._tree().zxid + 1 if self._has_files else 1
+        has_files = self._has_files
+        zxid = self._tree().zxid + 1 if has_files else 1
         nodes = _new_nodes(carried, zxid, now_ms)
         content = [storage_format.encode_snapshot_start(zxid, len(nodes))]
         content += [storage_format.encode_node(path, node) for path, node in nodes.items()]
         storage = Storage(self._fs, self._directories[0])
+        if not has_files:
+            storage.read()  # makes a log: a snapshot without one is damage
         storage.replace_log(content)
         storage.close()
 

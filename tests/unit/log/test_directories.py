@@ -64,11 +64,14 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
     for name in ("t-0", "t-0.0123456789abcdef0123456789abcdef-delete", "u.v-12", "w-0-stray"):
         fs.make_dir(f"/a/b/{name}")
     fs.create("/a/b/recovery-point-offset-checkpoint.4.tmp")
+    under_way = "coordination.snapshot.tmp"  # the coordination service is writing it
+    fs.create(f"/a/b/{under_way}")
     found = directory.look()
     assert found.logs == [("t", 0), ("u.v", 12)]
     assert found.deleted == ["/a/b/t-0.0123456789abcdef0123456789abcdef-delete"]
     assert fs.list_dir("/a/b") == [
         ".lock",
+        under_way,
         "t-0",
         "t-0.0123456789abcdef0123456789abcdef-delete",
         "u.v-12",

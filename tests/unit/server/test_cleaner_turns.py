@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,3 +112,43 @@ async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same
         await settle()
         assert log.size_bytes <= 3000 + 1000
     processes.results[-1].cancel()
+
+
+@scenario("log.cleaner.backoff.ms=86400000")
+async def test_a_runner_that_rests_sees_a_shorter_rest_at_once(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=COMPACT)
+    await fill(broker)
+    await broker.advance(10_000)
+    assert clean_upto(broker) is None
+    settings = broker.instance.live.now
+    broker.instance.live.change(replace(settings, log_cleaner_backoff_ms=100))
+    await settle()
+    assert clean_upto(broker)
+
+
+@scenario(BACKOFF)
+async def test_work_under_an_old_limit_is_begun_anew(broker: MemoryBroker) -> None:
+    """At 1 byte a second it would never end."""
+    processes = await under_way(broker)
+    directory = broker.replica().log.directory
+    broker.fs.create(f"{directory}/{0:020d}.log.cleaned").pwrite(b"half", 0)
+    settings = broker.instance.live.now
+    broker.instance.live.change(replace(settings, log_cleaner_io_max_bytes_per_second=5e6))
+    await settle()
+    assert processes.results[0].cancelled() and processes.tidied == [directory]
+    assert [order.limits.bytes_per_s for order in processes.orders[1:]] == [5e6]
+    processes.work()
+    await settle()
+    assert clean_upto(broker)
+
+
+@scenario(BACKOFF)
+async def test_other_settings_do_not_disturb_it(broker: MemoryBroker) -> None:
+    processes = await under_way(broker)
+    settings = broker.instance.live.now
+    broker.instance.live.change(replace(settings, producer_id_expiration_ms=5))
+    await settle()
+    assert not processes.results[0].done()
+    processes.work()
+    await settle()
+    assert clean_upto(broker)

@@ -11,6 +11,8 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import StartError
+from support.config_requests import BROKER, SET
+from support.config_requests import change as configs
 from support.memory_broker import MemoryBroker, fetching, scenario, until
 from support.memory_network import DIALLED, Client
 from support.virtual import settle
@@ -78,6 +80,22 @@ async def test_a_host_that_there_is_not_stops_the_start(broker: MemoryBroker) ->
     with pytest.raises(StartError, match=r"max\.connections\.per\.ip\.overrides.*nowhere"):
         await broker.start()
     await broker.instance.stop()
+
+
+@scenario()
+async def test_a_host_that_there_is_no_more_does_not_stop_a_restart(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only a running broker can take back what was set while it ran."""
+    overrides = ("max.connections.per.ip.overrides", SET, "office:2")
+    broker.network.hosts["office"] = "10.0.0.1"
+    assert await configs(broker, (BROKER, "", [overrides])) == [(0, None)]
+    assert await configs(broker, (BROKER, "", [("max.connections", SET, "2")])) == [(0, None)]
+    del broker.network.hosts["office"]
+    await broker.restart()
+    assert "can't apply max.connections.per.ip.overrides" in caplog.text
+    assert await served(broker.client) and await served(broker.connect())
+    assert not broker.connect().is_accepted, "other limits count"
 
 
 def test_who_is_refused_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ the loop as it was."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kavka.server.config import BrokerSettings
+from kavka.server.coordination.storage import Storage
 from kavka.server.instance import StartError
 from kavka.server.machine import Machine, new_event_loop, socket_network
 from kavka.server.network import SYSTEM_SIZED
@@ -66,6 +68,24 @@ def test_it_ends_in_either_way_and_leaves_nothing(
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(main())
     assert (tmp_path / CLEAN).exists() == (way == "stop")
+
+
+def test_why_the_metadata_can_t_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Storage, "append", fail)
+
+    async def main() -> None:
+        machine = Machine(settings(tmp_path), lambda: None)
+        with pytest.raises(StartError, match=f"written: {tmp_path}: .*No space left on device"):
+            await machine.start()
+        await machine.stop()
+
+    asyncio.run(main())
+    assert "Traceback" not in caplog.text
 
 
 def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path) -> None:

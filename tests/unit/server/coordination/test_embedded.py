@@ -195,7 +195,7 @@ def test_a_disk_that_fails_ends_the_session(op: str) -> None:
         session.on_session(events.append)
         await session.create("/kept")
         fs.faults.append(Fault(op, storage.LOG_NAME))
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(ConnectionLost, match=f"{DIRECTORY}: .*Input/output error"):
             await session.create("/unknown")
         with pytest.raises(SessionExpired):
             await session.create("/never")

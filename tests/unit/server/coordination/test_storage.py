@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kavka.log.directory import NOT_OURS
 from kavka.log.memfs import MemFs
 from kavka.server.coordination import storage
 from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt
@@ -95,6 +96,30 @@ def test_damage_in_the_middle_stops_the_start() -> None:
     asyncio.run(run())
 
 
+def test_no_damage_takes_away_what_comes_behind_it() -> None:
+    """Whichever bits of a frame it is: were its length taken at its word, or a lost page for the
+    end, all later frames would be cut off as a torn write."""
+
+    async def run() -> None:
+        fs, sizes = await disk_with_transactions()
+        log = fs.read_bytes(LOG)
+        damaged = bytearray(log)
+        damaged[sizes[1] : sizes[3]] = bytes(sizes[3] - sizes[1])
+        logs = [bytes(damaged)]
+        for position in range(sizes[1], sizes[2]):
+            for bit in range(8):
+                damaged = bytearray(log)
+                damaged[position] ^= 1 << bit
+                logs.append(bytes(damaged))
+        for one in logs:
+            fs = disk_with(one)
+            with pytest.raises(Corrupt, match=f"the frame at byte {sizes[1]} of .* is damaged"):
+                await open_on(fs)
+            assert fs.read_bytes(LOG) == one
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("log", [b"", LOG_HEADER[:5], b"something else entirely, and longer"])
 def test_another_kind_of_file_stops_the_start(log: bytes) -> None:
     with pytest.raises(Corrupt, match="not a log"):
@@ -131,17 +156,26 @@ def test_a_snapshot_with_the_log_from_before_it(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(run())
 
 
-def test_a_snapshot_without_a_log() -> None:
+def test_a_snapshot_that_has_lost_its_log_stops_the_start() -> None:
+    """What was done since would be undone: ids of producers would be handed out again."""
+
     async def run() -> None:
         fs, _ = await disk_with_transactions()
-        again = new_fs()
         session = await open_on(fs)
-        await session.create("/more")
         await session._rewrite()
-        again.write_atomic(SNAPSHOT, fs.read_bytes(SNAPSHOT), sync=True)
-        assert await names_on(again) == ["0", "1", "2", "3", "4", "more"]
+        await session.create("/since")
+        await session.close()
+        alone = new_fs()
+        alone.write_atomic(SNAPSHOT, fs.read_bytes(SNAPSHOT), sync=True)
+        for _ in range(2):
+            with pytest.raises(Corrupt, match=f"{DIRECTORY}: {storage.LOG_NAME} is missing"):
+                await open_on(alone)
 
     asyncio.run(run())
+
+
+def test_none_of_its_files_is_for_the_logs_to_remove() -> None:
+    assert all(name.startswith(NOT_OURS) for name in (storage.LOG_NAME, storage.SNAPSHOT_NAME))
 
 
 def test_the_files_are_those_that_apache_kafka_leaves_alone() -> None:

@@ -72,12 +72,12 @@ def test_a_flipped_bit_is_seen(bit: int) -> None:
     assert storage_format.read_frame(bytes(damaged), 0) is None
 
 
-@given(st.integers(8 * storage_format.FRAME.size, 8 * len(FRAME) - 1))
+@given(st.integers(0, 8 * len(FRAME) - 1))
 def test_damage_before_a_whole_frame_is_not_a_torn_end(bit: int) -> None:
     damaged = bytearray(FRAME + FRAME)
     damaged[bit // 8] ^= 1 << bit % 8
     assert storage_format.read_frame(bytes(damaged), 0) is None
-    with pytest.raises(Corrupt, match="byte 0 is damaged"):
+    with pytest.raises(Corrupt, match="byte 0 of 152 is damaged"):
         storage_format.check_tail(bytes(damaged), 0)
 
 

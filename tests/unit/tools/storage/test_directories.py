@@ -8,7 +8,7 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from kavka.log.directory import Meta, encode_meta, encode_partition
-from kavka.log.memfs import MemFs
+from kavka.log.memfs import Fault, MemFs
 from kavka.server.coordination import paths, storage
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.tools.storage.directories import Directories
@@ -92,6 +92,25 @@ def test_it_is_on_the_disk() -> None:
     write(fs, Carried(NODES, 0))
     fs.crash()
     assert asyncio.run(nodes_on(fs)) == NODES
+
+
+@pytest.mark.parametrize(
+    ("name", "skip", "found"),
+    [
+        (storage.LOG_NAME, 0, {}),
+        (storage.SNAPSHOT_NAME, 0, {}),
+        (storage.LOG_NAME, 1, NODES),
+    ],
+)
+def test_cut_short_in_a_new_directory_it_is_whole_or_nothing(
+    name: str, skip: int, found: dict[str, bytes | None]
+) -> None:
+    fs = new_fs()
+    fs.faults.append(Fault("rename", f"{name}.tmp", skip=skip))
+    with pytest.raises(OSError):
+        write(fs, Carried(NODES, 0))
+    fs.crash()
+    assert asyncio.run(nodes_on(fs)) == found
 
 
 def test_generated_broker_ids_are_counted_on() -> None:
