@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.broker import Broker
+from kavka.server.auth.authorizer import Authorizer, Operation, ResourceType
 from kavka.server.context import RequestContext
 
 TOPIC_OPERATIONS: Final = (
@@ -40,7 +39,7 @@ GROUP_OPERATIONS: Final = (
 
 
 def allowed_bits(
-    broker: Broker,
+    authorizer: Authorizer,
     context: RequestContext,
     kind: ResourceType,
     name: str,
@@ -49,6 +48,6 @@ def allowed_bits(
     """A bit for each allowed operation, at the operation's number."""
     bits = 0
     for operation in operations:
-        if broker.authorizer.allows(context, operation, kind, name):
+        if authorizer.allows(context, operation, kind, name):
             bits |= 1 << operation
     return bits

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kavka.seams import Jobs, Pool, Tasks
-from kavka.server.context import RequestContext
 from kavka.wire.steps import Job, Slices, Steps
 
-__all__ = ["Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
+__all__ = ["Deferring", "Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
 
 T = TypeVar("T")
 
@@ -22,10 +21,16 @@ Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
 """Slices that may yield what they have to wait for, too; where that fails they end."""
 
 
-def run(tasks: Tasks, work: Waits[T], context: RequestContext | None = None) -> T | Awaitable[T]:
+class Deferring(Protocol):
+    """A request (its context): the connection's next one waits until `applied` is done."""
+
+    applied: asyncio.Future[None] | None
+
+
+def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | Awaitable[T]:
     """The result of `work`; at once when it does not yield, so that a little costs no task.
 
-    If it does what the request of `context` asks for, the connection's next one waits for it.
+    If it does what a request asks for, `context` is that request's.
     """
     try:
         pause = next(work)

@@ -118,7 +118,7 @@ class _Description:
                 response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
         if asks_operations and not response.error_code:
             response.authorized_operations = allowed_bits(
-                self._broker,
+                self._broker.authorizer,
                 self._context,
                 ResourceType.GROUP,
                 response.group_id,

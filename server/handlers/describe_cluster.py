@@ -38,7 +38,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
             context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
         ):
             operations = allowed_bits(
-                broker, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+                broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
             )
     brokers = [
         BrokerResponse(known.broker_id, *address, known.rack)

@@ -99,7 +99,7 @@ class _Description:
         response = self.response
         if asks_operations and not response.error_code:
             response.authorized_operations = allowed_bits(
-                self._broker,
+                self._broker.authorizer,
                 self._context,
                 ResourceType.GROUP,
                 response.group_id,

@@ -137,7 +137,7 @@ def _known(
         topic.topic_id,
         topic.name in INTERNAL_TOPICS,
         partitions,
-        allowed_bits(broker, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS),
+        allowed_bits(broker.authorizer, context, ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS),
     )
 
 
@@ -147,7 +147,7 @@ def _unknown(broker: Broker, context: RequestContext, name: str) -> TopicRespons
         check_topic_name(name)
     except ApiError as refusal:
         code = refusal.code
-    bits = allowed_bits(broker, context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
+    bits = allowed_bits(broker.authorizer, context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
     return TopicResponse(
         code, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=bits
     )

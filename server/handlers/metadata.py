@@ -105,7 +105,9 @@ def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -
         context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
     ):
         return 0
-    return allowed_bits(broker, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS)
+    return allowed_bits(
+        broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+    )
 
 
 # -- topics -------------------------------------------------------------------------------
@@ -211,7 +213,9 @@ class _Answer:
         """What the client may do with a topic, be it there or not; only if it asks."""
         if not self._request.include_topic_authorized_operations:
             return OPERATIONS_NOT_ASKED
-        return allowed_bits(self._broker, self._context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
+        return allowed_bits(
+            self._broker.authorizer, self._context, ResourceType.TOPIC, name, TOPIC_OPERATIONS
+        )
 
     def _partition(self, partition: PartitionImage) -> PartitionResponse:
         brokers, version = self.image.brokers, self._context.version
