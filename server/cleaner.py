@@ -19,7 +19,6 @@ from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.live_settings import LiveSettings
-from kavka.server.replica.cleaning import examine
 from kavka.server.replica.manager import Replica, ReplicaManager
 
 if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
@@ -53,6 +52,18 @@ _MIB: Final = 1 << 20
 class _Choice(NamedTuple):
     replica: Replica
     cleanable: Cleanable
+
+
+def examine(replica: Replica, now_ms: int) -> Cleanable:
+    """What may be compacted. CorruptLogError, OSError."""
+    log = replica.log
+    return log.compaction.examine(
+        log.settings,
+        first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
+        # a record that is on the disk may not go for one that a power cut would take
+        last_stable=min(replica.last_stable_offset, log.recovery_point),
+        now_ms=now_ms,
+    )
 
 
 class LogCleaner:

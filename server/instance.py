@@ -23,7 +23,6 @@ from kavka.server.config.listeners import Listener
 from kavka.server.config.values import BadValue
 from kavka.server.connection import Connection
 from kavka.server.connections import Connections, Gate
-from kavka.server.controller.new_topics import random_uuid
 from kavka.server.coordination.api import Coordination, SessionEvent
 from kavka.server.coordination.broker_registration import (
     cluster_id,
@@ -32,7 +31,7 @@ from kavka.server.coordination.broker_registration import (
     tell_directory_failed,
 )
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, uuid_text
+from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.dispatch import IMPORTED_LATER, Dispatcher
 from kavka.server.dynamic import loggers

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias
 from kavka.seams import Random
 from kavka.server.controller.assignment import assign_replicas
 from kavka.server.controller.messages import NO_TOPIC_ID
-from kavka.server.coordination.paths import uuid_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 USE_DEFAULT: Final = -1
@@ -227,15 +226,3 @@ def too_many_partitions() -> ApiError:
     """The answer to a request that would make more than `PARTITIONS_PER_REQUEST_MAX`."""
     message = "Excessively large number of partitions per request."
     return ApiError(ErrorCode.POLICY_VIOLATION, message)
-
-
-def random_uuid(random: Random) -> uuid.UUID:
-    """A fresh id of the kind Apache Kafka draws: version 4, no reserved one, no leading '-'.
-
-    0 and 1 are reserved, and a text that begins with '-' looks like an option to the tools. Bits
-    of version 4 alone keep 0 and 1 out.
-    """
-    while True:
-        drawn = uuid.UUID(int=random.getrandbits(128), version=4)
-        if not uuid_text(drawn).startswith("-"):
-            return drawn

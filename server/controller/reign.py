@@ -36,7 +36,6 @@ from kavka.server.controller.events import (
     WriteStates,
 )
 from kavka.server.controller.messages import TopicPartition
-from kavka.server.controller.new_topics import random_uuid
 from kavka.server.controller.partitions import PartitionMachine
 from kavka.server.controller.store import ControllerMoved, Store, Term
 from kavka.server.controller.waiters import Waiters
@@ -47,7 +46,7 @@ from kavka.server.coordination.api import (
     WatchEvent,
     WatchKind,
 )
-from kavka.server.coordination.paths import TopicAssignment
+from kavka.server.coordination.paths import TopicAssignment, random_uuid
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:

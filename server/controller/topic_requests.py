@@ -15,12 +15,11 @@ from kavka.server.controller.new_topics import (
     ValidateConfigs,
     check_total,
     plan_topic,
-    random_uuid,
 )
 from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes, never
 from kavka.server.controller.reign import Reign
 from kavka.server.coordination.api import NoNode
-from kavka.server.coordination.paths import uuid_text
+from kavka.server.coordination.paths import random_uuid, uuid_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)

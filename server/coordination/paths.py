@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
+from kavka.seams import Random
+
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE: Final = "/brokers/seqid"
 TOPICS: Final = "/brokers/topics"
@@ -160,6 +162,18 @@ def uuid_text(value: uuid.UUID) -> str:
 def uuid_from_text(text: str) -> uuid.UUID:
     """The inverse of `uuid_text`."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def random_uuid(random: Random) -> uuid.UUID:
+    """A fresh id of the kind Apache Kafka draws: version 4, no reserved one, no leading '-'.
+
+    0 and 1 are reserved, and a text that begins with '-' looks like an option to the tools. Bits
+    of version 4 alone keep 0 and 1 out.
+    """
+    while True:
+        drawn = uuid.UUID(int=random.getrandbits(128), version=4)
+        if not uuid_text(drawn).startswith("-"):
+            return drawn
 
 
 def _dump(value: Mapping[str, Any]) -> bytes:

@@ -8,10 +8,10 @@ from typing import Final
 
 from kavka.log.compaction.order import Outcome
 from kavka.log.errors import CorruptLogError
+from kavka.server.cleaner import examine
 from kavka.server.metrics.row import Kind, Metric, Sample
 from kavka.server.metrics.server_rows import one
 from kavka.server.metrics.view import View
-from kavka.server.replica.cleaning import examine
 from kavka.server.replica.manager import Replica
 
 

@@ -1,5 +1,4 @@
-"""What there is to compact in a replica's log, and what the metrics tell of it; the work is
-`kavka.server.cleaner`'s."""
+"""What the metrics tell of compaction; the work is `kavka.server.cleaner`'s."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kavka.log.compaction.candidates import Cleanable
     from kavka.log.compaction.order import Outcome
     from kavka.server.replica.manager import Replica
 
@@ -33,15 +31,3 @@ class CleaningStats:
 
     dead: dict[int, None] = field(default_factory=dict)
     """The numbers of runners that failed; they begin again with other settings, or a restart."""
-
-
-def examine(replica: Replica, now_ms: int) -> Cleanable:
-    """What may be compacted. CorruptLogError, OSError."""
-    log = replica.log
-    return log.compaction.examine(
-        log.settings,
-        first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
-        # a record that is on the disk may not go for one that a power cut would take
-        last_stable=min(replica.last_stable_offset, log.recovery_point),
-        now_ms=now_ms,
-    )

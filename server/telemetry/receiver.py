@@ -16,8 +16,8 @@ from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
 from kavka.server import slices
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.values import one_line
-from kavka.server.controller.new_topics import random_uuid
 from kavka.server.coordination import paths
+from kavka.server.coordination.paths import random_uuid
 from kavka.server.later import import_in_turns
 from kavka.server.telemetry.clients import Clients, Instance
 from kavka.server.telemetry.series import Series

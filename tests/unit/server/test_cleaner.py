@@ -13,7 +13,7 @@ from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
 from kavka.server import cleaner
-from kavka.server.replica.cleaning import examine
+from kavka.server.cleaner import examine
 from kavka.server.replica.manager import Replica
 from support import logs
 from support.batches import Written, build

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from random import Random
 
@@ -19,9 +18,7 @@ from kavka.server.controller.new_topics import (
     check_topic_name,
     check_total,
     plan_topic,
-    random_uuid,
 )
-from kavka.server.coordination.paths import uuid_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 DEFAULTS = Defaults(num_partitions=3, replication_factor=2)
@@ -116,17 +113,3 @@ def test_the_partitions_of_one_request_are_bounded() -> None:
         assert refusal.value.code is ErrorCode.POLICY_VIOLATION
     with pytest.raises(ApiError):
         check_total([NewTopic("a", 2 * half - 2), NewTopic("defaults")], DEFAULTS)
-
-
-def test_ids_are_of_version_4_and_no_option_to_a_tool() -> None:
-    class Unlucky(Random):
-        def getrandbits(self, bits: int) -> int:
-            drawn = super().getrandbits(bits)
-            return drawn | 0x3E << bits - 6 if self.random() < 0.5 else drawn
-
-    random = Unlucky(5)
-    ids = [random_uuid(random) for _ in range(200)]
-    assert len(set(ids)) == len(ids)
-    for topic_id in ids:
-        assert topic_id.version == 4 and topic_id.variant == uuid.RFC_4122
-        assert not uuid_text(topic_id).startswith("-")

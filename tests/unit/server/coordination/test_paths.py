@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -222,3 +223,17 @@ def test_groups_in_paths(group_id: str, node: str) -> None:
     data = paths.encode_config_change(paths.GROUP_CONFIGS, group_id)
     assert paths.decode_config_change(data) == (paths.GROUP_CONFIGS, group_id)
     assert paths.config_entity(paths.TOPIC_CONFIGS, "%2E") == "%2E"
+
+
+def test_ids_are_of_version_4_and_no_option_to_a_tool() -> None:
+    class Unlucky(Random):
+        def getrandbits(self, bits: int) -> int:
+            drawn = super().getrandbits(bits)
+            return drawn | 0x3E << bits - 6 if self.random() < 0.5 else drawn
+
+    random = Unlucky(5)
+    ids = [paths.random_uuid(random) for _ in range(200)]
+    assert len(set(ids)) == len(ids)
+    for topic_id in ids:
+        assert topic_id.version == 4 and topic_id.variant == uuid.RFC_4122
+        assert not paths.uuid_text(topic_id).startswith("-")
