@@ -36,6 +36,16 @@ MAP_BYTES_MAX: Final = 2**31 - 1
 PROGRESS_S: Final = 10.0
 """Seconds between two lines of progress."""
 
+MODULES: Final = (
+    "kavka.log.compaction.candidates",
+    "kavka.log.compaction.order",
+    "kavka.log.compaction.swap",
+    "kavka.log.compaction.cleaned",
+    "kavka.log.compaction.filtering",
+    "kavka.log.compaction.run",
+)
+"""What the first compaction needs, each behind those that it imports: 14 ms."""
+
 _tuning = attrgetter(
     "log_cleaner_backoff_ms",
     "log_cleaner_dedupe_buffer_size",

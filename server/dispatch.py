@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.server import handlers, request_log, slices
+from kavka.server import cleaner, groups, handlers, request_log, slices, transactions
 from kavka.server.big_answers import Written, written
 from kavka.server.broker import Broker
 from kavka.server.context import BadRequest, Peer, RequestContext, Response
-from kavka.server.later import COMPACTION, GROUPS, TRANSACTIONS, Later
 from kavka.server.shortcut import Shortcut
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -86,6 +86,20 @@ Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
 _Row: TypeAlias = tuple[Api, Handler]
 
 
+class LazyHandler:
+    """An API's handler, in a module of `kavka.server.handlers` that may not be imported yet."""
+
+    def __init__(self, name: str) -> None:
+        self.__module__ = f"kavka.server.handlers.{name}"
+        self._handle: Callable[[Any, Any, Any], Any] | None = None
+
+    def __call__(self, broker: Any, context: Any, request: Any) -> Any:
+        handle = self._handle
+        if handle is None:
+            handle = self._handle = import_module(self.__module__).handle
+        return handle(broker, context, request)
+
+
 def _by_key(*rows: _Row) -> Mapping[int, _Row]:
     table = {api.key: (api, handler) for api, handler in rows}
     if len(table) != len(rows):
@@ -99,58 +113,58 @@ HANDLERS: Final = _by_key(
     (find_coordinator.API, handlers.find_coordinator.handle),
     (list_offsets.API, handlers.list_offsets.handle),
     (metadata.API, handlers.metadata.handle),
-    (heartbeat.API, Later("heartbeat")),
-    (join_group.API, Later("join_group")),
-    (leave_group.API, Later("leave_group")),
-    (sync_group.API, Later("sync_group")),
-    (consumer_group_heartbeat.API, Later("consumer_group_heartbeat")),
-    (consumer_group_describe.API, Later("consumer_group_describe")),
-    (offset_commit.API, Later("offset_commit")),
-    (offset_fetch.API, Later("offset_fetch")),
-    (describe_groups.API, Later("describe_groups")),
-    (list_groups.API, Later("list_groups")),
-    (delete_groups.API, Later("delete_groups")),
-    (offset_delete.API, Later("offset_delete")),
+    (heartbeat.API, LazyHandler("heartbeat")),
+    (join_group.API, LazyHandler("join_group")),
+    (leave_group.API, LazyHandler("leave_group")),
+    (sync_group.API, LazyHandler("sync_group")),
+    (consumer_group_heartbeat.API, LazyHandler("consumer_group_heartbeat")),
+    (consumer_group_describe.API, LazyHandler("consumer_group_describe")),
+    (offset_commit.API, LazyHandler("offset_commit")),
+    (offset_fetch.API, LazyHandler("offset_fetch")),
+    (describe_groups.API, LazyHandler("describe_groups")),
+    (list_groups.API, LazyHandler("list_groups")),
+    (delete_groups.API, LazyHandler("delete_groups")),
+    (offset_delete.API, LazyHandler("offset_delete")),
     (api_versions.API, handlers.api_versions.handle),
     (create_topics.API, handlers.create_topics.handle),
-    (delete_topics.API, Later("delete_topics")),
-    (delete_records.API, Later("delete_records")),
-    (create_partitions.API, Later("create_partitions")),
-    (elect_leaders.API, Later("elect_leaders")),
-    (alter_partition_reassignments.API, Later("alter_partition_reassignments")),
-    (list_partition_reassignments.API, Later("list_partition_reassignments")),
+    (delete_topics.API, LazyHandler("delete_topics")),
+    (delete_records.API, LazyHandler("delete_records")),
+    (create_partitions.API, LazyHandler("create_partitions")),
+    (elect_leaders.API, LazyHandler("elect_leaders")),
+    (alter_partition_reassignments.API, LazyHandler("alter_partition_reassignments")),
+    (list_partition_reassignments.API, LazyHandler("list_partition_reassignments")),
     (init_producer_id.API, handlers.init_producer_id.handle),
-    (add_partitions_to_txn.API, Later("add_partitions_to_txn")),
-    (add_offsets_to_txn.API, Later("add_offsets_to_txn")),
-    (end_txn.API, Later("end_txn")),
-    (txn_offset_commit.API, Later("txn_offset_commit")),
-    (write_txn_markers.API, Later("write_txn_markers")),
-    (describe_transactions.API, Later("describe_transactions")),
-    (list_transactions.API, Later("list_transactions")),
-    (offset_for_leader_epoch.API, Later("offset_for_leader_epoch")),
-    (describe_configs.API, Later("describe_configs")),
-    (alter_configs.API, Later("alter_configs")),
-    (incremental_alter_configs.API, Later("incremental_alter_configs")),
-    (list_config_resources.API, Later("list_config_resources")),
-    (describe_log_dirs.API, Later("describe_log_dirs")),
-    (alter_replica_log_dirs.API, Later("alter_replica_log_dirs")),
-    (describe_cluster.API, Later("describe_cluster")),
-    (describe_producers.API, Later("describe_producers")),
-    (describe_topic_partitions.API, Later("describe_topic_partitions")),
-    (describe_quorum.API, Later("describe_quorum")),
-    (update_features.API, Later("update_features")),
-    (get_telemetry_subscriptions.API, Later("get_telemetry_subscriptions")),
-    (push_telemetry.API, Later("push_telemetry")),
+    (add_partitions_to_txn.API, LazyHandler("add_partitions_to_txn")),
+    (add_offsets_to_txn.API, LazyHandler("add_offsets_to_txn")),
+    (end_txn.API, LazyHandler("end_txn")),
+    (txn_offset_commit.API, LazyHandler("txn_offset_commit")),
+    (write_txn_markers.API, LazyHandler("write_txn_markers")),
+    (describe_transactions.API, LazyHandler("describe_transactions")),
+    (list_transactions.API, LazyHandler("list_transactions")),
+    (offset_for_leader_epoch.API, LazyHandler("offset_for_leader_epoch")),
+    (describe_configs.API, LazyHandler("describe_configs")),
+    (alter_configs.API, LazyHandler("alter_configs")),
+    (incremental_alter_configs.API, LazyHandler("incremental_alter_configs")),
+    (list_config_resources.API, LazyHandler("list_config_resources")),
+    (describe_log_dirs.API, LazyHandler("describe_log_dirs")),
+    (alter_replica_log_dirs.API, LazyHandler("alter_replica_log_dirs")),
+    (describe_cluster.API, LazyHandler("describe_cluster")),
+    (describe_producers.API, LazyHandler("describe_producers")),
+    (describe_topic_partitions.API, LazyHandler("describe_topic_partitions")),
+    (describe_quorum.API, LazyHandler("describe_quorum")),
+    (update_features.API, LazyHandler("update_features")),
+    (get_telemetry_subscriptions.API, LazyHandler("get_telemetry_subscriptions")),
+    (push_telemetry.API, LazyHandler("push_telemetry")),
 )
 
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
 """Served where somebody takes the metrics of clients."""
 
 IMPORTED_LATER: Final = (
-    *GROUPS,
-    *TRANSACTIONS,
-    *COMPACTION,
-    *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, Later)),
+    *groups.MODULES,
+    *transactions.MODULES,
+    *cleaner.MODULES,
+    *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, LazyHandler)),
 )
 """Modules in the order in which they are best imported."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kavka.server.config.transaction_rows import REPLICATION_FACTOR
 from kavka.server.controller.new_topics import NewTopic
 from kavka.server.controller.runner import Controller
 from kavka.server.coordinator import Coordinator
 from kavka.server.histogram import Histogram
-from kavka.server.later import TRANSACTIONS
 from kavka.server.live_settings import LiveSettings
 from kavka.server.metadata_cache import MetadataCache
 from kavka.server.producer_ids import ProducerIds
@@ -38,6 +37,27 @@ if TYPE_CHECKING:
 Codes: TypeAlias = Sequence[ErrorCode]
 """One for each partition that was asked for, in order."""
 
+MODULES: Final = (
+    "kavka.wire.fields",
+    "kavka.log.journal",
+    "kavka.txncoord.requests",
+    "kavka.txncoord.transaction",
+    "kavka.txncoord.records",
+    "kavka.txncoord.state",
+    "kavka.txncoord.ending",
+    "kavka.txncoord.producing",
+    "kavka.txncoord.expiry",
+    "kavka.txncoord.shard",
+    "kavka.server.transaction_calls",
+    "kavka.server.verification",
+    "kavka.server.transaction_markers",
+    "kavka.server.journal_loader",
+    "kavka.server.turns",
+    "kavka.server.journal_port",
+    "kavka.server.journal_runner",
+)
+"""The parts of the transaction coordinator, each behind those that it imports."""
+
 
 def _nobody(markers: Markers, coordinator_epoch: int) -> None:
     """Nobody writes them; the broker is only half there."""
@@ -52,7 +72,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     topic = TRANSACTION_TOPIC
     holds = "transactions"
-    modules = TRANSACTIONS
+    modules = MODULES
     factor_setting = REPLICATION_FACTOR
 
     def __init__(

@@ -11,8 +11,7 @@ import pytest
 
 from kavka.log.journal import Decision, Ticket
 from kavka.log.memfs import Fault
-from kavka.server import coordinator
-from kavka.server.later import GROUPS, TRANSACTIONS
+from kavka.server import coordinator, groups, transactions
 from kavka.server.replica.partition import Leadership
 from kavka.wire.errors import ApiError, ErrorCode
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
@@ -80,7 +79,8 @@ async def test_the_start_does_not_wait_for_what_is_kept(broker: MemoryBroker, ki
 
 
 @pytest.mark.parametrize(
-    ("kind", "modules"), [(OfGroups(), GROUPS), (OfTransactions(), TRANSACTIONS)]
+    ("kind", "modules"),
+    [(OfGroups(), groups.MODULES), (OfTransactions(), transactions.MODULES)],
 )
 @scenario()
 async def test_what_it_needs_is_imported_once_the_topic_is_there(

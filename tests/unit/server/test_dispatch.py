@@ -5,6 +5,8 @@ What garbage does was asked of Apache Kafka 4.3.1 with the same bytes.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import pkgutil
 import struct
@@ -35,7 +37,8 @@ def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
     }
     modules = {one.name for one in pkgutil.iter_modules(apis.__path__)}
     assert set(rows.values()) == modules
-    assert modules == {one.name for one in pkgutil.iter_modules(handlers.__path__)}
+    own = pkgutil.iter_modules(handlers.__path__)
+    assert modules == {one.name for one in own if not one.ispkg}
     for name, module in rows.items():
         assert name.lower() == module.replace("_", "")
 
@@ -48,6 +51,39 @@ def test_an_api_may_not_have_two_rows() -> None:
     row = next(iter(dispatch.HANDLERS.values()))
     with pytest.raises(ValueError, match="two rows"):
         dispatch._by_key(row, row)
+
+
+def test_each_handler_handles() -> None:
+    for _, handler in dispatch.HANDLERS.values():
+        module = importlib.import_module(handler.__module__)
+        assert callable(module.handle)
+
+
+def test_a_lazy_handler_is_imported_when_it_is_first_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imported, asked = list[str](), list[tuple[Any, ...]]()
+
+    class Module:
+        def handle(self, *args: Any) -> str:
+            asked.append(args)
+            return "answer"
+
+    def imports(name: str) -> Module:
+        imported.append(name)
+        return Module()
+
+    monkeypatch.setattr("kavka.server.dispatch.import_module", imports)
+    handler = dispatch.LazyHandler("heartbeat")
+    assert imported == []
+    assert [handler(1, 2, 3), handler(4, 5, 6)] == ["answer", "answer"]
+    assert imported == [handler.__module__] == ["kavka.server.handlers.heartbeat"]
+    assert asked == [(1, 2, 3), (4, 5, 6)]
+
+
+@pytest.mark.parametrize("name", dispatch.IMPORTED_LATER)
+def test_there_is_such_a_module_to_import_later(name: str) -> None:
+    assert importlib.util.find_spec(name) is not None
 
 
 # -- what is no request ---------------------------------------------------------------------

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import importlib.util
-from typing import Any
 
 import pytest
 
-from kavka.server.dispatch import HANDLERS, IMPORTED_LATER
-from kavka.server.later import BEGIN_AFTER_S, PAUSE_S, Imports, Later, import_in_turns
+from kavka.server.later import BEGIN_AFTER_S, PAUSE_S, Imports, import_in_turns
 from support.virtual import VirtualClock, VirtualTasks
 
 
@@ -19,15 +16,9 @@ class Importer:
 
     def __init__(self) -> None:
         self.imported: list[str] = []
-        self.asked: list[tuple[Any, ...]] = []
 
-    def __call__(self, name: str) -> Importer:
+    def __call__(self, name: str) -> None:
         self.imported.append(name)
-        return self
-
-    def handle(self, *args: Any) -> str:
-        self.asked.append(args)
-        return "answer"
 
 
 @pytest.fixture
@@ -35,25 +26,6 @@ def importer(monkeypatch: pytest.MonkeyPatch) -> Importer:
     made = Importer()
     monkeypatch.setattr("kavka.server.later.import_module", made)
     return made
-
-
-def test_a_handler_is_imported_when_it_is_first_called(importer: Importer) -> None:
-    handler = Later("heartbeat")
-    assert importer.imported == []
-    assert [handler(1, 2, 3), handler(4, 5, 6)] == ["answer", "answer"]
-    assert importer.imported == [handler.__module__] == ["kavka.server.handlers.heartbeat"]
-    assert importer.asked == [(1, 2, 3), (4, 5, 6)]
-
-
-@pytest.mark.parametrize("name", IMPORTED_LATER)
-def test_there_is_such_a_module(name: str) -> None:
-    assert importlib.util.find_spec(name) is not None
-
-
-def test_each_handler_handles() -> None:
-    for _, handler in HANDLERS.values():
-        module = importlib.import_module(handler.__module__)
-        assert callable(module.handle)
 
 
 def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
