@@ -128,8 +128,8 @@ dist: $(FOR_TEST) ## build a wheel in ./dist
 
 pages: $(FOR_TEST) ## make the pages of docs/ that are made from tables anew
 	@.ci/page $(BIN)/python configuration.md kavka.server.config.docs
-	@.ci/page $(BIN)/python metrics.md kavka.server.metrics.page
-	@.ci/page $(BIN)/python apis.md kavka.server.api_page
+	@.ci/page $(BIN)/python metrics.md kavka.server.monitoring.metrics.page
+	@.ci/page $(BIN)/python apis.md kavka.server.connections.api_page
 	@.ci/page $(BIN)/python conformance.md differential.page
 
 clients-page: $(FOR_TEST) java

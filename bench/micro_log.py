@@ -16,8 +16,8 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_index import AbortedTxn, TxnIndex, collect_aborted
-from kavka.server.clock import SystemClock
 from kavka.server.config import BrokerSettings
+from kavka.server.runtime.clock import SystemClock
 from kavka.wire.records import read_header
 
 Named = tuple[str, Callable[[], object]]

@@ -17,11 +17,11 @@ from typing import Any, Final
 from bench import frames, group_frames
 from bench.micro_log import UnwrittenFs
 from kavka.server.broker import Broker
-from kavka.server.clock import SystemClock
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
-from kavka.server.jobs import ThreadJobs
-from kavka.server.tasks import LoopTasks
+from kavka.server.runtime.clock import SystemClock
+from kavka.server.runtime.jobs import ThreadJobs
+from kavka.server.runtime.tasks import LoopTasks
 
 Named = tuple[str, Callable[[], object]]
 

@@ -11,26 +11,26 @@ from kavka.log.manager import LogManager
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
+from kavka.server.cluster.config_writer import ConfigWriter
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
-from kavka.server.controller.runner import Controller, ControllerSettings
+from kavka.server.config.live import LiveSettings
+from kavka.server.connections.dispatch import HANDLERS, TELEMETRY
+from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordination.api import Coordination
-from kavka.server.delayed import Purgatory
-from kavka.server.dispatch import HANDLERS, TELEMETRY
-from kavka.server.dynamic.writer import ConfigWriter
-from kavka.server.features import Features
-from kavka.server.groups import GroupCoordinator
-from kavka.server.live_settings import LiveSettings
-from kavka.server.metadata_cache import MetadataCache
-from kavka.server.producer_ids import ProducerIds
-from kavka.server.quotas import Unlimited
+from kavka.server.coordinators.group_coordinator import GroupCoordinator
+from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
+from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.replica.controller_requests import ControllerRequests
+from kavka.server.replica.fetch_sessions import FetchSessions
+from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
-from kavka.server.replica.moves import ReplicaMoves
-from kavka.server.replica.requests import ControllerRequests
-from kavka.server.request_stats import RequestStats
-from kavka.server.sessions import FetchSessions
-from kavka.server.topic_configs import TopicConfigs
-from kavka.server.transactions import TransactionCoordinator
-from kavka.server.tree_offsets import TreeOffsets
+from kavka.server.request.quotas import Unlimited
+from kavka.server.request.stats import RequestStats
+from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def _first_markers(
     broker: Broker, coordination: Coordination, markers: Markers, coordinator_epoch: int
 ) -> None:
     """Have markers written from now on."""
-    from kavka.server.transaction_markers import TransactionMarkers  # see `kavka.server.later`
+    # not before there are transactions: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.coordinators.marker_writer import TransactionMarkers
 
     transactions = broker.transactions
     writer = TransactionMarkers(broker.replicas, broker.groups, transactions, coordination)

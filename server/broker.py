@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
+from kavka.server.cluster.config_writer import ConfigWriter
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.logger_levels import Before
+from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
-from kavka.server.context import Peer
-from kavka.server.controller.runner import Controller
+from kavka.server.config.live import LiveSettings
+from kavka.server.controller.controller import Controller
 from kavka.server.coordination.api import Coordination
-from kavka.server.delayed import Purgatory
-from kavka.server.dynamic.loggers import Before
-from kavka.server.dynamic.writer import ConfigWriter
-from kavka.server.features import Features
-from kavka.server.groups import GroupCoordinator
-from kavka.server.live_settings import LiveSettings
-from kavka.server.log_limit import LogLimit
-from kavka.server.metadata_cache import BrokerImage, MetadataCache
-from kavka.server.producer_ids import ProducerIds
-from kavka.server.quotas import Quotas
+from kavka.server.coordinators.group_coordinator import GroupCoordinator
+from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
+from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.replica.fetch_sessions import FetchSessions
+from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
-from kavka.server.replica.moves import ReplicaMoves
-from kavka.server.request_stats import RequestStats
-from kavka.server.sessions import FetchSessions
-from kavka.server.topic_configs import TopicConfigs
-from kavka.server.transactions import TransactionCoordinator
-from kavka.server.tree_offsets import TreeOffsets
+from kavka.server.request.context import Peer
+from kavka.server.request.quotas import Quotas
+from kavka.server.request.stats import RequestStats
+from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
+    from kavka.server.coordinators.marker_writer import TransactionMarkers
     from kavka.server.telemetry.receiver import Telemetry
-    from kavka.server.transaction_markers import TransactionMarkers
 
 logger = logging.getLogger(__name__)
 

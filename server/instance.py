@@ -17,12 +17,17 @@ from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
-from kavka.server.cleaner import LogCleaner
+from kavka.server.cluster import logger_levels
+from kavka.server.cluster.broker_overrides import DynamicSettings
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.feature_levels import Features
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.listeners import Listener
-from kavka.server.config.values import BadValue
-from kavka.server.connection import Connection
-from kavka.server.connections import Connections, Gate
+from kavka.server.config.live import LiveSettings
+from kavka.server.config.value_types import BadValue
+from kavka.server.connections.connection import Connection
+from kavka.server.connections.dispatch import IMPORTED_LATER, Dispatcher
+from kavka.server.connections.registry import Connections, Gate
 from kavka.server.coordination.api import Coordination, SessionEvent
 from kavka.server.coordination.broker_registration import (
     cluster_id,
@@ -33,21 +38,16 @@ from kavka.server.coordination.broker_registration import (
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.server.coordination.storage_format import Corrupt
-from kavka.server.dispatch import IMPORTED_LATER, Dispatcher
-from kavka.server.dynamic import loggers
-from kavka.server.dynamic.in_force import DynamicSettings
-from kavka.server.features import Features
-from kavka.server.health import BrokerState, Health
-from kavka.server.later import Imports
-from kavka.server.live_settings import LiveSettings
-from kavka.server.log_directories import claim_directories
-from kavka.server.replica.loading import LogLoader, close_logs
-from kavka.server.replica.requests import ControllerRequests
-from kavka.server.topic_configs import TopicConfigs
-from kavka.server.upkeep import Upkeep
+from kavka.server.monitoring.health import BrokerState, Health
+from kavka.server.replica.controller_requests import ControllerRequests
+from kavka.server.replica.log_cleaner import LogCleaner
+from kavka.server.replica.log_dirs import claim_directories
+from kavka.server.replica.log_maintenance import Upkeep
+from kavka.server.replica.log_startup import LogLoader, close_logs
+from kavka.server.runtime.lazy_imports import Imports
 
 if TYPE_CHECKING:
-    from kavka.server.monitor import Monitor
+    from kavka.server.monitoring.pages import Monitor
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ class Instance:
         at = self.settings.kavka_http_listener
         if at is None:
             return
-        from kavka.server.monitor import Monitor
+        from kavka.server.monitoring.pages import Monitor
 
         bound = await self._listen(at, "kavka.http.listener")
         self.http_port = bound.port
@@ -458,7 +458,7 @@ class Instance:
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:
-            loggers.restore(self.broker.loggers_before)
+            logger_levels.restore(self.broker.loggers_before)
 
     def _stop_listening(self) -> None:
         self._imports.stop()

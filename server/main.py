@@ -15,12 +15,12 @@ from typing import Any, Final
 from kavka import __version__
 from kavka.log.errors import LoadingStopped
 from kavka.log.fs import OsFs
-from kavka.server.clock import process_age_ms
 from kavka.server.config import BrokerSettings, ConfigError
-from kavka.server.coordinator import Coordinator
+from kavka.server.coordinators.base import Coordinator
+from kavka.server.host import Machine, new_event_loop
 from kavka.server.instance import Instance, StartError
-from kavka.server.machine import Machine, new_event_loop
-from kavka.server.process_log import start_log
+from kavka.server.monitoring.process_log import start_log
+from kavka.server.runtime.clock import process_age_ms
 
 logger = logging.getLogger(__name__)
 

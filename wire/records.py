@@ -170,7 +170,7 @@ def check_batch(
     inside are not opened.
     As in Apache Kafka there may be a part of another one behind the batch, which is not to be
     appended (the header's `size` tells), and the flag of LogAppendTime, which is not the client's
-    to set: `kavka.server.replica.admission` sees to it.
+    to set: `kavka.server.replica.batch_admission` sees to it.
     ApiError as Apache Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator` answer, in their
     order: Unreadable, Unacceptable, INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
     """

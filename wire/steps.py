@@ -2,7 +2,7 @@
 
 `Steps[T]` is a generator that yields None where a pause is welcome, and a `Job` where it wants
 something done that is long and releases the interpreter; it is sent the job's result, and returns
-a `T`. Work that is short never yields. `kavka.server.slices` drives it on the loop.
+a `T`. Work that is short never yields. `kavka.server.runtime.cooperative` drives it on the loop.
 """
 
 from __future__ import annotations

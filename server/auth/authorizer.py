@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, Protocol
 
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.steps import QUICK_ITEMS_A_STEP
 
 

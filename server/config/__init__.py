@@ -10,8 +10,8 @@ from kavka.server.config.listeners import Listener
 from kavka.server.config.problems import ConfigError
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.sources import gather
-from kavka.server.config.topics import log_settings, topic_warnings, validate_topic_configs
-from kavka.server.config.values import BadValue
+from kavka.server.config.topic_overrides import log_settings, topic_warnings, validate_topic_configs
+from kavka.server.config.value_types import BadValue
 
 __all__ = [
     "BadValue",

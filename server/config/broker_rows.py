@@ -1,17 +1,16 @@
 """Settings of the broker that mean something to Kavka.
 
 Those that the broker itself reads: `field` names their place in BrokerSettings. The defaults of
-topic settings are in `topic_defaults`, Kafka's other names in `known_rows`.
+topic settings are in `topic_defaults`, Kafka's other names in `unsupported_rows`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check, Items
+from kavka.server.config.address_limits import NO_LIMIT
 from kavka.server.config.classic_group_rows import CLASSIC_GROUP_ROWS
 from kavka.server.config.cleaner_rows import CLEANER_ROWS
-from kavka.server.config.connection_limits import NO_LIMIT
 from kavka.server.config.consumer_group_rows import CONSUMER_GROUP_ROWS
 from kavka.server.config.move_rows import MOVE_ROWS
 from kavka.server.config.offset_rows import OFFSET_ROWS
@@ -19,7 +18,8 @@ from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_defaults import TOPIC_DEFAULT_ROWS
 from kavka.server.config.transaction_rows import TRANSACTION_ROWS
-from kavka.server.config.values import LONG_MAX, Type, Value
+from kavka.server.config.validators import AtLeast, Check, Items
+from kavka.server.config.value_types import LONG_MAX, Type, Value
 
 HIGH: Final = Importance.HIGH
 MEDIUM: Final = Importance.MEDIUM

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from kavka.server.config.address_limits import OF_LISTENERS
 from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
-from kavka.server.config.connection_limits import OF_LISTENERS
 from kavka.server.config.table import base_name
-from kavka.server.config.values import BadValue, Value
+from kavka.server.config.value_types import BadValue, Value
 
 ValueOf: TypeAlias = Callable[[str], Value]
 """The value that a setting of the broker has, by key."""

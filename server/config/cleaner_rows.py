@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check
 from kavka.server.config.rows import Config, Mode
-from kavka.server.config.values import Type, Value
+from kavka.server.config.validators import AtLeast, Check
+from kavka.server.config.value_types import Type, Value
 
 CLEANER_THREAD_BYTES_MIN: Final = 1_048_576
 """What `log.cleaner.dedupe.buffer.size` must be above for each of `log.cleaner.threads`."""

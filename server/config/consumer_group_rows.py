@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check, Items, OneOf
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.values import LARGEST, Type, Value
+from kavka.server.config.validators import AtLeast, Check, Items, OneOf
+from kavka.server.config.value_types import LARGEST, Type, Value
 
 _ASSIGNORS: Final = ("uniform", "range")
 _POLICIES: Final = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")

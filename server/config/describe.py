@@ -12,8 +12,8 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import NamedTuple
 
-from kavka.server.config.dynamic import effective_given
-from kavka.server.config.other_rows import CLIENT_METRICS, GROUP
+from kavka.server.config.dynamic_rules import effective_given
+from kavka.server.config.other_resource_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.rows import Config, Mode, Scope
 from kavka.server.config.settings import BrokerSettings
 from kavka.server.config.table import (
@@ -23,8 +23,8 @@ from kavka.server.config.table import (
     broker_rows,
     broker_synonyms,
 )
-from kavka.server.config.topics import topic_default
-from kavka.server.config.values import Type, Value, to_text
+from kavka.server.config.topic_overrides import topic_default
+from kavka.server.config.value_types import Type, Value, to_text
 
 
 class Source(IntEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kavka.server.config.dynamic import is_taken_while_running
+from kavka.server.config.dynamic_rules import is_taken_while_running
 from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
-from kavka.server.config.values import to_text
+from kavka.server.config.value_types import to_text
 
 _SHOWN: Final = (
     "group.consumer.regex.",

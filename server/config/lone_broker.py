@@ -10,7 +10,7 @@ from typing import Final
 
 from kavka.server.config import offset_topic_rows, transaction_rows
 from kavka.server.config.sources import Given
-from kavka.server.config.values import Value
+from kavka.server.config.value_types import Value
 
 _FACTORS: Final = {
     offset_topic_rows.REPLICATION_FACTOR: "consumer groups will not be served",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.values import LONG_MAX, Type
+from kavka.server.config.validators import AtLeast
+from kavka.server.config.value_types import LONG_MAX, Type
 
 MOVE_ROWS: Final = (
     Config(

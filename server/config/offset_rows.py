@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check
 from kavka.server.config.rows import Config, Importance
-from kavka.server.config.values import Type
+from kavka.server.config.validators import AtLeast, Check
+from kavka.server.config.value_types import Type
 
 
 def _row(name: str, type_: Type, default: int, check: Check | None, doc: str) -> Config:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Between, Check
 from kavka.server.config.rows import Config, Importance
-from kavka.server.config.values import Type
+from kavka.server.config.validators import AtLeast, Between, Check
+from kavka.server.config.value_types import Type
 
 REPLICATION_FACTOR: Final = "offsets.topic.replication.factor"
 

@@ -1,8 +1,8 @@
 """What one row of the settings table is.
 
-The rows stand in `broker_rows` (settings with a meaning of their own here), `known_rows` (the rest
-of Kafka's broker settings, so that none is ignored in silence) and `topic_rows`; `table` finds
-them.
+The rows stand in `broker_rows` (settings with a meaning of their own here), `unsupported_rows`
+(the rest of Kafka's broker settings, so that none is ignored in silence) and `topic_rows`; `table`
+finds them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kavka.server.config.checks import AtLeast, Between, Check, Items
-from kavka.server.config.values import LARGEST, Type, Value, parse
+from kavka.server.config.validators import AtLeast, Between, Check, Items
+from kavka.server.config.value_types import LARGEST, Type, Value, parse
 
 KEPT_FROM_CHARACTERS: Final = 1000
 KEPT_MAX: Final = 2

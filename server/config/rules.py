@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
-from kavka.server.config.connection_limits import (
+from kavka.server.config.address_limits import (
     CREATION_RATE,
     MAX_CONNECTIONS,
     OF_LISTENERS,
@@ -19,6 +18,7 @@ from kavka.server.config.connection_limits import (
     limits_of_listeners,
     parse_overrides,
 )
+from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
 from kavka.server.config.consumer_group_rows import broken_rules
 from kavka.server.config.listeners import (
     Listener,
@@ -32,7 +32,7 @@ from kavka.server.config.listeners import (
 from kavka.server.config.problems import ConfigError, Problems
 from kavka.server.config.sources import Given
 from kavka.server.config.table import BROKER, base_name, broker_row
-from kavka.server.config.values import Value, one_line, to_text
+from kavka.server.config.value_types import Value, one_line, to_text
 
 _DEFAULT_BROKER_ID: Final = "1"
 _MAP: Final = "listener.security.protocol.map"

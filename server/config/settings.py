@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
-from kavka.server.config.connection_limits import OF_LISTENERS, ListenerLimits, listener_key
-from kavka.server.config.dynamic import (
+from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
+from kavka.server.config.dynamic_rules import (
     NOTHING,
     ORIGIN,
     Dynamic,
@@ -29,8 +29,8 @@ from kavka.server.config.rules import Rules, problem, set_broker_id
 from kavka.server.config.sources import Given, gather
 from kavka.server.config.suggestions import suggestion
 from kavka.server.config.table import BROKER, base_name, broker_row
-from kavka.server.config.topics import default_log_settings
-from kavka.server.config.values import BadValue, Value, one_line
+from kavka.server.config.topic_overrides import default_log_settings
+from kavka.server.config.value_types import BadValue, Value, one_line
 
 UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
 _OF_AUTHORIZER: Final = ("allow.everyone.if.no.acl.found", "super.users")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from kavka.server.config.other_rows import CLIENT_METRICS
-from kavka.server.config.values import BadValue, Value
+from kavka.server.config.other_resource_rows import CLIENT_METRICS
+from kavka.server.config.value_types import BadValue, Value
 from kavka.wire.errors import ApiError, ErrorCode
 
 INTERVAL_MS_MIN: Final = 100

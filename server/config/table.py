@@ -31,7 +31,7 @@ _SYNONYMS: Final = (
 @cache
 def _known() -> dict[str, Config]:
     # Imported when asked for: a start without a file of settings does without these rows.
-    from kavka.server.config.known_rows import KNOWN_ROWS
+    from kavka.server.config.unsupported_rows import KNOWN_ROWS
 
     return {row.name: row for row in KNOWN_ROWS}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Check, Limit, Required
 from kavka.server.config.rows import Config, Importance, Mode
 from kavka.server.config.topic_rows import TOPIC_ROWS
-from kavka.server.config.values import Type
+from kavka.server.config.validators import AtLeast, Check, Limit, Required
+from kavka.server.config.value_types import Type
 
 HIGH: Final = Importance.HIGH
 MEDIUM: Final = Importance.MEDIUM

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kavka.log.settings import FSYNC, SYSTEM
-from kavka.server.config.checks import AtLeast, Between, Check, Items, OneOf, ThrottledReplicas
 from kavka.server.config.rows import Config, Mode, Scope, Status
-from kavka.server.config.values import LONG_MAX, Type, Value
+from kavka.server.config.validators import AtLeast, Between, Check, Items, OneOf, ThrottledReplicas
+from kavka.server.config.value_types import LONG_MAX, Type, Value
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.checks import AtLeast, Between, Check
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.values import Type, Value
+from kavka.server.config.validators import AtLeast, Between, Check
+from kavka.server.config.value_types import Type, Value
 
 REPLICATION_FACTOR: Final = "transaction.state.log.replication.factor"
 

@@ -8,6 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kavka.seams import Tasks
+from kavka.server.cluster.control_messages import (
+    LeaderAndIsr,
+    LeaderAndIsrResponse,
+    StopReplica,
+    StopReplicaResponse,
+    UpdateMetadata,
+)
 from kavka.server.controller.events import (
     Event,
     LeaderAndIsrAnswered,
@@ -15,13 +22,6 @@ from kavka.server.controller.events import (
     Send,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
-)
-from kavka.server.controller.messages import (
-    LeaderAndIsr,
-    LeaderAndIsrResponse,
-    StopReplica,
-    StopReplicaResponse,
-    UpdateMetadata,
 )
 from kavka.wire.errors import ErrorCode
 

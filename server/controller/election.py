@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from kavka.server.controller.messages import NO_LEADER
+from kavka.server.cluster.control_messages import NO_LEADER
 from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
 

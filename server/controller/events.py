@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.server.controller.messages import (
+from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
     LeaderAndIsrResponse,
     StopReplica,

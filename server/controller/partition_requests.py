@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from kavka.seams import Random, Tasks
-from kavka.server.controller.messages import TopicPartition
-from kavka.server.controller.new_partitions import NewPartitions, plan_partitions
-from kavka.server.controller.new_topics import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
-from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes
-from kavka.server.controller.partitions import chunks
-from kavka.server.controller.reign import Reign
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.active_controller import Reign
+from kavka.server.controller.partition_machine import chunks
+from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
+from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes
+from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
 from kavka.server.coordination.api import BadVersion, NoNode
 from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kavka.server.controller.messages import TopicPartition
-from kavka.server.controller.new_topics import check_replicas
+from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.state import ClusterState, Partition
+from kavka.server.controller.topic_validation import check_replicas
 from kavka.wire.errors import ApiError, ErrorCode
 
 

@@ -1,6 +1,6 @@
 """What the controller knows: brokers, topics, partitions. Data and questions to it, no decisions.
 
-Only the machine in `partitions.py` changes it, so that every change has an event behind it.
+Only the machine in `partition_machine.py` changes it, so that every change has an event behind it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kavka.server.controller.messages import NO_LEADER, TopicPartition
+from kavka.server.cluster.control_messages import NO_LEADER, TopicPartition
 from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
 
 NOT_STORED: Final = -1

@@ -8,7 +8,9 @@ from functools import partial
 from uuid import UUID
 
 from kavka.seams import Random, Tasks
-from kavka.server.controller.new_topics import (
+from kavka.server.controller.active_controller import Reign
+from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes, never
+from kavka.server.controller.topic_validation import (
     Defaults,
     NewTopic,
     TopicResult,
@@ -16,8 +18,6 @@ from kavka.server.controller.new_topics import (
     check_total,
     plan_topic,
 )
-from kavka.server.controller.outcomes import TOPICS_A_SLICE, Outcomes, never
-from kavka.server.controller.reign import Reign
 from kavka.server.coordination.api import NoNode
 from kavka.server.coordination.paths import random_uuid, uuid_text
 from kavka.wire.errors import ApiError, ErrorCode

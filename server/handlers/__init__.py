@@ -5,7 +5,7 @@ owner, maps the results to partitions and returns; it returns an awaitable only 
 wait. It touches no bytes and no files, and asks for the version only where the answer differs.
 
 Imported here are those that the first write after a start may need; the others are later (see
-`kavka.server.later`).
+`kavka.server.runtime.lazy_imports`).
 """
 
 from kavka.server.handlers import (

@@ -10,10 +10,10 @@ from typing import Any
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.topics import GROUP_TOPIC
-from kavka.server.transaction_calls import ask, check_id
-from kavka.server.transactions import adding
+from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.coordinators.transaction_coordinator import adding
+from kavka.server.handlers.common.transaction_calls import ask, check_id
+from kavka.server.request.context import RequestContext
 from kavka.txncoord.requests import AddPartitions
 from kavka.wire.apis.add_offsets_to_txn import FENCED_SINCE, AddOffsetsToTxnResponse
 from kavka.wire.errors import ApiError, ErrorCode

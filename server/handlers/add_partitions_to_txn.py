@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.calls import Calls
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
-from kavka.server.topics import INTERNAL_TOPICS
-from kavka.server.transaction_calls import check_id, told
-from kavka.server.transactions import adding
+from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.coordinators.transaction_coordinator import adding
+from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.transaction_calls import check_id, told
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
 from kavka.wire.apis.add_partitions_to_txn import (
     API,

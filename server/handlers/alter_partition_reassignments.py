@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.messages import TopicPartition
-from kavka.server.slices import Slices
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.alter_partition_reassignments import (
     API,
     AlterPartitionReassignmentsResponse,
@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return AlterPartitionReassignmentsResponse([], error_message="")  # not null: as Kafka's
     if request.timeout_ms <= 0:  # over before the controller has looked at it
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    return slices.run(broker.tasks, _reassign(broker, request), context)
+    return cooperative.run(broker.tasks, _reassign(broker, request), context)
 
 
 def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignmentsResponse]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.alter_replica_log_dirs import (
     API,
     AlterReplicaLogDirsResponse,
@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.authorizer.allows(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return API.error_response(request, refused, context.version)
-    return slices.run(broker.tasks, _alter(broker, request), context)
+    return cooperative.run(broker.tasks, _alter(broker, request), context)
 
 
 def _alter(broker: Broker, request: Any) -> Slices[AlterReplicaLogDirsResponse]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kavka.server.broker import Broker
 from kavka.server.config.features import SUPPORTED
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.api_versions import (
     LEVEL_0_SINCE,
     SOFTWARE_SINCE,

@@ -13,12 +13,12 @@ from uuid import UUID
 from kavka.groupcoord.consumer import member as members
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
+from kavka.server.auth.allowed_operations import GROUP_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
-from kavka.server.operations import GROUP_OPERATIONS, allowed_bits
-from kavka.server.slices import Slices
+from kavka.server.handlers.common.group_calls import GroupCalls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.consumer_group_describe import (
     API,
     CLASSIC_MEMBER,

@@ -15,9 +15,9 @@ from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STAT
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import written
 from kavka.wire.apis.consumer_group_heartbeat import (
     API,
     OWN_ID_SINCE,

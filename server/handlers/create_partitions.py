@@ -11,8 +11,8 @@ from typing import Any
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.new_partitions import NewPartitions
+from kavka.server.controller.partition_validation import NewPartitions
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.create_partitions import API, CreatePartitionsResponse, TopicResponse
 from kavka.wire.errors import ErrorCode
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.config import describe, topic_warnings
-from kavka.server.context import RequestContext
-from kavka.server.controller.new_topics import CLUSTER_METADATA, NewTopic, TopicResult
+from kavka.server.controller.topic_validation import CLUSTER_METADATA, NewTopic, TopicResult
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.create_topics import (
     API,
     CreateTopicsResponse,

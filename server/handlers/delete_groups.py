@@ -13,9 +13,9 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
-from kavka.server.slices import Waits
+from kavka.server.handlers.common.group_calls import GroupCalls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Waits
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Slices

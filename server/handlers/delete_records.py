@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
-from kavka.server.topics import INTERNAL_TOPICS
+from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.delete_records import (
     HIGH_WATERMARK,
     DeleteRecordsResponse,
@@ -30,7 +30,7 @@ PARTITIONS_A_SLICE: Final = 100
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return slices.run(broker.tasks, _delete(broker, context, request), context)
+    return cooperative.run(broker.tasks, _delete(broker, context, request), context)
 
 
 def _delete(broker: Broker, context: RequestContext, request: Any) -> Slices[DeleteRecordsResponse]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.delete_topics import (
     API,
     DeleteTopicsResponse,

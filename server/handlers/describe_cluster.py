@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kavka.server.auth.allowed_operations import CLUSTER_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.metadata_cache import NO_CONTROLLER
-from kavka.server.operations import CLUSTER_OPERATIONS, allowed_bits
+from kavka.server.cluster.metadata_cache import NO_CONTROLLER
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.describe_cluster import (
     ENDPOINT_BROKERS,
     BrokerResponse,

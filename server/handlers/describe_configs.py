@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
+from kavka.server.cluster import logger_levels
+from kavka.server.cluster.config_changes import Kind
 from kavka.server.config import describe
-from kavka.server.context import RequestContext
-from kavka.server.controller.new_topics import check_topic_name
-from kavka.server.dynamic import loggers
-from kavka.server.dynamic.access import authorize, node_id
-from kavka.server.dynamic.changes import Kind
-from kavka.server.slices import Slices
+from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.handlers.common.config_rights import authorize, node_id
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_configs import (
     ConfigResponse,
     ConfigSynonym,
@@ -48,7 +48,7 @@ _Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | Confi
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if any(asked.resource_type not in _KINDS for asked in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    return slices.run(broker.tasks, _describe(broker, context, request), context)
+    return cooperative.run(broker.tasks, _describe(broker, context, request), context)
 
 
 def _describe(
@@ -113,7 +113,7 @@ def _loggers(broker: Broker, name: str, keys: Keys) -> Iterable[ConfigResponse]:
     _check_broker(broker, name, "")
     return [
         ConfigResponse(one, level, config_source=describe.Source.LOGGER, documentation="")
-        for one, level in loggers.levels().items()
+        for one, level in logger_levels.levels().items()
         if not wanted or one in wanted
     ]
 

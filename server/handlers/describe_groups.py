@@ -11,12 +11,12 @@ from typing import Any, Final
 from kavka.groupcoord import listing
 from kavka.groupcoord.listing import DescribedGroup
 from kavka.groupcoord.shard import GroupShard
+from kavka.server.auth.allowed_operations import GROUP_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
-from kavka.server.operations import GROUP_OPERATIONS, allowed_bits
-from kavka.server.slices import Slices
+from kavka.server.handlers.common.group_calls import GroupCalls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_groups import (
     API,
     DEAD,

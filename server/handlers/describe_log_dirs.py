@@ -19,7 +19,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.seams import Pool
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.describe_log_dirs import (
     UNKNOWN_LAG,
     DescribeLogDirsResponse,

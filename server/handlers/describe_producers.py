@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kavka.log.producer_entry import ProducerEntry
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.new_topics import check_topic_name
-from kavka.server.slices import Slices
+from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -34,7 +34,7 @@ _TOO_MANY: Final = "Excessively large number of producers per request."
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return slices.run(broker.tasks, _describe(broker, context, request), context)
+    return cooperative.run(broker.tasks, _describe(broker, context, request), context)
 
 
 def _describe(

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.describe_quorum import (
     UNKNOWN_TIMESTAMP,
     DescribeQuorumResponse,

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any, Final
 
-from kavka.server import slices
+from kavka.server.auth.allowed_operations import TOPIC_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.messages import NO_LEADER
-from kavka.server.controller.new_topics import check_topic_name
-from kavka.server.metadata_cache import MetadataImage, PartitionImage, TopicImage
-from kavka.server.operations import TOPIC_OPERATIONS, allowed_bits
-from kavka.server.slices import Slices
-from kavka.server.topics import INTERNAL_TOPICS
+from kavka.server.cluster.control_messages import NO_LEADER
+from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.cluster.metadata_cache import MetadataImage, PartitionImage, TopicImage
+from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_topic_partitions import (
     CursorResponse,
     DescribeTopicPartitionsResponse,
@@ -44,7 +44,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-    return slices.run(broker.tasks, _page(broker, context, request), context)
+    return cooperative.run(broker.tasks, _page(broker, context, request), context)
 
 
 def _page(

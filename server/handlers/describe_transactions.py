@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.calls import Calls
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
-from kavka.server.transaction_calls import check_id
+from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.transaction_calls import check_id
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord import listing
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import Transaction

@@ -11,8 +11,8 @@ from typing import Any
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.messages import TopicPartition
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.elect_leaders import (
     API,
     PREFERRED,

@@ -13,8 +13,8 @@ from typing import Any
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.transaction_calls import ask, check_id
+from kavka.server.handlers.common.transaction_calls import ask, check_id
+from kavka.server.request.context import RequestContext
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, Producer
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.apis.end_txn import EPOCHS_SINCE, FENCED_SINCE, EndTxnResponse

@@ -3,7 +3,7 @@
 Promises: sessions (KIP-227), topic ids (KIP-516), long poll by `min_bytes` and `max_wait_ms`, the
 byte limits of request and partition with the first batch always whole (KIP-74), fencing by leader
 epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951). Before version 4 the
-records are converted to message sets (`converting`).
+records are converted to message sets (`down_conversion`).
 Other than Apache Kafka, which gives nothing then: in versions 0 to 2, too, the first batch of each
 partition is whole, whatever its limit; and an old consumer that asks for what has no place in a
 message set (transaction markers) waits for what comes behind it.
@@ -19,12 +19,9 @@ from dataclasses import replace
 from typing import Any, Final
 from weakref import ref
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.replica.manager import Replica
-from kavka.server.replica.reading import (
+from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
     Part,
@@ -33,7 +30,10 @@ from kavka.server.replica.reading import (
     read_cached,
     read_cold,
 )
-from kavka.server.sessions import Fetching, TopicKey, Wanted
+from kavka.server.replica.fetch_sessions import Fetching, TopicKey, Wanted
+from kavka.server.replica.manager import Replica
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (
     BATCHES_SINCE,
     TOPIC_IDS_SINCE,
@@ -84,7 +84,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 async def _go_on(broker: Broker, work: Slices[Any], applied: asyncio.Future[None]) -> FetchResponse:
     try:
-        answer = await slices.go_on(broker.tasks, work)
+        answer = await cooperative.go_on(broker.tasks, work)
     finally:
         applied.set_result(None)
     return await _at_last(answer)
@@ -277,9 +277,9 @@ class _Fetch:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
         if self._of_old:
-            from kavka.server.replica import converting
+            from kavka.server.handlers.common import down_conversion
 
-            converting.check_readable(replica.log.settings)
+            down_conversion.check_readable(replica.log.settings)
         if self._is_follower:
             if wanted.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -329,10 +329,10 @@ class _Fetch:
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
         if not await woken:
             await self._is_ready()
-        return await _at_last(slices.run(self._broker.tasks, self.answer()))
+        return await _at_last(cooperative.run(self._broker.tasks, self.answer()))
 
     async def _is_ready(self) -> bool:
-        found = slices.run(self._broker.tasks, self.plan())
+        found = cooperative.run(self._broker.tasks, self.plan())
         return found if isinstance(found, bool) else await found
 
     def answer(self) -> Slices[Any]:
@@ -349,12 +349,12 @@ class _Fetch:
         return await self._responded()
 
     async def _responded(self) -> FetchResponse:
-        return await _at_last(slices.run(self._broker.tasks, self._response()))
+        return await _at_last(cooperative.run(self._broker.tasks, self._response()))
 
     async def _answer_converted(self) -> FetchResponse:
         """For a consumer that reads message sets. Where there was nothing for it, it waits again,
         for what comes behind that."""
-        from kavka.server.replica import converting
+        from kavka.server.handlers.common import down_conversion
 
         broker, context, request = self._broker, self._context, self._request
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
@@ -363,7 +363,7 @@ class _Fetch:
             async with broker.replicas.opening:
                 # there may be less room for an answer now, or no topic any more
                 await self._is_ready()
-                passed = await converting.read_converted(broker, context, self._parts)
+                passed = await down_conversion.read_converted(broker, context, self._parts)
             if not passed or any(part.answer.records for part in self._parts):
                 return await self._responded()
             self._passed |= passed

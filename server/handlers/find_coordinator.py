@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
-from kavka.server.coordinator import Coordinator as AnyCoordinator
-from kavka.server.slices import Slices
+from kavka.server.coordinators.base import Coordinator as AnyCoordinator
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import written
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.find_coordinator import (
     API,
     BATCHED_SINCE,
@@ -75,7 +75,7 @@ def _answer(
     if context.version >= BATCHED_SINCE:
         found: list[Coordinator] = []
         answer = FindCoordinatorResponse(coordinators=found)
-        asked = slices.run(broker.tasks, _find_all(broker, context, request, found))
+        asked = cooperative.run(broker.tasks, _find_all(broker, context, request, found))
         return answer if asked is None else _later(broker, context, asked, answer)
     one = _find(broker, context, _kind(context, request), request.key)
     code = one.error_code

@@ -3,8 +3,8 @@
 Promises: an instance id for who has none; the union of all subscriptions that match, with the
 shortest interval; a subscription id as Apache Kafka computes it; THROTTLING_QUOTA_EXCEEDED for who
 asks again within the interval, unless the subscriptions have changed. Like PushTelemetry it is
-served, and told by ApiVersions, where there is somebody to take the metrics: see `kavka.server.
-telemetry.receiver`. No permission is needed, as in Apache Kafka.
+served, and told by ApiVersions, where there is somebody to take the metrics: see
+`kavka.server.telemetry.receiver`. No permission is needed, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.server.telemetry.clients import COMPRESSION_TYPES
 from kavka.wire.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 

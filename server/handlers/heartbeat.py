@@ -13,8 +13,8 @@ from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import check_group
+from kavka.server.handlers.common.group_calls import check_group
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.heartbeat import HeartbeatResponse
 from kavka.wire.errors import ApiError, ErrorCode
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.dynamic.alter import alter
-from kavka.server.dynamic.changes import Alteration, Change
+from kavka.server.cluster.config_changes import Alteration, Change
+from kavka.server.handlers.common.alter_configs import alter
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
     ResourceResponse,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.init_producer_id import FENCED_SINCE, InitProducerIdResponse
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -50,8 +50,8 @@ async def _fresh(broker: Broker) -> InitProducerIdResponse:
 
 
 def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any:
-    # not before there are transactions: see `kavka.server.later`
-    from kavka.server.transaction_calls import ask, check_id
+    # not before there are transactions: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.handlers.common.transaction_calls import ask, check_id
     from kavka.txncoord.requests import InitProducerId
 
     check_id(broker, context, Operation.WRITE, request.transactional_id)

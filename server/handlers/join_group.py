@@ -16,9 +16,9 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.texts import MEMBER_ID_BYTES, fits
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import written
 from kavka.wire.apis.join_group import API, JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 

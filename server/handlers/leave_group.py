@@ -13,10 +13,10 @@ from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation
-from kavka.server.big_answers import written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
-from kavka.server.group_calls import check_group
+from kavka.server.handlers.common.group_calls import check_group
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import written
 from kavka.wire.apis.leave_group import API, BATCHED_SINCE, LeaveGroupResponse
 
 MEMBERS_AT_ONCE_MAX: Final = 500

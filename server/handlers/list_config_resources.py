@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.dynamic.changes import Kind
+from kavka.server.cluster.config_changes import Kind
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.list_config_resources import ListConfigResourcesResponse, Resource
 from kavka.wire.errors import ErrorCode
 

@@ -18,9 +18,9 @@ from kavka.server.auth.authorizer import (
     ResourceType,
 )
 from kavka.server.broker import Broker
-from kavka.server.calls import Calls
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
+from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import each

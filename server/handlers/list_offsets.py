@@ -12,14 +12,14 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
-from kavka.server.big_answers import answer, written
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
-from kavka.server.replica import offsets
-from kavka.server.replica.reading import ISOLATION_LEVELS, READ_COMMITTED
-from kavka.server.slices import Slices
+from kavka.server.replica import offset_lookup
+from kavka.server.replica.fetch_reading import ISOLATION_LEVELS, READ_COMMITTED
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import answer, written
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_offsets import (
     API,
     EARLIEST,
@@ -57,7 +57,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return answer(broker.tasks, API, context, _offsets_of_segments(broker, context, request))
     if request.isolation_level not in ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
-    found = slices.run(broker.tasks, _look_up(broker, context, request))
+    found = cooperative.run(broker.tasks, _look_up(broker, context, request))
     if isinstance(found, Awaitable):
         return _later(broker, context, found)
     response, waiting = found
@@ -95,7 +95,7 @@ def _look_up(
             except OSError as failure:
                 _fail(broker, told, name, failure)
                 continue
-            if isinstance(found, offsets.Found):
+            if isinstance(found, offset_lookup.Found):
                 _fill(told, found)
             else:
                 waiting.append(_fill_later(broker, context, told, name, found))
@@ -124,7 +124,7 @@ def _offsets_of_segments(
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked.timestamp < EARLIEST:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                told.old_style_offsets = offsets.find_old(
+                told.old_style_offsets = offset_lookup.find_old(
                     broker.replicas.leader(topic.name, asked.partition_index),
                     asked.timestamp,
                     asked.max_num_offsets,
@@ -164,7 +164,7 @@ def _find(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     replica = broker.replicas.leader(name, asked.partition_index)
     replica.check_epoch(asked.current_leader_epoch)
-    return offsets.find(
+    return offset_lookup.find(
         replica,
         timestamp,
         committed_only=request.isolation_level == READ_COMMITTED,
@@ -173,7 +173,7 @@ def _find(
     )
 
 
-def _fill(answer: PartitionResponse, found: offsets.Found) -> None:
+def _fill(answer: PartitionResponse, found: offset_lookup.Found) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 

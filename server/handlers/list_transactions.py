@@ -13,9 +13,9 @@ from typing import Any, Final
 from kavka.groupcoord.consumer import regexes
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.calls import Calls
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
+from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord import listing
 from kavka.txncoord.listing import STATE_NAMES, Filter, ListedTransaction
 from kavka.txncoord.shard import TransactionShard

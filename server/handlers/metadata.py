@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable
 from typing import Any, Final
 from uuid import UUID
 
+from kavka.server.auth.allowed_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import (
     CLUSTER_NAME,
     QUESTION,
@@ -20,14 +21,13 @@ from kavka.server.auth.authorizer import (
     Operation,
     ResourceType,
 )
-from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.controller.new_topics import NewTopic, check_topic_name
-from kavka.server.metadata_cache import PartitionImage, TopicImage
-from kavka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
-from kavka.server.slices import Slices, Waits
-from kavka.server.topics import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
+from kavka.server.cluster.internal_topics import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
+from kavka.server.cluster.metadata_cache import PartitionImage, TopicImage
+from kavka.server.controller.topic_validation import NewTopic, check_topic_name
+from kavka.server.request.context import RequestContext
+from kavka.server.request.sliced_answers import answer
+from kavka.server.runtime.cooperative import Slices, Waits
 from kavka.wire.apis.metadata import (
     API,
     OPERATIONS_NOT_ASKED,

@@ -3,7 +3,8 @@
 Promises: members commit in their generation or epoch, anyone else while nobody is in the group; a
 commit is kept whole or not at all; with more than fits into a batch of `max.message.bytes` it is
 refused with UNKNOWN_SERVER_ERROR, as by Apache Kafka.
-Version 0 keeps offsets in the coordination tree (see `kavka.server.tree_offsets`).
+Version 0 keeps offsets in the coordination tree (see
+`kavka.server.coordinators.zookeeper_offsets`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from kavka.groupcoord.offset_records import NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
-from kavka.server import slices
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.committed_offsets import Shape, SortedOut, commit, when_sorted_out
-from kavka.server.context import RequestContext
+from kavka.server.handlers.common.offset_commits import Shape, SortedOut, commit, when_sorted_out
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime import cooperative
 from kavka.wire.apis.offset_commit import (
     API,
     EPOCHS_VERSION,
@@ -111,4 +112,4 @@ async def _in_tree(
                 codes.append(refusal.code)
     finally:
         applied.set_result(None)
-    return await slices.go_on(broker.tasks, sorted_out.answer_slowly(codes))
+    return await cooperative.go_on(broker.tasks, sorted_out.answer_slowly(codes))

@@ -15,9 +15,9 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls, Part, check_group
-from kavka.server.slices import Slices
+from kavka.server.handlers.common.group_calls import GroupCalls, Part, check_group
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_delete import (
     API,
     OffsetDeleteResponse,

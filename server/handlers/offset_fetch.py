@@ -3,7 +3,7 @@
 Promises: what is told is committed; with `require_stable` partitions that an open transaction has
 committed say UNSTABLE_OFFSET_COMMIT (KIP-447). Unknown groups, topics and partitions have no
 offsets, which is no error; an unknown topic id is one. Version 0 is of offsets in the coordination
-tree (see `kavka.server.tree_offsets`).
+tree (see `kavka.server.coordinators.zookeeper_offsets`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from uuid import UUID
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.group_calls import GroupCalls
-from kavka.server.slices import Waits
+from kavka.server.handlers.common.group_calls import GroupCalls
+from kavka.server.request.context import RequestContext
+from kavka.server.runtime.cooperative import Waits
 from kavka.wire.apis.offset_fetch import (
     API,
     GROUPS_VERSION,

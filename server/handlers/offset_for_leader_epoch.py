@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
-from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
-from kavka.server.slices import Slices
+from kavka.server.request.context import RequestContext
+from kavka.server.request.sliced_answers import answer
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_for_leader_epoch import (
     API,
     OffsetForLeaderEpochResponse,

@@ -7,8 +7,8 @@ offset; with acks=all the answer waits for the high watermark. With acks=0 there
 an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
 counts, and an unreadable first batch spoils the whole request, as there.
 A batch of a transaction must belong to it: before its first one in a partition is appended, the
-coordinator is asked (KIP-890; see `kavka.server.verification`), and other requests of the
-connection wait.
+coordinator is asked (KIP-890; see `kavka.server.handlers.common.transaction_verification`), and
+other requests of the connection wait.
 """
 
 from __future__ import annotations
@@ -20,18 +20,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import BadRequest, RequestContext
-from kavka.server.produce_requests import (
+from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.handlers.common.produce_request import (
     each_once,
     is_transactional,
     kept,
     last_of_each,
 )
-from kavka.server.replica.admission import ALL, AtOnce, Opening, Prepared, check_in_sync, prepare
+from kavka.server.replica.batch_admission import (
+    ALL,
+    AtOnce,
+    Opening,
+    Prepared,
+    check_in_sync,
+    prepare,
+)
 from kavka.server.replica.manager import Replica
-from kavka.server.replica.rules import NotVerified, RecordsRefused
-from kavka.server.slices import Slices, go_on
-from kavka.server.topics import INTERNAL_TOPICS
+from kavka.server.replica.record_rules import NotVerified, RecordsRefused
+from kavka.server.request.context import BadRequest, RequestContext
+from kavka.server.runtime.cooperative import Slices, go_on
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -48,7 +55,7 @@ from kavka.wire.steps import begun
 
 if TYPE_CHECKING:
     from kavka.log.verification import Guard
-    from kavka.server.verification import Verdict, Verdicts
+    from kavka.server.handlers.common.transaction_verification import Verdict, Verdicts
 
 logger = logging.getLogger(__name__)
 
@@ -233,7 +240,8 @@ def _verify(
     broker: Broker, context: RequestContext, request: Any, topics: Any
 ) -> Verdicts | Coroutine[Any, Any, Verdicts]:
     """The verdicts on what is written in a transaction, or something to await. ApiError."""
-    from kavka.server.verification import verify_writes  # not before there are transactions
+    # not before there are transactions
+    from kavka.server.handlers.common.transaction_verification import verify_writes
 
     name = request.transactional_id
     kind = ResourceType.TRANSACTIONAL_ID

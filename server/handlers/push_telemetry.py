@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.server.telemetry.clients import Instance
 from kavka.wire.apis.push_telemetry import PushTelemetryResponse
 from kavka.wire.errors import ApiError

@@ -17,14 +17,26 @@ from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import TOLD, Made, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.big_answers import answer
 from kavka.server.broker import Broker
-from kavka.server.committed_offsets import Shape, SortedOut, commit, let_others, when_sorted_out
-from kavka.server.context import RequestContext, Response
-from kavka.server.replica.rules import NotVerified
-from kavka.server.topics import GROUP_TOPIC
-from kavka.server.transaction_calls import check_id
-from kavka.server.verification import Place, Verdict, Verdicts, Writer, verify
+from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.handlers.common.offset_commits import (
+    Shape,
+    SortedOut,
+    commit,
+    let_others,
+    when_sorted_out,
+)
+from kavka.server.handlers.common.transaction_calls import check_id
+from kavka.server.handlers.common.transaction_verification import (
+    Place,
+    Verdict,
+    Verdicts,
+    Writer,
+    verify,
+)
+from kavka.server.replica.record_rules import NotVerified
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.sliced_answers import answer
 from kavka.wire.apis.txn_offset_commit import (
     API,
     PartitionResponse,

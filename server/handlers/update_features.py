@@ -14,7 +14,7 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.config.features import Update, UpgradeType
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 from kavka.wire.errors import ApiError, ErrorCode
 

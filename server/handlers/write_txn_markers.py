@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import Any, Final
 
-from kavka.server import slices
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.context import RequestContext, Response
-from kavka.server.slices import Slices
-from kavka.server.transaction_markers import Place, Written, refusal_of, write_marker
+from kavka.server.coordinators.marker_writer import Place, Written, refusal_of, write_marker
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.write_txn_markers import (
     VERSIONS_TOLD_SINCE,
     MarkerResult,
@@ -36,7 +36,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     ):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     work = _Work(broker, context, request)
-    begun = slices.run(broker.tasks, work.steps(), context)
+    begun = cooperative.run(broker.tasks, work.steps(), context)
     if begun is None and work.is_settled():
         return work.answer()
     return work.finish(begun)

@@ -1,6 +1,6 @@
 """The partitions that this broker hosts: finding them, writing to them, keeping their logs safe.
 
-Joins the machine of a partition (`partition.py`) with its log (`kavka.log`). Everything here
+Joins the machine of a partition (`partition_state.py`) with its log (`kavka.log`). Everything here
 runs on the loop, and from check to apply nothing waits; fsync goes through `Jobs`.
 """
 
@@ -22,14 +22,14 @@ from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
 from kavka.log.verification import Guard
 from kavka.seams import Clock, Jobs, Pool, Tasks
-from kavka.server.delayed import Purgatory
-from kavka.server.histogram import Histogram
-from kavka.server.log_limit import LogLimit
-from kavka.server.metadata_cache import MetadataCache
-from kavka.server.replica.cleaning import CleaningStats
-from kavka.server.replica.partition import Partition
-from kavka.server.replica.rules import ALWAYS, Rules
-from kavka.server.replica.traffic import TopicTraffic, Traffic
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.replica.cleaning_stats import CleaningStats
+from kavka.server.replica.partition_state import Partition
+from kavka.server.replica.record_rules import ALWAYS, Rules
+from kavka.server.replica.topic_traffic import TopicTraffic, Traffic
+from kavka.server.runtime.histogram import Histogram
+from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp

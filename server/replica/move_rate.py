@@ -7,7 +7,7 @@ from typing import Final
 from kavka.log.mirror import STEP_BYTES_MAX
 from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
-from kavka.server.live_settings import LiveSettings
+from kavka.server.config.live import LiveSettings
 
 PERIOD_S: Final = 1.0
 """No portion takes more of the limit than that of so many seconds; a change of the limit counts

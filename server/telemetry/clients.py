@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from kavka.server.config.subscriptions import ALL_METRICS, Subscription
 from kavka.server.coordination.paths import uuid_text
-from kavka.server.java_hash import hash_set_order
+from kavka.server.runtime.java_hash import hash_set_order
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 

@@ -13,15 +13,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
-from kavka.server import slices
+from kavka.server.cluster.entity_configs import TopicConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
-from kavka.server.config.values import one_line
+from kavka.server.config.value_types import one_line
 from kavka.server.coordination import paths
 from kavka.server.coordination.paths import random_uuid
-from kavka.server.later import import_in_turns
+from kavka.server.runtime import cooperative
+from kavka.server.runtime.lazy_imports import import_in_turns
 from kavka.server.telemetry.clients import Clients, Instance
 from kavka.server.telemetry.series import Series
-from kavka.server.topic_configs import TopicConfigs
 from kavka.wire.compression import Bytes, Codec, decompress
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import asyncio
     from uuid import UUID
 
-    from kavka.server.context import RequestContext
+    from kavka.server.request.context import RequestContext
     from kavka.server.telemetry.payload import Point
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class Telemetry:
             inflated = await self._jobs.run(
                 Pool.COMPUTE, decompress, codec, data, INFLATED_BYTES_MAX
             )
-        return await slices.go_on(self._tasks, points(memoryview(inflated)))
+        return await cooperative.go_on(self._tasks, points(memoryview(inflated)))
 
     async def _keep(
         self, instance: Instance, client_id: str | None, found: Sequence[Point]

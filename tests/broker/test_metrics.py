@@ -10,7 +10,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
-from kavka.server.metrics.table import TABLE
+from kavka.server.monitoring.metrics.table import TABLE
 from support.broker import StartBroker
 from support.metrics import get, scrape
 from support.ports import HOST, free_port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from differential.cases import tables
 from differential.page import page
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 from support.paths import ROOT
 
 PAGE = ROOT / "docs" / "conformance.md"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fuzz.mutations import KINDS, Kind, with_records
 from fuzz.records import bombs
 from fuzz.requests import BOMB_TOPIC, CORRELATION_AT, Template, World, template, templates
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 
 BLOCK = 64
 """Frames that share one state of chance; one of them is made by making those before it."""

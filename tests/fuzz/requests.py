@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from fuzz.records import BATCHES
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 from kavka.wire.api import Api
 from support import messages, stock_codec
 from support.batches import uvarint

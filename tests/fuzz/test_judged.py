@@ -18,7 +18,7 @@ from differential.judges import FIRST_IN_NEW
 from fuzz.frames import Frame, Frames
 from fuzz.session import SETTINGS
 from fuzz.world import prepare
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 from support import wire_client
 from support.broker import Kavka
 from support.oracle import ApacheKafka

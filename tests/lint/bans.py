@@ -142,19 +142,29 @@ class Exemption(NamedTuple):
 
 EXEMPTIONS: Final = (
     Exemption("log/fs.py", (FILES,), "is the seam to the disk"),
-    Exemption("server/clock.py", (CLOCK,), "is the seam to time"),
-    Exemption("server/clock.py", (FILES,), "asks /proc when the process began, for the ready line"),
-    Exemption("server/tasks.py", (TASKS,), "is the seam to the event loop"),
-    Exemption("server/jobs.py", (JOBS,), "is the seam to threads"),
-    Exemption("server/processes.py", (JOBS, TASKS), "is the seam to processes, each with a thread"),
-    Exemption("server/processes.py", (FILES,), "tells a process where it finds the modules"),
-    Exemption("server/worker.py", (JOBS, CLOCK, FILES), "is the process at the other end"),
+    Exemption("server/runtime/clock.py", (CLOCK,), "is the seam to time"),
+    Exemption(
+        "server/runtime/clock.py", (FILES,), "asks /proc when the process began, for the ready line"
+    ),
+    Exemption("server/runtime/tasks.py", (TASKS,), "is the seam to the event loop"),
+    Exemption("server/runtime/jobs.py", (JOBS,), "is the seam to threads"),
+    Exemption(
+        "server/runtime/processes.py", (JOBS, TASKS), "is the seam to processes, each with a thread"
+    ),
+    Exemption(
+        "server/runtime/processes.py", (FILES,), "tells a process where it finds the modules"
+    ),
+    Exemption(
+        "server/runtime/process_worker.py", (JOBS, CLOCK, FILES), "is the process at the other end"
+    ),
     Exemption("wire/frame.py", (FILES,), "has memory mapped, which is no file"),
     Exemption("wire/library.py", (JOBS,), "has a lock: brokers in threads share what it makes"),
-    Exemption("server/network.py", (NETWORK,), "is the seam to sockets"),
-    Exemption("server/network.py", (TASKS,), "sets up what it accepts on the loop it was given"),
-    Exemption("server/machine.py", (TASKS,), "finds the event loop that it hands to the seams"),
-    Exemption("server/machine.py", (CHANCE,), "seeds the source of chance that it hands out"),
+    Exemption("server/runtime/sockets.py", (NETWORK,), "is the seam to sockets"),
+    Exemption(
+        "server/runtime/sockets.py", (TASKS,), "sets up what it accepts on the loop it was given"
+    ),
+    Exemption("server/host.py", (TASKS,), "finds the event loop that it hands to the seams"),
+    Exemption("server/host.py", (CHANCE,), "seeds the source of chance that it hands out"),
     Exemption("src/kavka/testing/thread.py", (TASKS, JOBS), "runs a broker's loop in a thread"),
     Exemption("src/kavka/testing/places.py", (FILES,), "makes a test's temporary directory"),
     Exemption("src/kavka/testing/places.py", (TASKS,), "binds a test's ports on the running loop"),

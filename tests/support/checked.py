@@ -14,8 +14,8 @@ from typing import Any
 
 from kavka import cli
 from kavka.seams import Pool
-from kavka.server import machine
-from kavka.server.jobs import ThreadJobs
+from kavka.server import host
+from kavka.server.runtime.jobs import ThreadJobs
 from support import strict_arenas
 
 
@@ -35,7 +35,7 @@ class CheckedJobs(ThreadJobs):
 
 def main(arguments: list[str]) -> int:
     """Run a command of Kavka's."""
-    vars(machine)["ThreadJobs"] = CheckedJobs
+    vars(host)["ThreadJobs"] = CheckedJobs
     with strict_arenas.enforce():
         return cli.main(arguments)
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from kavka.log.memfs import MemFs
-from kavka.server.controller.messages import (
+from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
     LeaderAndIsrPartitionState,
     LeaderAndIsrResponse,
@@ -18,12 +18,12 @@ from kavka.server.controller.messages import (
     TopicPartition,
     UpdateMetadata,
 )
-from kavka.server.controller.new_topics import NewTopic, TopicResult, ValidateConfigs
-from kavka.server.controller.runner import Controller, ControllerSettings
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.controller.controller import Controller, ControllerSettings
+from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import Embedded
 from kavka.server.coordination.paths import BrokerInfo, Endpoint
-from kavka.server.metadata_cache import MetadataCache
 from kavka.wire.errors import ErrorCode
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle

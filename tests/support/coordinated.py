@@ -9,7 +9,7 @@ from kavka.groupcoord import offset_records
 from kavka.groupcoord.offset_records import NO_TIME, CommittedOffset
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, Record, Reply, Ticket
-from kavka.server.coordinator import Coordinator
+from kavka.server.coordinators.base import Coordinator
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import created
 from kavka.wire.steps import Slices

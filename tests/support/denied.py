@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.server.auth.authorizer import Operation, ResourceType
-from kavka.server.context import RequestContext
+from kavka.server.request.context import RequestContext
 
 
 class Denied:

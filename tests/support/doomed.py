@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kavka.log.fs import Buffer, File, OsFile, OsFs
-from kavka.server import machine
+from kavka.server import host
 from support import checked
 
 
@@ -99,5 +99,5 @@ class DoomedFs(OsFs):
 
 
 if __name__ == "__main__":
-    vars(machine)["OsFs"] = DoomedFs
+    vars(host)["OsFs"] = DoomedFs
     sys.exit(checked.main(sys.argv[2:]))

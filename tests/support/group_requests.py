@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from kavka.log.journal import Decision
-from kavka.server import turns
+from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Slices
 from support.classic_groups import DELAY_MS, RANGE, REBALANCE_MS, SESSION_MS
@@ -53,7 +53,7 @@ def occupy(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
         yield from [None] * LONG_TURNS
         return Decision()
 
-    monkeypatch.setattr(turns, "TICK_SLICE_S", -1.0)
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)
     broker.parts.groups.call(GROUP, long)
 
 

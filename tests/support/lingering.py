@@ -6,13 +6,13 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
-from kavka.server import processes
+from kavka.server.runtime import processes
 from support import checked
 from support.broker import Kavka
 
 _COMMAND = """
 import sys
-from kavka.server import worker
+from kavka.server.runtime import process_worker as worker
 worker._die_with = lambda starter: None
 worker.main(int(sys.argv[1]))
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.events import (
     BrokersChanged,
     Command,
@@ -14,8 +15,7 @@ from kavka.server.controller.events import (
     StoredState,
     TopicsFound,
 )
-from kavka.server.controller.messages import TopicPartition
-from kavka.server.controller.partitions import PartitionMachine
+from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.state import LiveBroker
 from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState
 

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kavka.server.config import BrokerSettings
-from kavka.server.connection import PRODUCE, TURN_S_MAX, Connection
-from kavka.server.connections import Connections, Gate
-from kavka.server.context import BadRequest, Peer, RequestContext
-from kavka.server.dispatch import Call
-from kavka.server.live_settings import LiveSettings
+from kavka.server.config.live import LiveSettings
+from kavka.server.connections.connection import PRODUCE, TURN_S_MAX, Connection
+from kavka.server.connections.dispatch import Call
+from kavka.server.connections.registry import Connections, Gate
+from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.wire.frame import ArenaPool
 from support.virtual import VirtualClock, VirtualTasks
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from kavka.log.manager import LogManager
 from kavka.log.memfs import MemFs
-from kavka.server.config import BrokerSettings
-from kavka.server.controller.messages import (
+from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
     LeaderAndIsrPartitionState,
     LeaderAndIsrTopicState,
@@ -21,12 +20,13 @@ from kavka.server.controller.messages import (
     UpdateMetadataPartitionState,
     UpdateMetadataTopicState,
 )
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.config import BrokerSettings
+from kavka.server.config.live import LiveSettings
 from kavka.server.coordination.paths import TOPIC_CONFIGS
-from kavka.server.delayed import Purgatory
-from kavka.server.live_settings import LiveSettings
-from kavka.server.metadata_cache import MetadataCache
+from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.manager import Replica, ReplicaManager
-from kavka.server.replica.requests import ControllerRequests
+from kavka.server.runtime.purgatory import Purgatory
 from support import logs
 from support.memory_broker import HoldableJobs, LifeTasks
 from support.virtual import VirtualClock

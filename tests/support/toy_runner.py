@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.journal_runner import JournalRunner, Parts, Settings
+from kavka.server.coordinators.journal_runner import JournalRunner, Parts, Settings
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from support.memory_broker import MemoryBroker

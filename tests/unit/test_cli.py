@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 
 from kavka import __version__, cli
-from kavka.server.dynamic.loggers import LEVELS
+from kavka.server.cluster.logger_levels import LEVELS
 
 HELP_BUDGET_S = 0.050
 """CPU seconds that `kavka --help` may cost over an interpreter that does nothing."""

@@ -11,8 +11,8 @@ from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from kavka.server.broker import Broker
-from kavka.server.context import Peer, RequestContext
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
+from kavka.server.request.context import Peer, RequestContext
 from kavka.wire import library, records
 from kavka.wire.api import Api
 from kavka.wire.apis import (

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kavka.seams import Listening
 from kavka.server.config import BrokerSettings, Listener
-from kavka.server.machine import socket_network
+from kavka.server.host import socket_network
 
 DataPath: TypeAlias = Path
 

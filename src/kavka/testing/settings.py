@@ -10,7 +10,7 @@ from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.config.sources import Given
 from kavka.server.config.suggestions import suggestion
 from kavka.server.config.table import base_name, broker_row
-from kavka.server.config.values import to_text
+from kavka.server.config.value_types import to_text
 
 LISTENERS: Final = "listeners"
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:0"

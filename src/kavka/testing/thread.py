@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from kavka.server.machine import new_event_loop
+from kavka.server.host import new_event_loop
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ def broker() -> Broker:
 
 
 def copied(broker: Broker, log: PartitionLog, directory: str = THERE) -> LogMirror:
-    """A copy with all that the log has now, as `kavka.server.replica.moves` makes it."""
+    """A copy with all that the log has now, as `kavka.server.replica.log_dir_moves` makes it."""
     futures = broker.logs.futures
     copy = futures.get(KEY) or futures.begin(log, directory)
     if copy.mirror is None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.seams import Pool
-from kavka.server.context import RequestContext
-from kavka.server.replica.admission import AtOnce
+from kavka.server.replica.batch_admission import AtOnce
+from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import Arena, ArenaPool, Framer
 from support import strict_arenas

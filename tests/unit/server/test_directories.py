@@ -9,7 +9,7 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault, MemFs
-from kavka.server.health import Health
+from kavka.server.monitoring.health import Health
 from kavka.server.replica.manager import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build

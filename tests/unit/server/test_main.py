@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from kavka.server.dispatch import IMPORTED_LATER
+from kavka.server.connections.dispatch import IMPORTED_LATER
 from kavka.server.instance import Instance
 from kavka.server.main import main, ready_line
 from support.broker import Kavka, kavka_environment
@@ -30,8 +30,8 @@ import sys
 from kafka import KafkaProducer
 from kavka.testing import Broker
 import kavka.server.main
-from kavka.server import later
-later.BEGIN_AFTER_S = 3600
+from kavka.server.runtime import lazy_imports
+lazy_imports.BEGIN_AFTER_S = 3600
 with Broker() as broker:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     assert producer.send("t", b"v").get(timeout=60).offset == 0
@@ -74,12 +74,12 @@ FOR_LATER = (
     "kavka.log.compaction.swap",
     "kavka.log.memfs",
     "kavka.server.config.docs",
-    "kavka.server.config.known_rows",
-    "kavka.server.http",
-    "kavka.server.metrics.table",
-    "kavka.server.monitor",
-    "kavka.server.processes",
-    "kavka.server.replica.converting",
+    "kavka.server.config.unsupported_rows",
+    "kavka.server.monitoring.http_server",
+    "kavka.server.monitoring.metrics.table",
+    "kavka.server.monitoring.pages",
+    "kavka.server.runtime.processes",
+    "kavka.server.handlers.common.down_conversion",
     "kavka.wire.down_conversion",
     "kavka.wire.old_lz4",
     "kavka.wire.up_conversion",

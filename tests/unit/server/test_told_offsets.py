@@ -22,7 +22,7 @@ import pytest
 
 from kavka.groupcoord import pending
 from kavka.log import journal
-from kavka.server import journal_loader, turns
+from kavka.server.coordinators import journal_loader, serial_queue
 from kavka.server.handlers import offset_fetch
 from kavka.wire.errors import ErrorCode as Code
 from support import group_requests, offset_requests
@@ -355,7 +355,7 @@ async def strike(step: int) -> bool:
 @pytest.fixture
 def little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever may pause does."""
-    monkeypatch.setattr(turns, "TICK_SLICE_S", -1.0)
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)
     monkeypatch.setattr(journal, "ITEMS_A_STEP", 1)
     monkeypatch.setattr(journal_loader, "SLICE_S", -1.0)
     monkeypatch.setattr(journal_loader, "CHUNK_RECORDS", 1)

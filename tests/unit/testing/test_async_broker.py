@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kavka.log.fs import OsFile
-from kavka.server.machine import new_event_loop
+from kavka.server.host import new_event_loop
 from kavka.testing import ApiError, AsyncBroker, BrokerFailed, ConfigError, ErrorCode, StartError
 
 CLEAN = ".kafka_cleanshutdown"

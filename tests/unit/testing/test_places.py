@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.server.network import SYSTEM_SIZED, SocketNetwork
+from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.testing.places import Directory, Ports
 from kavka.testing.settings import broker_settings, given_settings
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 from kavka.wire.api import Api
 from kavka.wire.apis import api_versions, fetch, metadata, produce
 from kavka.wire.error_counts import error_counter, error_paths

@@ -8,8 +8,8 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.config.change_rules import check_change
-from kavka.server.config.dynamic import Dynamic, effective_given, value_of
-from kavka.server.config.values import BadValue
+from kavka.server.config.dynamic_rules import Dynamic, effective_given, value_of
+from kavka.server.config.value_types import BadValue
 
 START = BrokerSettings.load()
 REQUIREMENT = "requirement failed: "

@@ -16,9 +16,9 @@ from kavka.server.config.describe import (
     broker_entries,
     topic_entries,
 )
-from kavka.server.config.dynamic import Dynamic
+from kavka.server.config.dynamic_rules import Dynamic
 from kavka.server.config.sources import gather
-from kavka.server.config.values import Type
+from kavka.server.config.value_types import Type
 
 Fields = list[str | None]
 SOURCES = {

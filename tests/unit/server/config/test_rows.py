@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kavka.server.config import rows
-from kavka.server.config.checks import (
+from kavka.server.config.rows import Config, Mode, Scope, Status
+from kavka.server.config.table import TOPIC, broker_rows
+from kavka.server.config.validators import (
     AtLeast,
     Between,
     Check,
@@ -18,9 +20,7 @@ from kavka.server.config.checks import (
     Required,
     ThrottledReplicas,
 )
-from kavka.server.config.rows import Config, Mode, Scope, Status
-from kavka.server.config.table import TOPIC, broker_rows
-from kavka.server.config.values import BadValue, Type, Value, parse, to_text
+from kavka.server.config.value_types import BadValue, Type, Value, parse, to_text
 
 # Kafka checks these after parsing, and so tells no range; ours is the range that it enforces.
 CHECKED_LATER = {

@@ -12,8 +12,8 @@ import kavka.server
 import kavka.txncoord
 from kavka.server.config import BrokerSettings, ConfigError, Listener
 from kavka.server.config.table import BROKER, TOPIC, broker_row, broker_rows
-from kavka.server.config.topics import topic_default
-from kavka.server.config.values import Type
+from kavka.server.config.topic_overrides import topic_default
+from kavka.server.config.value_types import Type
 
 DAY_MS = 86_400_000
 

@@ -15,7 +15,7 @@ from kavka.server.controller.events import (
     StoredState,
     WriteStates,
 )
-from kavka.server.controller.partitions import PartitionMachine
+from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
 from support.partition_machine import EPOCH, brokers, found, machine, stored, where, with_partition

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kavka.server.cluster.control_messages import LeaderAndIsr, StopReplica, UpdateMetadata
 from kavka.server.controller import channels
 from kavka.server.controller.channels import Channels
 from kavka.server.controller.events import (
@@ -18,7 +19,6 @@ from kavka.server.controller.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from kavka.server.controller.messages import LeaderAndIsr, StopReplica, UpdateMetadata
 from kavka.wire.errors import ErrorCode
 from support.controlled_broker import ControlledBroker
 from support.virtual import VirtualClock, VirtualTasks, settle

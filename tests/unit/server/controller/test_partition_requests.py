@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.controller.messages import TopicPartition
-from kavka.server.controller.new_partitions import NewPartitions
-from kavka.server.controller.new_topics import PARTITIONS_PER_REQUEST_MAX, NewTopic
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.partition_validation import NewPartitions
+from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, NewTopic
 from kavka.server.coordination import paths, storage
 from kavka.wire.errors import ApiError, ErrorCode
 from support.controlled_broker import ControlledCluster, on_a_cluster

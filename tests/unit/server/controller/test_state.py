@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kavka.server.controller.messages import TopicPartition
+from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
 from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kavka.server.dispatch import HANDLERS
+from kavka.server.connections.dispatch import HANDLERS
 from kavka.wire.errors import ErrorCode as Code
 from support import wire_client
 from support.memory_broker import MemoryBroker, scenario

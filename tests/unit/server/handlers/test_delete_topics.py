@@ -11,7 +11,7 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import topic_requests
-from kavka.server.controller.store import Store
+from kavka.server.controller.tree_store import Store
 from kavka.server.coordination import paths
 from kavka.server.coordination.embedded import Embedded
 from kavka.wire.apis.delete_topics import API

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import describe_configs
+from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.describe_configs import API
 from kavka.wire.errors import ErrorCode as Code
 from support.config_requests import BROKER, GROUP, LOGGER, SUBSCRIPTION, TOPIC, change, describe

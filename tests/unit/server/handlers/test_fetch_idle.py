@@ -16,10 +16,10 @@ import pytest
 
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
+from kavka.server.replica.fetch_reading import idle_replica
+from kavka.server.replica.fetch_sessions import Wanted
 from kavka.server.replica.manager import Replica
-from kavka.server.replica.partition import Leadership
-from kavka.server.replica.reading import idle_replica
-from kavka.server.sessions import Wanted
+from kavka.server.replica.partition_state import Leadership
 from kavka.wire.errors import ErrorCode
 from support import logs
 from support.batches import build

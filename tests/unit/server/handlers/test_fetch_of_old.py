@@ -12,9 +12,9 @@ import pytest
 from kafka.record import MemoryRecords
 
 from kavka.log.memfs import Fault
-from kavka.server.context import RequestContext
+from kavka.server.replica.fetch_reading import COPIED_BYTES_MAX
 from kavka.server.replica.manager import OPENED_AT_ONCE_MAX
-from kavka.server.replica.reading import COPIED_BYTES_MAX
+from kavka.server.request.context import RequestContext
 from kavka.wire.apis.fetch import BATCHES_SINCE
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ErrorCode as Code

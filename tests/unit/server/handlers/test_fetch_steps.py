@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kavka.server import sessions
 from kavka.server.handlers import fetch
-from kavka.server.replica import reading
+from kavka.server.replica import fetch_reading, fetch_sessions
 from support.batches import Written, build
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.pauses import pauses_of
@@ -28,8 +27,8 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         (fetch, "PARTITIONS_A_STEP"),
         (fetch, "ANSWERED_A_STEP"),
         (fetch, "IDLE_A_STEP"),
-        (reading, "READS_A_STEP"),
-        (sessions, "PARTITIONS_A_STEP"),
+        (fetch_reading, "READS_A_STEP"),
+        (fetch_sessions, "PARTITIONS_A_STEP"),
     ):
         monkeypatch.setattr(module, name, 3)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kavka.server import coordinator
 from kavka.server.auth.authorizer import Operation
+from kavka.server.coordinators import base as coordinator
 from kavka.wire.apis.find_coordinator import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied

@@ -9,8 +9,8 @@ import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import list_offsets
+from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, around, build

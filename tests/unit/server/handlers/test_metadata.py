@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import metadata
-from kavka.server.log_limit import LINES_MAX
+from kavka.server.request.context import Peer, RequestContext
+from kavka.server.runtime.rate_limited_log import LINES_MAX
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import ITEMS_A_STEP

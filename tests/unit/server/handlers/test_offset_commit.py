@@ -9,8 +9,8 @@ import pytest
 
 from kavka.groupcoord import offsets as offsets_of_groups
 from kavka.groupcoord.offset_records import decode
-from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers.common import offset_commits
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
@@ -133,7 +133,7 @@ async def test_but_not_for_ever(broker: MemoryBroker) -> None:
 async def test_many_are_committed_in_steps_and_together(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
     monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
@@ -178,7 +178,7 @@ async def test_what_does_not_fit_into_one_batch_is_not_kept_at_all(broker: Memor
 async def test_steps_that_are_refused(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
     monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
     offsets = {("a", index): 1 for index in range(9)}
     answer = await commit(broker, offsets)

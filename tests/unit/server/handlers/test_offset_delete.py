@@ -10,9 +10,9 @@ import pytest
 
 from kavka.groupcoord import offsets
 from kavka.server.auth.authorizer import Operation
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import offset_delete
 from kavka.server.handlers.offset_delete import OFFSETS_A_STEP
+from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.denied import Denied

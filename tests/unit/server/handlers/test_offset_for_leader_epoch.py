@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import offset_for_leader_epoch
+from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.offset_for_leader_epoch import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build

@@ -14,8 +14,8 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import produce
-from kavka.server.log_limit import LINES_MAX
-from kavka.server.replica.partition import Leadership
+from kavka.server.replica.partition_state import Leadership
+from kavka.server.runtime.rate_limited_log import LINES_MAX
 from kavka.wire.apis.produce import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, REFUSED, Written, build

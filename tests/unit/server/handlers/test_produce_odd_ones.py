@@ -107,7 +107,7 @@ async def test_of_a_partition_named_twice_the_last_counts(broker: MemoryBroker) 
 async def test_with_acks_0_an_error_closes_the_connection(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture, topic: str, fault: str
 ) -> None:
-    caplog.set_level("INFO", "kavka.server.connection")
+    caplog.set_level("INFO", "kavka.server.connections.connection")
     batch = REFUSED[fault][0]
     broker.client.tell("Produce", 9, **producing({(topic, 0): batch}, acks=0))
     following = broker.client.send("Metadata", 9, topics=[])

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kavka.groupcoord import offsets
-from kavka.server import committed_offsets
 from kavka.server.auth.authorizer import Operation
-from kavka.server.big_answers import Written
-from kavka.server.committed_offsets import OFFSETS_A_STEP
-from kavka.server.context import Peer, RequestContext
 from kavka.server.handlers import txn_offset_commit
+from kavka.server.handlers.common import offset_commits
+from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP
+from kavka.server.request.context import Peer, RequestContext
+from kavka.server.request.sliced_answers import Written
 from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
@@ -270,7 +270,7 @@ async def test_a_marker_in_between_takes_the_guard_away(broker: MemoryBroker) ->
 async def test_many_offsets_are_kept_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, held: bool
 ) -> None:
-    monkeypatch.setattr(committed_offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
     monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 4)
     one = await started(broker)
     if held:

@@ -12,7 +12,7 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import write_txn_markers
-from kavka.server.replica.partition import Leadership
+from kavka.server.replica.partition_state import Leadership
 from kavka.wire.apis.write_txn_markers import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied

@@ -1,0 +1,162 @@
+"""What this broker tells clients about the cluster: one immutable image, swapped whole.
+
+The controller's UpdateMetadata is the only thing that changes it. A reader takes `cache.image`
+once and sees one state throughout.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Final
+
+from kavka.server.cluster.control_messages import (
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    NO_TOPIC_ID,
+    TopicPartition,
+    UpdateMetadata,
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
+)
+
+NO_CONTROLLER: Final = -1
+
+_NUMBER: Final = attrgetter("partition")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """One partition. `leader` is `NO_LEADER` while there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic; its partitions in order."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: tuple[PartitionImage, ...]
+
+    def partition(self, index: int) -> PartitionImage | None:
+        """The partition of this number, or None; numbers can have gaps while a topic is made."""
+        if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
+            return self.partitions[index]
+        at = bisect_left(self.partitions, index, key=_NUMBER)
+        found = self.partitions[at : at + 1]
+        return found[0] if found and found[0].partition == index else None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """One live broker and where its listeners are."""
+
+    broker_id: int
+    rack: str | None
+    endpoints: Mapping[str, tuple[str, int]]
+    """Listener name -> host and port."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """The cluster at one moment."""
+
+    cluster_id: str
+    controller_id: int = NO_CONTROLLER
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    names_by_id: Mapping[uuid.UUID, str] = field(default_factory=dict)
+
+
+class MetadataCache:
+    """Holds the newest image."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.image = MetadataImage(cluster_id)
+
+    def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
+        """Swap in the image that `update` leads to; the partitions that are being deleted."""
+        topics = dict(self.image.topics)
+        names_by_id = dict(self.image.names_by_id)
+        deleted: list[TopicPartition] = []
+        for state in update.topic_states:
+            before = topics.get(state.topic_name)
+            if before is not None:
+                names_by_id.pop(before.topic_id, None)
+            topic = _topic(before, state)
+            if not topic.partitions:
+                topics.pop(topic.name, None)
+            else:
+                topics[topic.name] = topic
+                if topic.topic_id != NO_TOPIC_ID:
+                    names_by_id[topic.topic_id] = topic.name
+            deleted.extend(
+                TopicPartition(state.topic_name, partition.partition_index)
+                for partition in state.partition_states
+                if partition.leader == LEADER_DURING_DELETE
+            )
+        self.image = replace(
+            self.image,
+            controller_id=update.controller_id,
+            brokers=_brokers(update.live_brokers),
+            topics=topics,
+            names_by_id=names_by_id,
+        )
+        return deleted
+
+
+def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicImage:
+    """A topic with the partitions of `state` in the place of those it had."""
+    known: tuple[PartitionImage, ...] = ()
+    if before is not None and before.topic_id == state.topic_id:
+        known = before.partitions  # else it was made anew under the same name
+    has_gaps = bool(known) and known[-1].partition != len(known) - 1
+    if not has_gaps and all(
+        partition.partition_index == index and partition.leader != LEADER_DURING_DELETE
+        for index, partition in enumerate(state.partition_states, start=len(known))
+    ):  # the next part of a big topic
+        known += tuple(map(_partition, state.partition_states))
+        return TopicImage(state.topic_name, state.topic_id, known)
+    partitions = {image.partition: image for image in known}
+    for partition in state.partition_states:
+        if partition.leader == LEADER_DURING_DELETE:
+            partitions.pop(partition.partition_index, None)
+        else:
+            partitions[partition.partition_index] = _partition(partition)
+    in_order = tuple(partitions[index] for index in sorted(partitions))
+    return TopicImage(state.topic_name, state.topic_id, in_order)
+
+
+def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
+    return PartitionImage(
+        partition=state.partition_index,
+        leader=max(state.leader, NO_LEADER),
+        leader_epoch=state.leader_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+        offline_replicas=state.offline_replicas,
+        partition_epoch=state.zk_version,
+    )
+
+
+def _brokers(brokers: Iterable[UpdateMetadataBroker]) -> dict[int, BrokerImage]:
+    return {
+        broker.id: BrokerImage(
+            broker.id,
+            broker.rack,
+            {end.listener: (end.host, end.port) for end in broker.endpoints},
+        )
+        for broker in brokers
+    }

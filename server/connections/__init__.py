@@ -1,0 +1,1 @@
+"""From a client's bytes to a handler's answer, and back."""

@@ -1,0 +1,417 @@
+"""From a frame to its handler, and from an answer to its bytes.
+
+`HANDLERS` is the one list of what is served; ApiVersions is computed from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from types import CoroutineType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kavka.server import handlers
+from kavka.server.broker import Broker
+from kavka.server.connections.produce_fast_path import Shortcut
+from kavka.server.coordinators import group_coordinator, transaction_coordinator
+from kavka.server.replica import log_cleaner
+from kavka.server.request import log as request_log
+from kavka.server.request.context import BadRequest, Peer, RequestContext, Response
+from kavka.server.request.sliced_answers import Written, written
+from kavka.server.runtime import cooperative
+from kavka.wire import header
+from kavka.wire.api import Api
+from kavka.wire.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    describe_transactions,
+    elect_leaders,
+    end_txn,
+    fetch,
+    find_coordinator,
+    get_telemetry_subscriptions,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    list_transactions,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    push_telemetry,
+    sync_group,
+    txn_offset_commit,
+    update_features,
+    write_txn_markers,
+)
+from kavka.wire.codec import encode_response
+from kavka.wire.errors import ApiError, ErrorCode, forget_frames
+from kavka.wire.slow_codec import decode_slowly
+from kavka.wire.steps import begun
+
+logger = logging.getLogger(__name__)
+
+BIG_BYTES: Final = 4 * 1024
+"""Of a request up to here, even of nothing but empty names, it takes 4 ms to decode it."""
+
+Answer: TypeAlias = Response | Awaitable[Response] | None
+"""Plain where the handler need not wait, so that it costs no task; None: no reply (acks=0)."""
+
+Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
+
+_Row: TypeAlias = tuple[Api, Handler]
+
+
+class LazyHandler:
+    """An API's handler, in a module of `kavka.server.handlers` that may not be imported yet."""
+
+    def __init__(self, name: str) -> None:
+        self.__module__ = f"kavka.server.handlers.{name}"
+        self._handle: Callable[[Any, Any, Any], Any] | None = None
+
+    def __call__(self, broker: Any, context: Any, request: Any) -> Any:
+        handle = self._handle
+        if handle is None:
+            handle = self._handle = import_module(self.__module__).handle
+        return handle(broker, context, request)
+
+
+def _by_key(*rows: _Row) -> Mapping[int, _Row]:
+    table = {api.key: (api, handler) for api, handler in rows}
+    if len(table) != len(rows):
+        raise ValueError("an API has two rows")
+    return table
+
+
+HANDLERS: Final = _by_key(
+    (produce.API, handlers.produce.handle),
+    (fetch.API, handlers.fetch.handle),
+    (find_coordinator.API, handlers.find_coordinator.handle),
+    (list_offsets.API, handlers.list_offsets.handle),
+    (metadata.API, handlers.metadata.handle),
+    (heartbeat.API, LazyHandler("heartbeat")),
+    (join_group.API, LazyHandler("join_group")),
+    (leave_group.API, LazyHandler("leave_group")),
+    (sync_group.API, LazyHandler("sync_group")),
+    (consumer_group_heartbeat.API, LazyHandler("consumer_group_heartbeat")),
+    (consumer_group_describe.API, LazyHandler("consumer_group_describe")),
+    (offset_commit.API, LazyHandler("offset_commit")),
+    (offset_fetch.API, LazyHandler("offset_fetch")),
+    (describe_groups.API, LazyHandler("describe_groups")),
+    (list_groups.API, LazyHandler("list_groups")),
+    (delete_groups.API, LazyHandler("delete_groups")),
+    (offset_delete.API, LazyHandler("offset_delete")),
+    (api_versions.API, handlers.api_versions.handle),
+    (create_topics.API, handlers.create_topics.handle),
+    (delete_topics.API, LazyHandler("delete_topics")),
+    (delete_records.API, LazyHandler("delete_records")),
+    (create_partitions.API, LazyHandler("create_partitions")),
+    (elect_leaders.API, LazyHandler("elect_leaders")),
+    (alter_partition_reassignments.API, LazyHandler("alter_partition_reassignments")),
+    (list_partition_reassignments.API, LazyHandler("list_partition_reassignments")),
+    (init_producer_id.API, handlers.init_producer_id.handle),
+    (add_partitions_to_txn.API, LazyHandler("add_partitions_to_txn")),
+    (add_offsets_to_txn.API, LazyHandler("add_offsets_to_txn")),
+    (end_txn.API, LazyHandler("end_txn")),
+    (txn_offset_commit.API, LazyHandler("txn_offset_commit")),
+    (write_txn_markers.API, LazyHandler("write_txn_markers")),
+    (describe_transactions.API, LazyHandler("describe_transactions")),
+    (list_transactions.API, LazyHandler("list_transactions")),
+    (offset_for_leader_epoch.API, LazyHandler("offset_for_leader_epoch")),
+    (describe_configs.API, LazyHandler("describe_configs")),
+    (alter_configs.API, LazyHandler("alter_configs")),
+    (incremental_alter_configs.API, LazyHandler("incremental_alter_configs")),
+    (list_config_resources.API, LazyHandler("list_config_resources")),
+    (describe_log_dirs.API, LazyHandler("describe_log_dirs")),
+    (alter_replica_log_dirs.API, LazyHandler("alter_replica_log_dirs")),
+    (describe_cluster.API, LazyHandler("describe_cluster")),
+    (describe_producers.API, LazyHandler("describe_producers")),
+    (describe_topic_partitions.API, LazyHandler("describe_topic_partitions")),
+    (describe_quorum.API, LazyHandler("describe_quorum")),
+    (update_features.API, LazyHandler("update_features")),
+    (get_telemetry_subscriptions.API, LazyHandler("get_telemetry_subscriptions")),
+    (push_telemetry.API, LazyHandler("push_telemetry")),
+)
+
+TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
+"""Served where somebody takes the metrics of clients."""
+
+IMPORTED_LATER: Final = (
+    *group_coordinator.MODULES,
+    *transaction_coordinator.MODULES,
+    *log_cleaner.MODULES,
+    *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, LazyHandler)),
+)
+"""Modules in the order in which they are best imported."""
+
+
+class Call(NamedTuple):
+    """A request that has reached its handler, with the handler's answer."""
+
+    api: Api
+    context: RequestContext
+    request: Any
+    answer: Answer
+
+
+class Dispatcher:
+    """Decodes, calls and encodes, for all connections of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._requests = broker.requests
+        self.now_s = broker.requests.now_s
+        self._left_out = () if broker.telemetry is not None else TELEMETRY
+        self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
+
+    def shortcut(self) -> Shortcut:
+        """A new connection's memory of repeated requests."""
+        return Shortcut(self._broker)
+
+    def call(self, peer: Peer, frame: memoryview) -> Call:
+        """Run the handler of one request up to its first wait. BadRequest: close."""
+        try:
+            key, version, correlation_id, id_length = header.read_fixed(frame)
+        except struct.error:
+            raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
+        row = HANDLERS.get(key)
+        if row is None or row[0] in self._left_out:
+            raise BadRequest(f"unknown API key {key}, version {version}")
+        api, _ = row
+        if not api.serves(version):
+            return self._unsupported(api, peer, frame)
+        try:
+            client_id, position = header.read_client_id(frame, id_length)
+            if version >= api.first_flexible:
+                position = header.skip_tags(frame, position)
+            if len(frame) > BIG_BYTES and api is not produce.API:  # its records cost nothing
+                decoded = begun(decode_slowly(api, version, frame, position))
+                if not isinstance(decoded, tuple):
+                    context = RequestContext(peer, version, correlation_id, client_id)
+                    return self._call_later(row, context, frame, decoded)
+                request, end = decoded
+            else:
+                request, end = api.decoder(version)(frame, position)
+        except ValueError as failure:
+            raise _malformed(api, version, failure) from failure
+        except (IndexError, struct.error) as failure:
+            raise _truncated(api, version, frame) from failure
+        if end > len(frame):
+            raise _truncated(api, version, frame)
+        context = RequestContext(peer, version, correlation_id, client_id)
+        answer = self._handle(row, context, request, len(frame), peer.arrived_s)
+        return Call(api, context, request, answer)
+
+    def _handle(
+        self, row: _Row, context: RequestContext, request: Any, size: int, arrived_s: float
+    ) -> Answer:
+        """Count a request of `size` bytes, and ask its handler."""
+        api, handler = row
+        tally = self._stats[api.key].tallies[context.version]
+        if request_log.is_on() is not self._requests.logs:
+            self._requests.follow_log()
+        if tally.left:
+            tally.left -= 1
+        else:
+            context.timing = self._requests.begin(tally, arrived_s)
+        try:
+            answer = handler(self._broker, context, request)
+        except BadRequest:
+            raise
+        except Exception as failure:
+            answer = self.failed(api, context, request, failure)
+            forget_frames(failure)
+        if answer.__class__ is CoroutineType:
+            answer = self._awaited(api, context, request, answer)
+        if context.timing is not None:
+            context.timing.handled()
+            if answer is None:
+                context.timing.written(context, size, 0, 0)
+        return answer
+
+    async def _awaited(
+        self, api: Api, context: RequestContext, request: Any, answer: Awaitable[Any]
+    ) -> Response | BadRequest:
+        """The answer of a handler that waits. That it can't be given, as when a coordinator goes
+        that was waited for, is an answer as well, and no failure of the task."""
+        try:
+            return await answer
+        except BadRequest as refusal:
+            return refusal
+        except Exception as failure:
+            try:
+                return self.failed(api, context, request, failure)
+            except BadRequest as refusal:
+                return refusal
+
+    def _call_later(
+        self,
+        row: _Row,
+        context: RequestContext,
+        frame: memoryview,
+        decoding: cooperative.Slices[Any],
+    ) -> Call:
+        """The rest of `call` for a request that names thousands of things. It is decoded in slices
+        of the loop, and the connection's next one waits until it has been handled."""
+        context.applied = self._broker.tasks.future()
+        context.keep_frame()
+        rest = _decode(row[0], context.version, frame, decoding)
+        later = self._handle_later(row, context, rest, len(frame), context.peer.arrived_s)
+        return Call(row[0], context, None, later)
+
+    async def _handle_later(
+        self,
+        row: _Row,
+        context: RequestContext,
+        decoding: cooperative.Slices[Any],
+        size: int,
+        arrived_s: float,
+    ) -> Response | BadRequest:
+        """The answer to a request that is being decoded; it is written in slices too."""
+        api, tasks, applied = row[0], self._broker.tasks, context.applied
+        assert applied is not None, "others wait for it"
+        try:
+            request = await cooperative.go_on(tasks, decoding)
+            context.applied = None
+            answer = self._handle(row, context, request, size, arrived_s)
+        except BadRequest as refusal:
+            applied.set_result(None)
+            return refusal
+        except BaseException:
+            applied.set_result(None)
+            raise
+        if context.applied is None:
+            applied.set_result(None)
+        else:
+            context.applied.add_done_callback(lambda _: applied.set_result(None))
+        if isinstance(answer, Awaitable):
+            try:
+                answer = await answer
+            except Exception as failure:  # of a future
+                answer = self.failed(api, context, request, failure)
+        if isinstance(answer, Written | BadRequest):
+            return answer
+        return await written(tasks, api, context, answer)
+
+    def _unsupported(self, api: Api, peer: Peer, frame: memoryview) -> Call:
+        """Only ApiVersions answers a version that is not served: in version 0, with code 35, so
+        that a newer client learns what to ask instead (KIP-511). Its header must be whole."""
+        _, version, correlation_id, id_length = header.read_fixed(frame)
+        if api is not api_versions.API:
+            raise BadRequest(f"{api.name} v{version} is not served")
+        try:
+            _, position = header.read_client_id(frame, id_length)
+            if version >= api.first_flexible:
+                header.skip_tags(frame, position)
+        except (IndexError, ValueError, struct.error) as failure:
+            raise _truncated(api, version, frame) from failure
+        context = RequestContext(peer, api_versions.FALLBACK_VERSION, correlation_id, None)
+        answer = api.error_response(None, ErrorCode.UNSUPPORTED_VERSION, context.version)
+        return Call(api, context, None, answer)
+
+    def failed(
+        self, api: Api, context: RequestContext, request: Any, failure: BaseException
+    ) -> Response:
+        """The answer to a request whose handler raised."""
+        if isinstance(failure, ApiError):
+            return api.error_response(request, failure.code, context.version)
+        logger.error(
+            "%s v%d from %s (client id %r, correlation id %d) failed",
+            api.name,
+            context.version,
+            context.peer.address,
+            context.client_id,
+            context.correlation_id,
+            exc_info=failure,
+        )
+        if api is produce.API and not produce.expects_response(request):
+            raise BadRequest("Produce with acks=0 failed") from failure
+        return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
+
+    def forget_bytes(self, api: Api, request: Any) -> None:
+        """What a request came in is others' from now on: no view of it is left in the request."""
+        if api is produce.API:
+            produce.forget_records(request)
+
+    def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
+        """The answer's frame as buffers to be sent in order; its error codes are counted.
+
+        BadRequest when there is no such frame: a name that is not UTF-8 grows by what replaces
+        its bytes, and what came as a string of 32,767 bytes does not go back as one.
+        """
+        if response.__class__ is Written:
+            return self._written(api, context, response)
+        self._stats[api.key].count_errors(response)
+        try:
+            return encode_response(api, context.version, context.correlation_id, response)
+        except struct.error as failure:
+            raise BadRequest(
+                f"the answer to {api.name} v{context.version} can't be written: {failure}"
+            ) from failure
+
+    def _written(self, api: Api, context: RequestContext, answer: Written) -> list[Any]:
+        if answer.throttle_time_ms:  # that is seldom
+            answer.response.throttle_time_ms = answer.throttle_time_ms
+            return self.encode(api, context, answer.response)
+        counts = self._stats[api.key].errors
+        for code, count in answer.errors.items():
+            counts[code] += count
+        return answer.frame
+
+    def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
+        """Tell the client how long to be quiet; the connection mutes itself for as long."""
+        throttle_ms = self._broker.quotas.throttle_ms(context, request_bytes)
+        if throttle_ms:
+            response.throttle_time_ms = throttle_ms
+        return throttle_ms
+
+
+def _decode(
+    api: Api, version: int, frame: memoryview, decoding: cooperative.Slices[Any]
+) -> cooperative.Slices[Any]:
+    """The rest of a request. BadRequest."""
+    try:
+        request, end = yield from decoding
+    except ValueError as failure:
+        raise _malformed(api, version, failure) from failure
+    except (IndexError, struct.error) as failure:
+        raise _truncated(api, version, frame) from failure
+    if end > len(frame):
+        raise _truncated(api, version, frame)
+    return request
+
+
+def _malformed(api: Api, version: int, failure: ValueError) -> BadRequest:
+    return BadRequest(f"malformed {api.name} v{version}: {failure}")
+
+
+def _truncated(api: Api, version: int, frame: memoryview) -> BadRequest:
+    return BadRequest(f"malformed {api.name} v{version}: it goes past its {len(frame)} bytes")

@@ -1,0 +1,163 @@
+"""Builds the requests to brokers out of the controller's state. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Container, Iterable
+from typing import TypeVar
+
+from kavka.server.cluster.control_messages import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    LeaderAndIsr,
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    StopReplicaPartitionState,
+    StopReplicaTopicState,
+    TopicPartition,
+    UpdateMetadata,
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
+)
+from kavka.server.controller.state import ClusterState, Partition, Topic
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+
+def leader_and_isr(
+    cluster: ClusterState,
+    broker_id: int,
+    partitions: Iterable[TopicPartition],
+    *,
+    new: Container[TopicPartition],
+    listener: str,
+) -> LeaderAndIsr:
+    """For partitions that have a state and a replica on the broker.
+
+    `new` are those whose replicas may be made; `listener` is where followers reach a leader.
+    """
+    leaders: dict[int, None] = {}
+
+    def partition_state(topic: Topic, index: int) -> LeaderAndIsrPartitionState:
+        partition = topic.partitions[index]
+        state = partition.state
+        assert state is not None
+        leaders[state.leader] = None
+        return LeaderAndIsrPartitionState(
+            partition_index=index,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            partition_epoch=partition.version,
+            replicas=partition.replicas,
+            adding_replicas=partition.adding,
+            removing_replicas=partition.removing,
+            is_new=TopicPartition(topic.name, index) in new,
+            leader_recovery_state=state.leader_recovery_state,
+        )
+
+    topics = _by_topic(cluster, partitions, partition_state, LeaderAndIsrTopicState)
+    return LeaderAndIsr(
+        controller_id=cluster.controller_id,
+        controller_epoch=cluster.epoch,
+        broker_epoch=cluster.brokers[broker_id].epoch,
+        topic_states=topics,
+        live_leaders=tuple(_live_leaders(cluster, leaders, listener)),
+    )
+
+
+def _live_leaders(
+    cluster: ClusterState, leaders: Iterable[int], listener: str
+) -> Iterable[LeaderAndIsrLiveLeader]:
+    for leader in leaders:
+        broker = cluster.brokers.get(leader)
+        for end in broker.info.endpoints if broker is not None else ():
+            if end.listener == listener:
+                yield LeaderAndIsrLiveLeader(leader, end.host, end.port)
+
+
+def update_metadata(
+    cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
+) -> UpdateMetadata:
+    """For partitions that have a state; those of a topic being deleted are to be forgotten."""
+
+    def partition_state(topic: Topic, index: int) -> UpdateMetadataPartitionState:
+        partition = topic.partitions[index]
+        state = partition.state
+        assert state is not None
+        return UpdateMetadataPartitionState(
+            partition_index=index,
+            controller_epoch=state.controller_epoch,
+            leader=LEADER_DURING_DELETE if topic.deleting else state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            zk_version=partition.version,
+            replicas=partition.replicas,
+            offline_replicas=_offline_replicas(cluster, partition),
+        )
+
+    return UpdateMetadata(
+        controller_id=cluster.controller_id,
+        controller_epoch=cluster.epoch,
+        broker_epoch=cluster.brokers[broker_id].epoch,
+        topic_states=_by_topic(cluster, partitions, partition_state, UpdateMetadataTopicState),
+        live_brokers=tuple(
+            UpdateMetadataBroker(
+                broker.broker_id,
+                tuple(
+                    UpdateMetadataEndpoint(end.port, end.host, end.listener, end.security_protocol)
+                    for end in broker.info.endpoints
+                ),
+                broker.info.rack,
+            )
+            for broker in cluster.brokers.values()
+        ),
+    )
+
+
+def _offline_replicas(cluster: ClusterState, partition: Partition) -> tuple[int, ...]:
+    live = cluster.live_replicas(partition)
+    return tuple(replica for replica in partition.replicas if replica not in live)
+
+
+def stop_replica(
+    cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
+) -> StopReplica:
+    """To delete the broker's replicas of topics that are being deleted."""
+
+    def partition_state(topic: Topic, index: int) -> StopReplicaPartitionState:
+        return StopReplicaPartitionState(index, EPOCH_DURING_DELETE, delete_partition=True)
+
+    def topic_state(
+        name: str, topic_id: uuid.UUID, states: tuple[StopReplicaPartitionState, ...]
+    ) -> StopReplicaTopicState:
+        return StopReplicaTopicState(name, states)
+
+    return StopReplica(
+        controller_id=cluster.controller_id,
+        controller_epoch=cluster.epoch,
+        broker_epoch=cluster.brokers[broker_id].epoch,
+        topic_states=_by_topic(cluster, partitions, partition_state, topic_state),
+    )
+
+
+def _by_topic(
+    cluster: ClusterState,
+    partitions: Iterable[TopicPartition],
+    partition_state: Callable[[Topic, int], P],
+    topic_state: Callable[[str, uuid.UUID, tuple[P, ...]], T],
+) -> tuple[T, ...]:
+    """Partition states, grouped into topic states in the order in which topics come up."""
+    states: dict[str, list[P]] = {}
+    for name, index in partitions:
+        states.setdefault(name, []).append(partition_state(cluster.topics[name], index))
+    return tuple(
+        topic_state(name, cluster.topics[name].topic_id, tuple(found))
+        for name, found in states.items()
+    )

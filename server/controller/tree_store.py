@@ -1,0 +1,379 @@
+"""The controller's reads and writes in the coordination tree.
+
+Every write is a transaction that begins with a check of `/controller_epoch`'s version, so that a
+controller that has been replaced without knowing it can't write any more (KAFKA-6082).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kavka.seams import Clock
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.events import (
+    CHUNK_PARTITIONS,
+    FoundPartition,
+    PartitionsFound,
+    StatesWritten,
+    StateWrite,
+    StoredState,
+)
+from kavka.server.controller.state import NOT_STORED, LiveBroker
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import (
+    BadVersion,
+    Check,
+    Coordination,
+    Create,
+    Created,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    Op,
+    OpResult,
+    SetData,
+    Stat,
+    Watch,
+)
+from kavka.server.coordination.paths import TopicAssignment
+
+DELETES_PER_TRANSACTION_MAX: Final = 500
+"""Keeps the removal of a big topic in slices, and below ZooKeeper's limit for one request."""
+
+
+class ControllerMoved(Exception):
+    """Another broker is the controller now."""
+
+
+class Term(NamedTuple):
+    """One time as controller. `version` is that of `/controller_epoch`."""
+
+    epoch: int
+    version: int
+
+
+async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> Term | None:
+    """Become the controller; None when another one is, or was quicker."""
+    ops: list[Op] = []
+    try:
+        data, stat = await coordination.get(paths.CONTROLLER_EPOCH)
+        epoch, version = paths.decode_controller_epoch(data), stat.version
+    except NoNode:
+        epoch, version = 0, 0
+        ops.append(Create(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(epoch)))
+    if await coordination.exists(paths.FEATURE) is None:
+        ops.append(Create(paths.FEATURE, paths.encode_features()))
+    registration = paths.encode_controller(broker_id, clock.now_ms())
+    epoch += 1
+    ops.append(Create(paths.CONTROLLER, registration, ephemeral=True))
+    ops.append(SetData(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(epoch), version))
+    try:
+        await coordination.multi(ops)
+    except MultiFailed as failed:
+        if isinstance(failed.cause, NodeExists | BadVersion):
+            return None
+        raise
+    return Term(epoch, version + 1)
+
+
+class Registration(NamedTuple):
+    """Who is the controller, and which session it registered in."""
+
+    broker_id: int
+    session_id: int
+
+
+async def current_controller(coordination: Coordination, watch: Watch) -> Registration | None:
+    """The controller, None when there is none; the watch sees it change."""
+    if await coordination.exists(paths.CONTROLLER, watch) is None:
+        return None
+    try:
+        data, stat = await coordination.get(paths.CONTROLLER)
+    except NoNode:
+        return None
+    return Registration(paths.decode_controller(data), stat.ephemeral_owner)
+
+
+class Store:
+    """The tree, for the controller of one term."""
+
+    def __init__(
+        self, coordination: Coordination, term: Term, on_moved: Callable[[], None]
+    ) -> None:
+        self._coordination = coordination
+        self._on_moved = on_moved
+        self._fence = Check(paths.CONTROLLER_EPOCH, term.version)
+        self._with_partitions_node: dict[str, None] = {}
+        """Topics that have, or are being given, the parent of their partitions."""
+
+    async def brokers(self, watch: Watch) -> dict[int, LiveBroker]:
+        """The registered brokers; the watch sees one come or go."""
+        names = await self._coordination.children(paths.BROKER_IDS, watch)
+        answers = [(int(name), self._coordination.get(paths.broker(int(name)))) for name in names]
+        found: dict[int, LiveBroker] = {}
+        for broker_id, answer in answers:
+            try:
+                data, stat = await answer
+            except NoNode:
+                continue  # it went after the listing; the watch tells
+            found[broker_id] = LiveBroker(broker_id, stat.czxid, paths.decode_broker(data))
+        return found
+
+    async def topic_names(self, watch: Watch) -> list[str]:
+        """All topics; the watch sees one come or go."""
+        return await self._coordination.children(paths.TOPICS, watch)
+
+    async def marked_topics(self, watch: Watch) -> list[str]:
+        """Topics to be deleted; the watch sees one marked or done."""
+        return await self._coordination.children(paths.DELETE_TOPICS, watch)
+
+    async def failed_directories(self, watch: Watch) -> dict[str, int]:
+        """Nodes that tell of a failed log directory, with the broker; the watch sees one come."""
+        names = await self._coordination.children(paths.LOG_DIR_EVENTS, watch)
+        nodes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
+        answers = [(path, self._coordination.get(path)) for path in nodes]
+        found: dict[str, int] = {}
+        for path, answer in answers:
+            try:
+                found[path] = paths.decode_log_dir_event((await answer).data)
+            except NoNode:
+                continue  # a controller before this one was about to forget it
+        return found
+
+    async def forget_failed_directories(self, nodes: Sequence[str]) -> None:
+        """Remove such nodes."""
+        for start in range(0, len(nodes), DELETES_PER_TRANSACTION_MAX):
+            await self._delete_if_there(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
+
+    async def assignments(self, names: Iterable[str], watch: Watch) -> dict[str, TopicAssignment]:
+        """Id and replicas of topics; one that has gone is left out. The watch sees one change."""
+        answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
+        found: dict[str, TopicAssignment] = {}
+        for name, answer in answers:
+            try:
+                found[name] = paths.decode_topic((await answer).data)
+            except NoNode:
+                continue
+        return found
+
+    async def partitions(
+        self, assignments: Mapping[str, TopicAssignment]
+    ) -> AsyncIterator[PartitionsFound]:
+        """The partitions of topics with their states, chunk by chunk."""
+        waiting: list[FoundPartition] = []
+        for name, assignment in assignments.items():
+            for index, replicas in assignment.replicas.items():
+                waiting.append(
+                    FoundPartition(
+                        TopicPartition(name, index),
+                        replicas,
+                        assignment.adding.get(index, ()),
+                        assignment.removing.get(index, ()),
+                        None,
+                    )
+                )
+                if len(waiting) == CHUNK_PARTITIONS:
+                    yield await self._with_states(waiting)
+                    waiting = []
+        if waiting:
+            yield await self._with_states(waiting)
+
+    async def _with_states(self, partitions: Sequence[FoundPartition]) -> PartitionsFound:
+        answers = [
+            (found, self._coordination.get(paths.partition_state(*found.where)))
+            for found in partitions
+        ]
+        complete: list[FoundPartition] = []
+        for found, answer in answers:
+            try:
+                data, stat = await answer
+            except NoNode:
+                complete.append(found)
+                continue
+            self._with_partitions_node[found.where.topic] = None
+            stored = StoredState(paths.decode_partition_state(data), stat.version, stat.mzxid)
+            complete.append(found._replace(stored=stored))
+        return PartitionsFound(tuple(complete))
+
+    async def write_states(
+        self, writes: Sequence[StateWrite]
+    ) -> tuple[StatesWritten, list[TopicPartition]]:
+        """Write partition states; those that could not be written come second.
+
+        Normally one transaction for all. When it fails, one for each, so that a state which
+        someone else has changed stands in nobody else's way.
+        """
+        ops: list[Op] = []
+        for write in writes:
+            topic = write.where.topic
+            if write.version == NOT_STORED and topic not in self._with_partitions_node:
+                self._with_partitions_node[topic] = None
+                ops.append(Create(paths.partitions(topic)))
+            ops.extend(_ops_of(write))
+        stored: dict[TopicPartition, StoredState] = {}
+        try:
+            results = await self._fenced(ops)
+        except MultiFailed:
+            return await self._write_one_by_one(writes)
+        stats = _state_stats(ops, results)
+        for write, stat in zip(writes, stats, strict=True):
+            stored[write.where] = StoredState(write.state, stat.version, stat.mzxid)
+        return StatesWritten(stored), []
+
+    async def _write_one_by_one(
+        self, writes: Sequence[StateWrite]
+    ) -> tuple[StatesWritten, list[TopicPartition]]:
+        stored: dict[TopicPartition, StoredState] = {}
+        failed: list[TopicPartition] = []
+        for write in writes:
+            where = write.where
+            parents = [paths.partitions(where.topic), paths.partition(*where)]
+            missing = [p for p in parents if await self._coordination.exists(p) is None]
+            ops: list[Op] = [Create(path) for path in missing]
+            ops.extend(op for op in _ops_of(write) if op.path not in parents)
+            try:
+                results = await self._fenced(ops)
+            except MultiFailed:
+                failed.append(where)
+                continue
+            (stat,) = _state_stats(ops, results)
+            stored[where] = StoredState(write.state, stat.version, stat.mzxid)
+        return StatesWritten(stored), failed
+
+    async def create_topic(
+        self,
+        name: str,
+        topic_id: uuid.UUID,
+        replicas: Mapping[int, tuple[int, ...]],
+        configs: Mapping[str, str],
+    ) -> None:
+        """Make a topic with its settings. NodeExists when it is there."""
+        config_path, config = paths.config(paths.TOPIC_CONFIGS, name), paths.encode_config(configs)
+        make = Create(
+            paths.topic(name), paths.encode_topic(TopicAssignment(topic_id, replicas, {}, {}))
+        )
+        try:
+            await self._fenced([Create(config_path, config), make])
+        except MultiFailed as failed:
+            if failed.cause.path != config_path:
+                raise failed.cause from None
+        else:
+            return
+        try:  # settings made before the topic, or left by one of that name
+            await self._fenced([SetData(config_path, config), make])
+        except MultiFailed as failed:
+            raise failed.cause from None
+
+    async def set_topic_id(self, name: str, assignment: TopicAssignment) -> None:
+        """Store the id of a topic that had none."""
+        await self._fenced([SetData(paths.topic(name), paths.encode_topic(assignment))])
+
+    async def assignment(self, name: str) -> tuple[TopicAssignment, int]:
+        """Id and replicas of a topic, and the version of its node. NoNode."""
+        data, stat = await self._coordination.get(paths.topic(name))
+        return paths.decode_topic(data), stat.version
+
+    async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
+        """Replace a topic's replicas. BadVersion when somebody has been quicker, NoNode."""
+        try:
+            await self._fenced(
+                [SetData(paths.topic(name), paths.encode_topic(assignment), version)]
+            )
+        except MultiFailed as failed:
+            raise failed.cause from None
+
+    async def mark_for_deletion(self, name: str) -> None:
+        """Leave a mark that outlives this controller; nothing happens if it is there. NoNode."""
+        try:
+            await self._fenced([Check(paths.topic(name)), Create(paths.topic_deletion(name))])
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NodeExists):
+                raise failed.cause from None
+
+    async def forget_marks(self, names: Iterable[str]) -> None:
+        """Remove marks of topics that do not exist."""
+        for name in names:
+            await self._delete_if_there([paths.topic_deletion(name)])
+
+    async def remove_topic(self, name: str) -> None:
+        """Remove all nodes of a topic; its mark goes last, with the topic's own node."""
+        await self._empty(paths.partitions(name))
+        await self._empty(paths.topic(name))
+        self._with_partitions_node.pop(name, None)
+        await self._delete_if_there(
+            [
+                paths.topic(name),
+                paths.config(paths.TOPIC_CONFIGS, name),
+                paths.topic_deletion(name),
+            ]
+        )
+
+    async def _empty(self, top: str) -> None:
+        """Remove all nodes below `top`: so many children, with theirs, as fit a transaction.
+
+        A partition has a state below it.
+        """
+        try:
+            names = await self._coordination.children(top)
+        except NoNode:
+            return
+        for start in range(0, len(names), DELETES_PER_TRANSACTION_MAX // 2):
+            part = [f"{top}/{name}" for name in names[start:][: DELETES_PER_TRANSACTION_MAX // 2]]
+            gone = [*await self._below(part), *part]
+            for first in range(0, len(gone), DELETES_PER_TRANSACTION_MAX):
+                await self._delete_if_there(gone[first : first + DELETES_PER_TRANSACTION_MAX])
+
+    async def _below(self, tops: Sequence[str]) -> list[str]:
+        """All nodes below `tops`, children before their parents."""
+        level, found = list(tops), list[str]()
+        while level:
+            answers = [(path, self._coordination.children(path)) for path in level]
+            level = []
+            for path, answer in answers:
+                try:
+                    level.extend(f"{path}/{name}" for name in await answer)
+                except NoNode:
+                    continue
+            found.extend(level)
+        return found[::-1]
+
+    async def _delete_if_there(self, wanted: Sequence[str]) -> None:
+        """Remove nodes, in order, leaving out those that are not there."""
+        answers = [(path, self._coordination.exists(path)) for path in wanted]
+        there = [path for path, answer in answers if await answer is not None]
+        if there:
+            try:
+                await self._fenced([Delete(path) for path in there])
+            except MultiFailed as failed:
+                raise failed.cause from None
+
+    async def _fenced(self, ops: Sequence[Op]) -> list[OpResult]:
+        """The results of `ops`. ControllerMoved, and `on_moved` called, when the term is over."""
+        try:
+            return (await self._coordination.multi([self._fence, *ops]))[1:]
+        except MultiFailed as failed:
+            if failed.index == 0:
+                self._on_moved()
+                raise ControllerMoved from failed
+            raise MultiFailed(failed.index - 1, failed.cause) from None
+
+
+def _ops_of(write: StateWrite) -> list[Op]:
+    path, data = paths.partition_state(*write.where), paths.encode_partition_state(write.state)
+    if write.version != NOT_STORED:
+        return [SetData(path, data, write.version)]
+    return [Create(paths.partition(*write.where)), Create(path, data)]
+
+
+def _state_stats(ops: Sequence[Op], results: Sequence[OpResult]) -> list[Stat]:
+    """The Stats of those results that are for a partition's state."""
+    stats: list[Stat] = []
+    for op, result in zip(ops, results, strict=True):
+        if isinstance(result, Stat):
+            stats.append(result)
+        elif isinstance(op, Create) and op.data is not None and isinstance(result, Created):
+            stats.append(result.stat)
+    return stats

@@ -1,0 +1,159 @@
+"""The group coordinator: which of this broker's machines a group is in, and how it is asked.
+
+A group lives in one partition of `__consumer_offsets`, by the hash of its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kavka.groupcoord.counts import Counts
+from kavka.seams import Random
+from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.config.live import LiveSettings
+from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
+from kavka.server.controller.controller import Controller
+from kavka.server.controller.topic_validation import NewTopic
+from kavka.server.coordinators.base import Coordinator
+from kavka.server.coordinators.topic_view import KnownTopics
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.wire.compression import Codec
+
+if TYPE_CHECKING:
+    from kavka.groupcoord.shard import GroupShard
+    from kavka.server.coordinators.journal_runner import JournalRunner, Parts
+
+    Runner = JournalRunner[GroupShard]
+
+
+_CONSUMER: Final = "consumer"
+
+MODULES: Final = (
+    "kavka.wire.fields",
+    "kavka.log.journal",
+    "kavka.groupcoord.group",
+    "kavka.groupcoord.offset_records",
+    "kavka.groupcoord.offsets",
+    "kavka.groupcoord.expiry",
+    "kavka.groupcoord.classic.records",
+    "kavka.groupcoord.classic.group",
+    "kavka.groupcoord.classic.rebalancing",
+    "kavka.groupcoord.classic.joining",
+    "kavka.groupcoord.classic.protocol",
+    "kavka.groupcoord.consumer.records",
+    "kavka.groupcoord.consumer.group",
+    "kavka.groupcoord.consumer.book",
+    "kavka.groupcoord.consumer.classic_members",
+    "kavka.groupcoord.consumer.replay",
+    "kavka.groupcoord.consumer.protocol",
+    "kavka.groupcoord.shard",
+    "kavka.server.coordinators.journal_loader",
+    "kavka.server.coordinators.serial_queue",
+    "kavka.server.coordinators.journal_port",
+    "kavka.server.coordinators.journal_runner",
+)
+"""The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
+
+
+class GroupCoordinator(Coordinator["GroupShard"]):
+    """All groups of which this broker is the coordinator."""
+
+    topic = GROUP_TOPIC
+    holds = "groups"
+    modules = MODULES
+    factor_setting = REPLICATION_FACTOR
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        controller: Controller,
+        configs: TopicConfigs,
+        random: Random,
+    ) -> None:
+        super().__init__(live, replicas, metadata, controller)
+        self._configs = configs
+        self._random = random
+        self._topics = KnownTopics(metadata)
+        self.counts: Final = Counts()
+        """What has happened to groups, for the metrics."""
+
+    @property
+    def has_consumer_protocol(self) -> bool:
+        """Whether members may use the consumer protocol (KIP-848)."""
+        settings = self._live.now
+        return settings.group_version > 0 and _CONSUMER in (
+            settings.group_coordinator_rebalance_protocols
+        )
+
+    def _new_topic(self) -> NewTopic:
+        settings = self._live.now
+        return NewTopic(
+            GROUP_TOPIC,
+            settings.offsets_topic_num_partitions,
+            self._replication_factor(REPLICATION_FACTOR, settings.offsets_topic_replication_factor),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+
+    def _runner(self, replica: Replica, parts: Parts) -> Runner:
+        # not before there are groups: see `kavka.server.runtime.lazy_imports`
+        from kavka.groupcoord.shard import GroupShard
+        from kavka.groupcoord.state import GroupsState
+        from kavka.server.coordinators.journal_runner import JournalRunner, Settings
+
+        now = self._live.now
+        state = GroupsState(
+            lambda: self._live.now,
+            self._topics,
+            self._random,
+            self._configs.group,
+            self.counts,
+        )
+        settings = Settings(
+            commit_timeout_ms=now.offsets_commit_timeout_ms,
+            codec=Codec(now.offsets_topic_compression_codec),
+            load_bytes=now.offsets_load_buffer_size,
+            base_sequence=0,
+        )
+        return JournalRunner(replica, GroupShard(state), settings, parts, on_loaded=self._loaded)
+
+    # -- changes elsewhere ----------------------------------------------------------------
+
+    def marked(
+        self, partition: int, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """The marker of a transaction has been appended to a partition of the topic."""
+        runner = self._runners.get(partition)
+        if runner is not None:
+            runner.marked(producer_id, producer_epoch, committed)
+
+    def metadata_changed(self, update: UpdateMetadata) -> None:
+        """The cluster's topics have changed: groups learn of those that they read, in slices."""
+        runners = [runner for runner in self._runners.values() if runner.is_active]
+        if runners and update.topic_states:
+            self._replicas.tasks.spawn(self._tell(runners, update), name="groups learn of topics")
+
+    async def _tell(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
+        topics = [topic.topic_name for topic in update.topic_states]
+        deleted = [
+            (topic.topic_name, topic.topic_id)
+            for topic in update.topic_states
+            if all(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
+        ]
+        for runner in runners:
+            if not runner.is_active or not runner.machine.state.groups:
+                continue
+            now_ms = runner.now_ms()
+            if deleted:
+                runner.machine.topics_deleted(deleted, now_ms)
+            await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))
+            await self._replicas.tasks.sleep(0)

@@ -1,0 +1,111 @@
+"""The partition that a journal is written to, as its leader: records as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.log.journal import Producer, Record
+from kavka.server.replica.batch_admission import check_in_sync
+from kavka.server.replica.manager import Replica
+from kavka.wire.building import batch_of_pairs
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
+from kavka.wire.steps import Slices
+
+COMPRESSED_BYTES_MAX: Final = 64 * 1024
+"""Records up to this size are compressed, if that is asked for: it is done on the loop. More are
+only where they would be too many bytes otherwise."""
+
+RECORDS_A_STEP: Final = 5_000
+"""Records whose size is found out between two pauses, at 0.2 us each."""
+
+_NO_PRODUCER: Final = Producer(-1, -1)
+
+
+class ReplicaPort:
+    """`kavka.log.journal.Port` of a replica, in the leader epoch of its making."""
+
+    __slots__ = ("_base_sequence", "_codec", "_partition", "_replica", "leader_epoch")
+
+    def __init__(self, replica: Replica, codec: Codec, base_sequence: int) -> None:
+        self._replica = replica
+        self._partition = replica.partition
+        self._codec = codec
+        self._base_sequence = base_sequence
+        self.leader_epoch = replica.partition.leader_epoch
+        replica.log.producers.counts = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker still leads, in the same epoch."""
+        partition = self._partition
+        leads = partition.is_leader and partition.leader_epoch == self.leader_epoch
+        return leads and not self._replica.offline
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.high_watermark
+
+    def append(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> Slices[int]:
+        batch = memoryview((yield from self._batch(records, producer, now_ms)))
+        if not self.leads:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        replica = self._replica
+        check_in_sync(replica)
+        guard = None if producer is None else producer.guard
+        replica.append(batch, read_header(batch), guard)
+        return replica.log.end_offset
+
+    def _batch(
+        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+    ) -> Slices[bytearray]:
+        """The records as one batch, so that all of them are there or none; ApiError."""
+        replica = self._replica
+        attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
+        if producer is not None:
+            attributes |= TRANSACTIONAL
+        writer = producer or _NO_PRODUCER
+
+        def built(codec: Codec) -> Slices[bytearray]:
+            return batch_of_pairs(
+                records,
+                now_ms,
+                attributes=attributes | codec,
+                producer_id=writer.id,
+                producer_epoch=writer.epoch,
+                base_sequence=self._base_sequence,
+            )
+
+        bytes_max = replica.log.settings.max_message_bytes
+        if not self._codec:
+            yield from _check_size(records, bytes_max)
+        batch = yield from built(Codec.NONE)
+        if self._codec and (len(batch) <= COMPRESSED_BYTES_MAX or len(batch) > bytes_max):
+            batch = yield from built(self._codec)
+        if len(batch) > bytes_max:
+            raise _too_large(len(batch), bytes_max)
+        return batch
+
+
+def _check_size(records: Sequence[Record], bytes_max: int) -> Slices[None]:
+    """ApiError for more than can fit into a batch, before it is built: it may be 100 MB."""
+    size_bytes = 0
+    for begin in range(0, len(records), RECORDS_A_STEP):
+        if begin:
+            yield
+        some = records[begin : begin + RECORDS_A_STEP]
+        size_bytes += sum(len(key) + len(value or b"") for key, value in some)
+        if size_bytes > bytes_max:
+            raise _too_large(size_bytes, bytes_max)
+
+
+def _too_large(size_bytes: int, bytes_max: int) -> ApiError:
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"{size_bytes} bytes of records, which belong together, do not fit into a batch of "
+        f"{bytes_max}",
+    )

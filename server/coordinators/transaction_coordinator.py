@@ -1,0 +1,241 @@
+"""The transaction coordinator: which of this broker's machines a transactional id is in, and how it
+is asked.
+
+An id lives in one partition of `__transaction_state`, by its hash. What is to be written to the
+partitions of a transaction that ends is for others (`on_markers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kavka.server.cluster.internal_topics import TRANSACTION_TOPIC
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.config.live import LiveSettings
+from kavka.server.config.transaction_rows import REPLICATION_FACTOR
+from kavka.server.controller.controller import Controller
+from kavka.server.controller.topic_validation import NewTopic
+from kavka.server.coordinators.base import Coordinator
+from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.runtime.histogram import Histogram
+from kavka.wire.compression import Codec
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from kavka.log.journal import Made, Ticket
+    from kavka.server.coordinators.journal_runner import JournalRunner, Parts
+    from kavka.txncoord.requests import AddPartitions, Markers
+    from kavka.txncoord.shard import TransactionShard
+
+    Runner = JournalRunner[TransactionShard]
+
+Codes: TypeAlias = Sequence[ErrorCode]
+"""One for each partition that was asked for, in order."""
+
+MODULES: Final = (
+    "kavka.wire.fields",
+    "kavka.log.journal",
+    "kavka.txncoord.requests",
+    "kavka.txncoord.transaction",
+    "kavka.txncoord.records",
+    "kavka.txncoord.state",
+    "kavka.txncoord.ending",
+    "kavka.txncoord.producing",
+    "kavka.txncoord.expiry",
+    "kavka.txncoord.shard",
+    "kavka.server.handlers.common.transaction_calls",
+    "kavka.server.handlers.common.transaction_verification",
+    "kavka.server.coordinators.marker_writer",
+    "kavka.server.coordinators.journal_loader",
+    "kavka.server.coordinators.serial_queue",
+    "kavka.server.coordinators.journal_port",
+    "kavka.server.coordinators.journal_runner",
+)
+"""The parts of the transaction coordinator, each behind those that it imports."""
+
+
+def _nobody(markers: Markers, coordinator_epoch: int) -> None:
+    """Nobody writes them; the broker is only half there."""
+
+
+def _nothing(partition: int) -> None:
+    """Nobody wants to know."""
+
+
+class TransactionCoordinator(Coordinator["TransactionShard"]):
+    """All transactional ids of which this broker is the coordinator."""
+
+    topic = TRANSACTION_TOPIC
+    holds = "transactions"
+    modules = MODULES
+    factor_setting = REPLICATION_FACTOR
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        controller: Controller,
+        producer_ids: ProducerIds,
+    ) -> None:
+        super().__init__(live, replicas, metadata, controller)
+        self._producer_ids = producer_ids
+        self.on_markers: Callable[[Markers, int], object] = _nobody
+        """Has the markers of a transaction written, in the epoch of its coordinator, and says so
+        to `TransactionShard.markers_written`."""
+        self.on_resigned: Callable[[int], object] = _nothing
+        """Told of a partition that is not coordinated here any more: its markers are another's."""
+
+        self.unverified = 0
+        """Answers to `verify` by which a partition can't be written to, since the start."""
+
+        self.verification_ms = Histogram()
+        """How long it took to answer."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        add: bool,
+    ) -> Codes | Awaitable[Codes]:
+        """Whether partitions (topic and index) belong to the transaction of a producer; with
+        `add` they do from now on, as a broker may ask for those that write to them (KIP-890)."""
+        asked_s = self._replicas.clock.monotonic_s()
+        codes = self._verify(transactional_id, producer_id, producer_epoch, partitions, add=add)
+        if isinstance(codes, Awaitable):
+            return self._verified_later(codes, asked_s)
+        return self._verified(codes, asked_s)
+
+    def has_added(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: tuple[str, int],
+    ) -> bool:
+        """Whether a partition belongs to the transaction of a producer, if that can be said at
+        once; otherwise ask `verify`."""
+        asked_s = self._replicas.clock.monotonic_s()
+        added = self.read_at_once(
+            transactional_id,
+            lambda shard, now_ms: shard.has_added(
+                transactional_id, producer_id, producer_epoch, partition
+            ),
+        )
+        if not added:
+            return False
+        self._verified((), asked_s)
+        return True
+
+    def _verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        add: bool,
+    ) -> Codes | Awaitable[Codes]:
+        from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+
+        if not transactional_id:
+            return [ErrorCode.INVALID_REQUEST] * len(partitions)
+        asked = AddPartitions(
+            transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMPED_SINCE
+        )
+        try:
+            if add:
+                answer = self.call(transactional_id, adding(asked))
+            else:
+                answer = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
+        except ApiError as refusal:
+            return [refusal.code] * len(partitions)
+        if asyncio.isfuture(answer):
+            return _later(answer, len(partitions))
+        return _codes(answer, len(partitions))
+
+    async def _verified_later(self, codes: Awaitable[Codes], asked_s: float) -> Codes:
+        return self._verified(await codes, asked_s)
+
+    def _verified(self, codes: Codes, asked_s: float) -> Codes:
+        """The same, counted."""
+        now_s = self._replicas.clock.monotonic_s()
+        self.verification_ms.add((now_s - asked_s) * 1000, now_s)
+        self.unverified += sum(map(bool, codes))
+        return codes
+
+    def _new_topic(self) -> NewTopic:
+        settings = self._live.now
+        return NewTopic(
+            TRANSACTION_TOPIC,
+            settings.transaction_state_log_num_partitions,
+            self._replication_factor(
+                REPLICATION_FACTOR, settings.transaction_state_log_replication_factor
+            ),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _runner(self, replica: Replica, parts: Parts) -> Runner:
+        # not before there are transactions: see `kavka.server.runtime.lazy_imports`
+        from kavka.server.coordinators.journal_runner import JournalRunner, Settings
+        from kavka.txncoord.shard import TransactionShard
+        from kavka.txncoord.state import TransactionsState
+
+        now = self._live.now
+        state = TransactionsState(lambda: self._live.now, self._producer_ids.take)
+        settings = Settings(
+            commit_timeout_ms=now.request_timeout_ms,
+            codec=Codec.NONE,
+            load_bytes=now.transaction_state_log_load_buffer_size,
+            base_sequence=NO_SEQUENCE,
+        )
+        return JournalRunner(
+            replica,
+            TransactionShard(state),
+            settings,
+            parts,
+            on_loaded=self._loaded,
+            perform=partial(self._perform, replica.partition.leader_epoch),
+        )
+
+    def _perform(self, coordinator_epoch: int, command: Hashable) -> None:
+        from kavka.txncoord.requests import Markers
+
+        if isinstance(command, Markers):
+            self.on_markers(command, coordinator_epoch)
+        else:  # ReserveProducerIds
+            self._replicas.tasks.spawn(self._producer_ids.reserve(), name="producer ids")
+
+    def _resigned(self, partition: int) -> None:
+        self.on_resigned(partition)
+
+
+def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Made]:
+    """What is to be asked to have partitions added to a transaction; the answer is None."""
+    return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
+
+
+async def _later(answer: Awaitable[Any], count: int) -> Codes:
+    try:
+        return _codes(await answer, count)
+    except ApiError as refusal:
+        return [refusal.code] * count
+
+
+def _codes(answer: Codes | None, count: int) -> Codes:
+    """Of an answer; None where all were added."""
+    return [ErrorCode.NONE] * count if answer is None else answer

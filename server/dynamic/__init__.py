@@ -1,1 +1,0 @@
-"""Settings that change while the broker runs: asked for, checked, stored and put in force."""

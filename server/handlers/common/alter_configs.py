@@ -1,0 +1,286 @@
+"""Carries out what AlterConfigs and IncrementalAlterConfigs ask for, resource by resource.
+
+Owns who may, what is allowed of which resource, and in which order refusals come, which is Apache
+Kafka 4.3's. Settings that are taken without effect are told in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, NoReturn
+
+from kavka.server.auth.authorizer import Operation
+from kavka.server.broker import Broker
+from kavka.server.cluster import logger_levels
+from kavka.server.cluster.config_changes import OPS, Alteration, Kind, Op
+from kavka.server.config import ConfigError, topic_warnings, validate_topic_configs
+from kavka.server.config.change_rules import check_change
+from kavka.server.config.dynamic_rules import (
+    Unsupported,
+    check_layer,
+    check_size,
+    effective_given,
+    usable,
+    value_of,
+)
+from kavka.server.config.group_overrides import group_warnings, validate_group_configs
+from kavka.server.config.other_resource_rows import GROUP
+from kavka.server.config.subscriptions import validate_subscription
+from kavka.server.config.table import TOPIC, broker_row
+from kavka.server.config.value_types import BadValue, Type, one_line
+from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import CoordinationError
+from kavka.server.handlers.common.config_rights import authorize, node_id
+from kavka.server.request.context import RequestContext
+from kavka.wire.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+SUBSCRIPTIONS_MAX: Final = 500
+"""Subscriptions to metrics of clients: each is looked at, on the loop, for every new client."""
+
+RESOURCES_A_SLICE: Final = 100
+"""Resources checked before the loop gets a turn, and stored at once, so that their writes share
+syncs of the disk; one takes up to 25 us."""
+
+
+class Outcome(NamedTuple):
+    """What became of one resource."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+async def alter(
+    broker: Broker,
+    context: RequestContext,
+    alterations: Sequence[Alteration],
+    *,
+    validate_only: bool,
+) -> list[Outcome]:
+    """An outcome for each; one of NONE means that the change is in force here."""
+    times = Counter((one.kind, one.name) for one in alterations)
+    outcomes: dict[int, Outcome] = {}
+    for index, one in enumerate(alterations):
+        if index % RESOURCES_A_SLICE == RESOURCES_A_SLICE - 1:
+            await broker.tasks.sleep(0)
+        try:
+            if times[one.kind, one.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            if _begin(broker, context, one, validate_only):
+                outcomes[index] = Outcome()
+        except ApiError as refusal:
+            outcomes[index] = Outcome(refusal.code, refusal.message)
+    rest = [index for index in range(len(alterations)) if index not in outcomes]
+    # Apache Kafka's controller fails at an operation that there is not, with all it was sent.
+    if any(alterations[index].has_unknown_op for index in rest):
+        outcomes.update(dict.fromkeys(rest, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)))
+        rest = []
+    for start in range(0, len(rest), RESOURCES_A_SLICE):
+        stored = {
+            index: broker.tasks.spawn(
+                _outcome(broker, context, alterations[index], validate_only),
+                name="change of configs",
+            )
+            for index in rest[start : start + RESOURCES_A_SLICE]
+        }
+        for index, task in stored.items():
+            outcomes[index] = await task
+    return [outcomes[index] for index in range(len(alterations))]
+
+
+async def _outcome(
+    broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
+) -> Outcome:
+    """What became of one resource, whose failure is no other's."""
+    try:
+        await _store(broker, context, one, validate_only)
+    except ApiError as refusal:
+        return Outcome(refusal.code, refusal.message)
+    except CoordinationError as failure:
+        reason = f"The coordination service failed: {type(failure).__name__}"
+        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+    except Exception:
+        name = one_line(one.name)
+        logger.exception("can't change configs of %s %s", Kind(one.kind).name, name)
+        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return Outcome()
+
+
+def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_only: bool) -> bool:
+    """What needs no look at stored configs. Whether it is done with that; ApiError."""
+    one.check_form()
+    if one.kind == Kind.BROKER_LOGGER and not one.replaces:
+        authorize(broker, context, Operation.ALTER_CONFIGS, Kind.BROKER_LOGGER, one.name)
+        _check_node(broker, one.name, "Unexpected node id. Expected")
+        if one.has_unknown_op:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        logger_levels.alter(one.changes, broker.loggers_before, validate_only=validate_only)
+        return True
+    if one.kind == Kind.BROKER:
+        if one.name:
+            _check_node(broker, one.name, "Unexpected broker id, expected")
+        _check_broker_ops(one)
+        stored = broker.topic_configs
+        current = stored.broker(broker.broker_id) if one.name else stored.broker_defaults()
+        _broker_configs(broker, one, current)
+    elif one.kind not in (Kind.TOPIC, Kind.GROUP, Kind.CLIENT_METRICS):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
+    return False
+
+
+def _check_node(broker: Broker, name: str, unexpected: str) -> None:
+    node = node_id(name)
+    if node is None:
+        reason = f"Node id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+    if node != broker.broker_id:
+        reason = f"{unexpected} {broker.broker_id}, but received {name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _check_broker_ops(one: Alteration) -> None:
+    for _, op, _ in one.changes:
+        if op not in OPS:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {op}")
+    for name, op, _ in one.changes:
+        if op not in (Op.APPEND, Op.SUBTRACT):
+            continue
+        row = broker_row(name)
+        if row is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        if row.type is not Type.LIST:
+            word = Op(op).name.lower()
+            reason = f"Config value {word} is not allowed for config key: {name}"
+            raise ApiError(ErrorCode.INVALID_CONFIG, reason)
+
+
+async def _store(
+    broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
+) -> None:
+    """Check against what is stored, and store."""
+    authorize(broker, context, Operation.ALTER_CONFIGS, Kind(one.kind), one.name)
+    if one.kind == Kind.TOPIC:
+        await _store_topic(broker, one, validate_only)
+    elif one.kind == Kind.BROKER:
+        entity = str(int(one.name)) if one.name else paths.DEFAULT_ENTITY
+        await broker.config_writer.change(
+            (paths.BROKER_CONFIGS, entity),
+            lambda current: _broker_configs(broker, one, current),
+            validate_only=validate_only,
+        )
+    elif one.kind == Kind.GROUP:
+        if not one.name:
+            reason = "Default group resources are not allowed."
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        await broker.config_writer.change(
+            (paths.GROUP_CONFIGS, one.name),
+            lambda current: _group_configs(broker, one, current),
+            validate_only=validate_only,
+        )
+        if not validate_only:
+            _warn(f"group {one.name}", one, broker.topic_configs.group(one.name), group_warnings)
+    else:
+        await _store_subscription(broker, one, validate_only)
+
+
+def _group_configs(
+    broker: Broker, one: Alteration, current: Mapping[str, str]
+) -> Mapping[str, str]:
+    wanted = one.applied(current, GROUP)
+    validate_group_configs(wanted, broker.settings)
+    return wanted
+
+
+async def _store_topic(broker: Broker, one: Alteration, validate_only: bool) -> None:
+    if one.name not in broker.metadata.image.topics:
+        _refuse_topic(broker, one)
+    await broker.config_writer.change(
+        (paths.TOPIC_CONFIGS, one.name),
+        lambda current: _topic_configs(broker, one, current),
+        validate_only=validate_only,
+    )
+    if not validate_only:
+        _warn(f"topic {one.name}", one, broker.topic_configs.get(one.name), topic_warnings)
+
+
+def _warn(
+    whose: str,
+    one: Alteration,
+    configs: Mapping[str, str],
+    warnings: Callable[[Mapping[str, str]], list[str]],
+) -> None:
+    """Tell in the log what of a change that is in force has no effect."""
+    changed = {name: configs[name] for name, _, _ in one.changes if name in configs}
+    for warning in warnings(changed):
+        logger.warning("%s: %s", one_line(whose), warning)
+
+
+async def _store_subscription(broker: Broker, one: Alteration, validate_only: bool) -> None:
+    configs = broker.topic_configs
+
+    def wanted(current: Mapping[str, str]) -> Mapping[str, str]:
+        found = one.applied(current, {})  # no list is appended to, as in Apache Kafka
+        validate_subscription(one.name, found)
+        if found and not current and len(configs.subscriptions()) >= SUBSCRIPTIONS_MAX:
+            reason = f"There can be no more than {SUBSCRIPTIONS_MAX} subscriptions."
+            raise ApiError(ErrorCode.POLICY_VIOLATION, reason)
+        return found
+
+    if not one.name:
+        wanted({})
+    await broker.config_writer.change(
+        (paths.SUBSCRIPTION_CONFIGS, one.name), wanted, validate_only=validate_only
+    )
+
+
+def _topic_configs(
+    broker: Broker, one: Alteration, current: Mapping[str, str]
+) -> Mapping[str, str]:
+    wanted = one.applied(current, TOPIC)
+    if not one.name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(one.name)
+    validate_topic_configs(wanted, broker.settings)
+    return wanted
+
+
+def _refuse_topic(broker: Broker, one: Alteration) -> NoReturn:
+    """A topic that is not there; other faults of the request come first."""
+    _topic_configs(broker, one, {})
+    reason = f"The topic '{one.name}' does not exist."
+    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+
+
+def _broker_configs(
+    broker: Broker, one: Alteration, current: Mapping[str, str]
+) -> Mapping[str, str]:
+    of_one = bool(one.name)
+    found = (broker_row(change.name) for change in one.changes)
+    rows = {row.name: row for row in found if row is not None}
+    in_force, _ = usable(current, of_one_broker=of_one)
+    wanted = one.applied(in_force, rows)
+    try:
+        check_size(wanted)
+        check_layer(wanted, of_one_broker=of_one)
+        now = broker.settings
+        dynamic = (
+            replace(now.dynamic, broker=wanted) if of_one else replace(now.dynamic, default=wanted)
+        )
+        check_change(
+            wanted,
+            value_of(effective_given(now.given, now.dynamic)),
+            value_of(effective_given(now.given, dynamic)),
+        )
+        now.with_dynamic(dynamic)
+    except Unsupported as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    except BadValue as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "; ".join(error.problems)) from error
+    return wanted if in_force == current else one.applied(current, rows)

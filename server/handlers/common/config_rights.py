@@ -1,0 +1,46 @@
+"""Who may look at configs or change them, and whose they are."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.cluster.config_changes import Kind
+from kavka.server.config.value_types import LARGEST, Type
+from kavka.server.request.context import RequestContext
+from kavka.wire.errors import ApiError, ErrorCode
+
+_OWNERS: Final = {Kind.TOPIC: ResourceType.TOPIC, Kind.GROUP: ResourceType.GROUP}
+"""Whose permissions are asked where it is not the cluster's."""
+
+_DENIED: Final = {
+    ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    ResourceType.CLUSTER: (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        "Cluster authorization failed.",
+    ),
+}
+
+# As Java reads one; Python would also take spaces and underscores.
+_whole_number: Final = re.compile("[+-]?[0-9]{1,10}").fullmatch
+
+
+def authorize(
+    broker: Broker, context: RequestContext, operation: Operation, kind: Kind, name: str
+) -> None:
+    """ApiError if the client may not do this with the configs of a resource."""
+    owner = _OWNERS.get(kind, ResourceType.CLUSTER)
+    asked = CLUSTER_NAME if owner is ResourceType.CLUSTER else name
+    if not broker.authorizer.allows(context, operation, owner, asked):
+        raise ApiError(*_DENIED[owner])
+
+
+def node_id(name: str) -> int | None:
+    """The broker that is named by its number; None for what is no number."""
+    if not _whole_number(name):
+        return None
+    number = int(name)
+    return number if -LARGEST[Type.INT] - 1 <= number <= LARGEST[Type.INT] else None

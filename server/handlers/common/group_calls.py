@@ -1,0 +1,52 @@
+"""Questions to several groups, or to one in several steps, for one answer to a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from kavka.groupcoord.shard import GroupShard
+from kavka.log.journal import Made, Ticket
+from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.broker import Broker
+from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.request.context import RequestContext
+from kavka.wire.errors import ApiError, ErrorCode
+
+Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
+"""Topics with partitions."""
+
+
+class GroupCalls(Calls):
+    """Those of one request."""
+
+    def call(
+        self,
+        group_id: str,
+        ask: Callable[[GroupShard, Ticket, int], Made],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> None:
+        """As `GroupCoordinator.call`; then one of the functions gets the answer."""
+        self.take(partial(self._broker.groups.call, group_id, ask), then, failed)
+
+    def read(
+        self,
+        group_id: str,
+        look: Callable[[GroupShard, int], Any],
+        then: Callable[[Any], object],
+        failed: Callable[[ErrorCode], object],
+    ) -> None:
+        """As `GroupCoordinator.read`; then one of the functions gets what was found."""
+        self.take(partial(self._broker.groups.read, group_id, look), then, failed)
+
+
+def check_group(
+    broker: Broker, context: RequestContext, operation: Operation, group_id: str
+) -> None:
+    """Whether a client may do this with a group, which must have a name. ApiError."""
+    if not broker.authorizer.allows(context, operation, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)

@@ -1,0 +1,95 @@
+"""An instance on this machine: its clock, disk, sockets and threads, and one event loop.
+
+What `kavka start` and `kavka.testing` share. Signals, the collector, logging and the process are
+the caller's, who may have a life beside the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from kavka.log.errors import StorageError
+from kavka.log.fs import OsFs
+from kavka.server.config import BrokerSettings
+from kavka.server.coordination.api import CoordinationError
+from kavka.server.instance import Instance, StartError
+from kavka.server.runtime.clock import SystemClock
+from kavka.server.runtime.jobs import ThreadJobs
+from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
+from kavka.server.runtime.tasks import LoopTasks
+
+try:
+    import uvloop
+except ImportError:  # not on every platform; asyncio's own loop does the same, slower
+    new_event_loop = asyncio.new_event_loop
+else:
+    new_event_loop = uvloop.new_event_loop
+
+
+class Machine:
+    """One broker's life on the running loop: `start`, and then `stop` or `kill`."""
+
+    def __init__(self, settings: BrokerSettings, on_failure: Callable[[], object]) -> None:
+        """`on_failure` is called when the broker can't go on and is to be stopped."""
+        loop = asyncio.get_running_loop()
+        self._tasks = LoopTasks(loop)
+        self._endings = LoopTasks(loop)
+        self._jobs = ThreadJobs(loop)
+        self.instance = Instance(
+            settings,
+            clock=SystemClock(),
+            tasks=self._tasks,
+            jobs=self._jobs,
+            random=random.Random(),
+            fs=OsFs(),
+            network=socket_network(settings, loop),
+            on_failure=on_failure,
+        )
+
+    async def start(self) -> None:
+        """Serve clients. StartError when that can't be; then too `stop` is to be called."""
+        try:
+            await self.instance.start()
+        except (StorageError, OSError) as failure:
+            raise StartError(str(failure)) from failure
+        except CoordinationError as failure:
+            reason = str(failure) or type(failure).__name__
+            raise StartError(f"the metadata can't be read or written: {reason}") from failure
+
+    async def stop(self) -> None:
+        """End in order: what is acknowledged is on the disk, and no thread is left.
+
+        Where that fails (a broken disk, a caller who gives up) it ends as by `kill`, and raises.
+        """
+        try:
+            await self.instance.stop()
+        except BaseException:
+            await self.kill()
+            raise
+        await self._jobs.close()
+
+    def stop_soon(self) -> asyncio.Task[None]:
+        """`stop` in a task: for `on_failure`, which can't wait."""
+        return self._endings.spawn(self.stop(), name="end of a failed broker")
+
+    async def kill(self) -> None:
+        """End as by SIGKILL: what was written to the files stays there, and that is all."""
+        self.instance.kill()
+        await self._tasks.kill()
+        await self._jobs.close(drop_waiting=True)
+        self.instance.release()
+
+
+def socket_network(settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> SocketNetwork:
+    """Socket buffers of a fixed size switch off the system's sizing by need, which reads and
+    writes a megabyte in a third of the calls: they are set only for who asks for it."""
+    given = settings.given
+    receive, send = settings.socket_receive_buffer_bytes, settings.socket_send_buffer_bytes
+    return SocketNetwork(
+        loop,
+        backlog=settings.socket_listen_backlog_size,
+        receive_bytes=receive if "socket.receive.buffer.bytes" in given else SYSTEM_SIZED,
+        send_bytes=send if "socket.send.buffer.bytes" in given else SYSTEM_SIZED,
+    )

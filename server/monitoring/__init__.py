@@ -1,0 +1,1 @@
+"""What operators see: health, metrics, the pages that serve them, the process's log."""

@@ -1,0 +1,130 @@
+"""Rows that Apache Kafka does not have: the process, the event loop, and Kavka's own matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kavka import __version__
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
+from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.view import View
+from kavka.server.monitoring.process_usage import Usage
+
+
+def _usage(name: str, kind: Kind, doc: str, read: Callable[[Usage], float]) -> Metric:
+    """What the system tells of the process, where it does."""
+
+    def read_known(view: View) -> Iterator[Sample]:
+        if view.usage is not None:
+            yield (), read(view.usage)
+
+    return Metric(name, kind, (), doc, read_known)
+
+
+def _info(view: View) -> Iterator[Sample]:
+    image = view.broker.metadata.image
+    yield (__version__, image.cluster_id, str(view.broker.broker_id)), 1
+
+
+OWN_ROWS: Final = (
+    Metric(
+        "kavka_info",
+        Kind.GAUGE,
+        ("version", "cluster_id", "broker_id"),
+        "1, with Kavka's version and which broker of which cluster this is.",
+        _info,
+    ),
+    Metric(
+        "kavka_loop_lag_ms",
+        Kind.SUMMARY,
+        (),
+        "How late a timer of the event loop was, in milliseconds, asked four times a second: for "
+        "so long nobody was served.",
+        lambda view: [((), Spread(view.sources.lag.histogram, view.sources.lag.histogram.count))],
+    ),
+    Metric(
+        "kavka_loop_lag_last_ms",
+        Kind.GAUGE,
+        (),
+        "How late it was the last time, in milliseconds.",
+        one(lambda view: view.sources.lag.last_ms),
+    ),
+    Metric(
+        "kavka_loop_lag_max_ms",
+        Kind.GAUGE,
+        (),
+        "The latest that it was since the start, in milliseconds.",
+        one(lambda view: view.sources.lag.histogram.maximum),
+    ),
+    Metric(
+        "kavka_connections_expired_total",
+        Kind.COUNTER,
+        (),
+        "Connections that were closed by connections.max.idle.ms.",
+        one(lambda view: view.sources.connections.expired),
+    ),
+    Metric(
+        "kavka_connections_refused_total",
+        Kind.COUNTER,
+        (),
+        "Connections that were closed at once by max.connections.per.ip.",
+        one(lambda view: view.sources.connections.refused.count),
+    ),
+    Metric(
+        "kavka_connections_displaced_total",
+        Kind.COUNTER,
+        (),
+        "Connections that were closed by max.connections, to make room.",
+        one(lambda view: view.sources.connections.displaced),
+    ),
+    Metric(
+        "kavka_connections_bad_requests_total",
+        Kind.COUNTER,
+        (),
+        "Connections that were closed for what can't be a request, or can't be answered.",
+        one(lambda view: view.sources.connections.bad.count),
+    ),
+    _usage(
+        "process_cpu_seconds_total",
+        Kind.COUNTER,
+        "CPU time of the process, in user and system mode.",
+        lambda usage: usage.cpu_s,
+    ),
+    _usage(
+        "process_resident_memory_bytes",
+        Kind.GAUGE,
+        "Memory of the process that is in RAM.",
+        lambda usage: usage.resident_bytes,
+    ),
+    _usage(
+        "process_virtual_memory_bytes",
+        Kind.GAUGE,
+        "Address space of the process.",
+        lambda usage: usage.virtual_bytes,
+    ),
+    _usage(
+        "process_open_fds",
+        Kind.GAUGE,
+        "Files and sockets that the process has open.",
+        lambda usage: usage.open_files,
+    ),
+    _usage(
+        "process_max_fds",
+        Kind.GAUGE,
+        "Files and sockets that the process may have open.",
+        lambda usage: usage.open_files_max,
+    ),
+    _usage(
+        "kafka.server:type=KafkaServer,name=linux-disk-read-bytes",
+        Kind.GAUGE,
+        "Bytes that the process had the system read from disks.",
+        lambda usage: usage.disk_read_bytes,
+    ),
+    _usage(
+        "kafka.server:type=KafkaServer,name=linux-disk-write-bytes",
+        Kind.GAUGE,
+        "Bytes that the process had the system write to disks.",
+        lambda usage: usage.disk_write_bytes,
+    ),
+)

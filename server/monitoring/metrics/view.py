@@ -1,0 +1,195 @@
+"""One look at a broker for the table of metrics: what takes a walk over all partitions is counted
+here once, in slices, and not by each row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kavka.server.broker import Broker
+from kavka.server.cluster.control_messages import NO_LEADER
+from kavka.server.cluster.metadata_cache import TopicImage
+from kavka.server.connections.registry import Connections
+from kavka.server.monitoring.health import BrokerState
+from kavka.server.monitoring.loop_lag import LoopLag
+from kavka.server.monitoring.metrics.lag import Lags, lags
+from kavka.server.monitoring.process_usage import Usage
+from kavka.server.replica.manager import Replica
+from kavka.server.replica.topic_traffic import TopicTraffic
+from kavka.server.runtime.cooperative import Slices
+
+LATE_AFTER_MS: Final = 300_000
+"""What a coordinator is given beyond the longest timeout to end a transaction; as Apache Kafka."""
+
+REPLICAS_PER_SLICE: Final = 500
+"""A replica is looked at in a microsecond or two."""
+
+GROUPS_PER_SLICE: Final = 1000
+TRANSACTIONS_PER_SLICE: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where all numbers come from."""
+
+    broker: Broker
+    connections: Connections
+    lag: LoopLag
+    state: Callable[[], BrokerState]
+    usage: Callable[[], Usage | None]
+    started_ms: int
+    """Wall-clock time of the broker's start."""
+
+
+@dataclass(slots=True)
+class ReplicaCounts:
+    """This broker's replicas, by what Apache Kafka counts."""
+
+    leaders: int = 0
+    offline: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    producers: int = 0
+    late_transactions: int = 0
+
+
+@dataclass(slots=True)
+class ClusterCounts:
+    """All partitions of the cluster, as the controller has announced them."""
+
+    topics: int = 0
+    partitions: int = 0
+    offline: int = 0
+    not_preferred: int = 0
+
+
+@dataclass(slots=True)
+class View:
+    """What the rows read."""
+
+    sources: Sources
+    now_s: float
+    traffic: TopicTraffic
+    replicas: Sequence[Replica]
+    usage: Usage | None
+    here: ReplicaCounts = field(default_factory=ReplicaCounts)
+    cluster: ClusterCounts = field(default_factory=ClusterCounts)
+    groups: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many there are of a kind and in a state, as ListGroups names them."""
+    offsets: int = 0
+    """How many they have committed."""
+    lags: Lags = field(default_factory=Lags)
+    transactions: Counter[str] = field(default_factory=Counter)
+    """How many transactional ids are in a state, as ListTransactions names it."""
+    uncompleted: int = 0
+    """Transactions whose markers are written, but not that they are completed."""
+
+    @property
+    def broker(self) -> Broker:
+        return self.sources.broker
+
+
+def look(sources: Sources) -> Slices[View]:
+    """Take a view."""
+    broker = sources.broker
+    view = View(
+        sources,
+        broker.clock.monotonic_s(),
+        broker.replicas.traffic.total(),
+        list(broker.replicas),
+        sources.usage(),
+    )
+    yield
+    allowed_ms = broker.settings.transaction_max_timeout_ms + LATE_AFTER_MS
+    late_ms = broker.clock.now_ms() - allowed_ms
+    for part in _parts(view.replicas):
+        for replica in part:
+            _count_replica(replica, view.here, late_ms)
+        yield
+    topics = list(broker.metadata.image.topics.values())
+    for some in _parts_of_topics(topics):
+        for topic in some:
+            _count_topic(topic, view.cluster)
+        yield
+    yield from _count_groups(view)
+    view.lags = yield from lags(broker)
+    yield from _count_transactions(view)
+    return view
+
+
+def _count_groups(view: View) -> Slices[None]:
+    now_ms = view.broker.clock.now_ms()
+    looked = 0
+    for runner in view.broker.groups.runners:
+        if not runner.is_active:
+            continue
+        shard = runner.machine
+        view.offsets += shard.offsets.store.count
+        for group in list(shard.state.groups.values()):
+            view.groups[group.kind, group.state(now_ms)] += 1
+            looked += 1
+            if looked % GROUPS_PER_SLICE == 0:
+                yield
+
+
+def _count_transactions(view: View) -> Slices[None]:
+    for runner in view.broker.transactions.runners:
+        if not runner.is_active:
+            continue
+        view.uncompleted += runner.machine.uncompleted
+        for looked, one in enumerate(list(runner.machine.state.transactions.values()), 1):
+            view.transactions[one.state.title] += 1
+            if looked % TRANSACTIONS_PER_SLICE == 0:
+                yield
+
+
+def _parts(replicas: Sequence[Replica]) -> Iterator[Sequence[Replica]]:
+    for start in range(0, len(replicas), REPLICAS_PER_SLICE):
+        yield replicas[start : start + REPLICAS_PER_SLICE]
+
+
+def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]:
+    """Topics with about as many partitions as a slice takes."""
+    part: list[TopicImage] = []
+    size = 0
+    for topic in topics:
+        part.append(topic)
+        size += len(topic.partitions)
+        if size >= REPLICAS_PER_SLICE:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+def min_isr(replica: Replica) -> int:
+    """How many replicas must be in sync: no more than there are."""
+    return min(replica.log.settings.min_insync_replicas, len(replica.partition.replicas))
+
+
+def _count_replica(replica: Replica, counts: ReplicaCounts, late_ms: int) -> None:
+    if replica.offline:
+        counts.offline += 1
+        return
+    producers = replica.log.producers
+    counts.producers += len(producers)
+    counts.late_transactions += 0 < producers.oldest_transaction_ms < late_ms
+    partition = replica.partition
+    if not partition.is_leader:
+        return
+    in_sync, needed = len(partition.isr), min_isr(replica)
+    counts.leaders += 1
+    counts.under_replicated += in_sync < len(partition.replicas)
+    counts.under_min_isr += in_sync < needed
+    counts.at_min_isr += in_sync == needed
+
+
+def _count_topic(topic: TopicImage, counts: ClusterCounts) -> None:
+    counts.topics += 1
+    counts.partitions += len(topic.partitions)
+    for partition in topic.partitions:
+        counts.offline += partition.leader == NO_LEADER
+        counts.not_preferred += partition.leader != partition.replicas[0]

@@ -1,0 +1,33 @@
+"""What the metrics tell of compaction; the work is `kavka.server.replica.log_cleaner`'s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kavka.log.compaction.order import Outcome
+    from kavka.server.replica.manager import Replica
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """Since the start of the broker."""
+
+    dirtiest_ratio: float = 0.0
+    """Of the dirtiest log, from 0 to 1, when it was looked last."""
+
+    looked_ms: int = 0
+    """When that was."""
+
+    overdue_ms: int = 0
+    """How long a record had waited beyond `max.compaction.lag.ms` when a log was compacted last."""
+
+    last: dict[int, Outcome] = field(default_factory=dict)
+    """What came of it last, by the number of the runner."""
+
+    uncleanable: dict[Replica, None] = field(default_factory=dict)
+    """Hosted logs that could not be compacted; they are not tried again before a restart."""
+
+    dead: dict[int, None] = field(default_factory=dict)
+    """The numbers of runners that failed; they begin again with other settings, or a restart."""

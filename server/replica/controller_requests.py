@@ -1,0 +1,354 @@
+"""The controller's requests, applied to this broker: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+They come in process from this broker's own controller, and later over the wire from another's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from kavka.log.errors import HalfMadeError, StorageError
+from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.partition_log import PartitionLog
+from kavka.seams import Jobs, Pool, Tasks
+from kavka.server.cluster.control_messages import (
+    EPOCH_DURING_DELETE,
+    LeaderAndIsr,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    StopReplicaPartitionState,
+    StopReplicaResponse,
+    TopicPartition,
+    UpdateMetadata,
+)
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.config import BrokerSettings, log_settings
+from kavka.server.config.live import LiveSettings
+from kavka.server.config.value_types import BadValue
+from kavka.server.coordination.paths import TOPIC_CONFIGS
+from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.partition_state import Leadership, Partition
+from kavka.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+PARTITIONS_PER_TURN: Final = 2
+"""Partitions settled before the loop gets a turn; making a log takes 0.3 ms, and 2.5 where the
+file system is slow to make directories."""
+
+
+CONFIGURED_PER_TURN: Final = 500
+"""Logs given other settings before the loop gets a turn, at 2 to 8 us each."""
+
+
+SHORTAGE_RETRY_S: Final = 1.0
+"""When something is tried again that too many open files have kept from being done."""
+
+_STOPPED: Final = ErrorCode.BROKER_NOT_AVAILABLE
+
+
+class ControllerRequests:
+    """`BrokerPort` of this broker. A request of an older controller is refused whole."""
+
+    def __init__(
+        self,
+        *,
+        live: LiveSettings,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        topic_configs: TopicConfigs,
+        fs: FileSystem,
+        tasks: Tasks,
+        jobs: Jobs,
+    ) -> None:
+        self._live = live
+        self._replicas = replicas
+        self._metadata = metadata
+        self._topic_configs = topic_configs
+        self._fs = fs
+        self._tasks = tasks
+        self._jobs = jobs
+        self._controller_epoch = -1
+        self._closed = False
+        self._short: dict[
+            TopicPartition, tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
+        ] = {}
+        """What could not be done because too many files were open, and is tried again. Not more
+        than there are partitions."""
+        self._is_retrying = False
+        self.on_metadata: Final[list[Callable[[UpdateMetadata], object]]] = []
+        """Called in turn when something is known newly of the cluster."""
+        topic_configs.on_change(self._settings_changed)
+        live.on_change(self._defaults_changed)
+
+    def close(self) -> None:
+        """The broker stops, and its logs are closed: nothing is made or hosted any more, be it that
+        a request is in the middle of it."""
+        self._closed = True
+
+    def _settings_changed(self, kind: str, name: str) -> None:
+        """A topic's new settings count from its next batch on, where it has not too many logs."""
+        if kind == TOPIC_CONFIGS:
+            self._configure_all(self._replicas.of_topic(name))
+
+    def _defaults_changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
+        """So do the broker's new defaults of topics."""
+        if new.topic_defaults != old.topic_defaults:
+            self._configure_all(list(self._replicas))
+
+    def _configure_all(self, replicas: Sequence[Replica]) -> None:
+        for replica in replicas[:CONFIGURED_PER_TURN]:
+            self._configure(replica)
+        if rest := replicas[CONFIGURED_PER_TURN:]:
+            self._tasks.spawn(self._configure_rest(rest), name="settings of logs")
+
+    async def _configure_rest(self, replicas: Sequence[Replica]) -> None:
+        for start in range(0, len(replicas), CONFIGURED_PER_TURN):
+            await self._tasks.sleep(0)
+            for replica in replicas[start : start + CONFIGURED_PER_TURN]:
+                self._configure(replica)
+
+    def _configure(self, replica: Replica) -> None:
+        """Give a log the settings that are in force now."""
+        topic = replica.log.topic
+        try:
+            replica.configure(log_settings(self._live.now, self._topic_configs.get(topic)))
+        except BadValue as failure:  # not set through a broker, which would have refused it
+            logger.error("can't apply configs of topic %s: %s", topic, failure)
+
+    def _is_stale(self, controller_epoch: int) -> bool:
+        if controller_epoch < self._controller_epoch:
+            return True
+        self._controller_epoch = controller_epoch
+        return False
+
+    async def update_metadata(self, request: UpdateMetadata) -> None:
+        """What clients are told from now on."""
+        if not self._is_stale(request.controller_epoch):
+            self._metadata.apply(request)
+            for tell in self.on_metadata:
+                tell(request)
+
+    async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
+        """Lead or follow, making logs that are missing."""
+        if self._is_stale(request.controller_epoch):
+            return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
+        await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        settled = 0
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                self._short.pop(TopicPartition(topic.topic_name, state.partition_index), None)
+                code = _STOPPED if self._closed else self._settle(topic, state)
+                if code != ErrorCode.NONE:
+                    errors[TopicPartition(topic.topic_name, state.partition_index)] = code
+                settled += 1
+                if settled % PARTITIONS_PER_TURN == 0:
+                    await self._tasks.sleep(0)
+        return LeaderAndIsrResponse(ErrorCode.NONE, errors)
+
+    def _settle(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
+    ) -> ErrorCode:
+        replica = self._replicas.find(topic.topic_name, state.partition_index)
+        if replica is not None and replica.topic_id != topic.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if replica is not None and replica.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        try:
+            if replica is None:
+                replica = self._host(topic, state)
+            self._apply(replica, state)
+        except (OSError, StorageError) as failure:
+            name = f"{topic.topic_name}-{state.partition_index}"
+            if isinstance(failure, OSError) and is_shortage(failure):
+                self._settle_later(topic, state)
+                self._replicas.refusals.line("%s can't be served yet: %s", name, failure)
+                return ErrorCode.NONE
+            if replica is not None and isinstance(failure, OSError):
+                self._replicas.storage_failed(replica, failure)
+            logger.error("%s is offline, its log failed: %s", name, failure)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _settle_later(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
+    ) -> None:
+        """Try again until it is done, or the controller says something else of the partition: the
+        log would be offline until a restart if the controller heard of it. Clients are answered
+        that nobody leads it here yet, and ask again."""
+        self._short[TopicPartition(topic.topic_name, state.partition_index)] = topic, state
+        if not self._is_retrying:
+            self._is_retrying = True
+            self._tasks.call_later(SHORTAGE_RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        if self._short and not self._closed:
+            self._tasks.spawn(self._settle_again(), name="partitions that are not served yet")
+
+    async def _settle_again(self) -> None:
+        for tried, key in enumerate(list(self._short), 1):
+            asked = self._short.pop(key, None)
+            if asked is not None and not self._closed:
+                self._settle(*asked)
+            if tried % PARTITIONS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+
+    def _host(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState) -> Replica:
+        """Take over the log that the start-up found, or make one."""
+        logs, index = self._replicas.logs, state.partition_index
+        log = logs.get(topic.topic_name, index)
+        if log is not None:
+            self._assign_topic_id(log, topic.topic_id)
+        elif state.is_new or not logs.failed_directories:
+            if not state.is_new:
+                logger.warning(
+                    "%s-%d is not new, but none of the log directories has its log; it begins "
+                    "empty. Was one of them emptied, or not mounted?",
+                    topic.topic_name,
+                    index,
+                )
+            log = self._make_log(topic, index)
+        else:  # in the place of the one that can't be read there may be no empty one
+            self._replicas.miss(topic.topic_name, index)
+            raise StorageError("its log may be in a log directory that is offline")
+        partition = Partition(
+            self._live.now.broker_id,
+            high_watermark=max(logs.high_watermark((topic.topic_name, index)), log.start_offset),
+            log_end=log.end_offset,
+        )
+        partition.flushed(log.recovery_point)
+        partition.configure(log.settings.flush_after)
+        replica = Replica(self._replicas, topic.topic_id, log, partition)
+        self._replicas.add(replica)
+        return replica
+
+    def _assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
+        logs = self._replicas.logs
+        try:
+            logs.assign_topic_id(log, topic_id)
+        except OSError as failure:
+            if not is_shortage(failure):
+                self._replicas.directory_failed(logs.directory_of(log), failure)
+                self._replicas.miss(log.topic, log.partition)
+            raise
+
+    def _make_log(self, topic: LeaderAndIsrTopicState, index: int) -> PartitionLog:
+        """A new log. A directory where none can be made has failed, and the next one is tried,
+        unless a restart would then find two."""
+        overrides = self._topic_configs.get(topic.topic_name)
+        settings = log_settings(self._live.now, overrides)
+        logs = self._replicas.logs
+        while (directory := logs.next_directory((topic.topic_name, index))) is not None:
+            try:
+                return logs.create(topic.topic_name, index, topic.topic_id, settings)
+            except HalfMadeError as half:
+                self._replicas.directory_failed(directory, half.failure)
+                self._replicas.miss(topic.topic_name, index)
+                raise
+            except OSError as failure:
+                if is_shortage(failure):
+                    raise
+                self._replicas.directory_failed(directory, failure)
+        self._replicas.miss(topic.topic_name, index)
+        raise StorageError("all log directories are offline")
+
+    def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
+        decision = Leadership(
+            state.controller_epoch,
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+            state.partition_epoch,
+            state.replicas,
+        )
+        if state.leader == self._live.now.broker_id:
+            for command in replica.partition.lead(decision):
+                replica.log.assign_epoch(command.epoch, command.start_offset)
+            replica.flush_if_awaited()  # what a process before this one wrote
+        else:
+            replica.partition.follow(decision)
+        self._replicas.role_changed(replica)
+
+    async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
+        """Serve partitions no longer; delete their logs where the topic is deleted."""
+        if self._is_stale(request.controller_epoch):
+            return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                code = _STOPPED if self._closed else self._stop(topic.topic_name, state)
+                if code != ErrorCode.NONE:
+                    errors[TopicPartition(topic.topic_name, state.partition_index)] = code
+            if any(state.delete_partition for state in topic.partition_states):
+                self._topic_configs.forget(topic.topic_name)
+            await self._tasks.sleep(0)
+        await self._make_deletions_last(request, errors)
+        return StopReplicaResponse(ErrorCode.NONE, errors)
+
+    async def _make_deletions_last(
+        self, request: StopReplica, errors: dict[TopicPartition, ErrorCode]
+    ) -> None:
+        """The controller forgets a topic after our answer: a power cut may not bring its logs
+        back then, which would be in the way of a new topic of the name."""
+        deleted = [
+            TopicPartition(topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+            if state.delete_partition
+        ]
+        for directory in self._replicas.logs.online_directories if deleted else ():
+            try:
+                await self._sync_directory(directory)
+            except OSError as failure:
+                logger.error("can't flush deletions in %s: %s", directory, failure)
+                if not is_shortage(failure):
+                    self._replicas.directory_failed(directory, failure)
+                errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def _sync_directory(self, directory: str) -> None:
+        """OSError, but not while there are too few descriptors for it: then it waits, as what the
+        controller asks for next would wait for the disk."""
+        while True:
+            try:
+                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
+                return
+            except OSError as failure:
+                if not is_shortage(failure) or self._closed:
+                    raise
+                self._replicas.refusals.line("%s can't be synced yet: %s", directory, failure)
+            await self._tasks.sleep(SHORTAGE_RETRY_S)
+
+    def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
+        self._short.pop(TopicPartition(topic, state.partition_index), None)
+        replica = self._replicas.find(topic, state.partition_index)
+        if replica is not None:
+            epoch = state.leader_epoch
+            if epoch != EPOCH_DURING_DELETE and epoch < replica.partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            if replica.offline and state.delete_partition:
+                return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay: after a restart, perhaps
+            self._replicas.remove(topic, state.partition_index)
+        if state.delete_partition:
+            if self._replicas.misses(topic, state.partition_index):
+                return ErrorCode.KAFKA_STORAGE_ERROR  # as above
+            logs = self._replicas.logs
+            log = logs.get(topic, state.partition_index)
+            try:
+                if log is not None:
+                    logs.delete(topic, state.partition_index)
+            except OSError as failure:
+                assert log is not None
+                logger.error("can't delete %s-%d: %s", topic, state.partition_index, failure)
+                self._replicas.directory_failed(logs.directory_of(log), failure)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE

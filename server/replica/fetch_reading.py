@@ -1,0 +1,239 @@
+"""Reading for Fetch: first a plan of what there is, then its bytes.
+
+A plan reads batch headers at most, where a place must be looked for, and can be made again
+whenever a partition changed, so it also answers the question whether a waiting fetch is ready.
+Bytes come from the page cache into pooled arenas; what is not cached is read by a thread (`Jobs`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kavka.log.errors import StorageError
+from kavka.log.partition_log import PartitionLog, Slice
+from kavka.seams import Jobs, Pool
+from kavka.server.replica.fetch_sessions import Wanted
+from kavka.server.replica.manager import Replica
+from kavka.server.request.context import RequestContext
+from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
+from kavka.wire.steps import Slices
+
+logger = logging.getLogger(__name__)
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
+"""Another level is an exception that Apache Kafka does not expect: UNKNOWN_SERVER_ERROR."""
+
+
+COPIED_BYTES_MAX: Final = 16 * 1024
+"""Records of an answer that has no more get a buffer of their own size: it costs less than one
+from the pool, and a peer that does not read them holds no arena."""
+
+
+READS_A_STEP: Final = 100
+"""Partitions whose records are read between two pauses, at 10 us and more each."""
+
+
+class Part:
+    """One partition of a fetch: its answer so far, and where its records lie."""
+
+    __slots__ = ("answer", "bytes_max", "replica", "slice", "wanted")
+
+    def __init__(self, wanted: Wanted, answer: PartitionResponse) -> None:
+        self.wanted = wanted
+        self.answer = answer
+        self.replica: Replica | None = None
+        self.slice: Slice | None = None
+        self.bytes_max = 0
+        """How many bytes of records the reader wants here, as far as its request allows."""
+
+
+def idle_replica(wanted: Wanted) -> Replica | None:
+    """Where `plan_part` would find nothing for a consumer, and nothing to tell it that the last
+    answer of its session has not told. None: it may be otherwise.
+
+    Of a thousand partitions that a consumer reads, most are like that at any time.
+    """
+    replica: Replica | None = None if wanted.replica is None else wanted.replica()
+    if replica is None or replica.offline:
+        return None
+    partition, log = replica.partition, replica.log
+    if (
+        wanted.offset == wanted.high_watermark == partition.high_watermark
+        and wanted.log_start_offset == log.start_offset
+        and (
+            wanted.current_leader_epoch < 0 or wanted.current_leader_epoch == partition.leader_epoch
+        )
+        and wanted.last_fetched_epoch < 0
+        and partition.is_leader
+    ):
+        return replica
+    return None
+
+
+def plan_part(
+    replica: Replica, wanted: Wanted, *, committed_only: bool, bytes_max: int, at_least_one: bool
+) -> Part:
+    """What a consumer may read of one partition. ApiError when it may not read.
+
+    `bytes_max` is what is left of the request's limit, below zero if that is; with
+    `at_least_one` the first batch is given whole whatever its size (KIP-74).
+    """
+    if wanted.current_leader_epoch >= 0:  # any below says that the reader knows none
+        replica.check_epoch(wanted.current_leader_epoch)
+    log = replica.log
+    high_watermark, last_stable = replica.partition.high_watermark, replica.last_stable_offset
+    answer = PartitionResponse(
+        wanted.partition,
+        0,
+        high_watermark,
+        last_stable,
+        log.start_offset,
+        b"",
+        () if committed_only else None,
+    )
+    part = Part(wanted, answer)
+    part.replica = replica
+    if wanted.last_fetched_epoch >= 0:
+        answer.diverging_epoch = _divergence(replica, wanted)
+        if answer.diverging_epoch is not None:
+            return part
+    upto = last_stable if committed_only else high_watermark
+    part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
+    try:
+        at_least_one = at_least_one or allowed < 0
+        part.slice = log.read(wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one)
+        if committed_only and part.slice is not None:
+            _add_aborted(part, part.slice, log, upto, at_least_one)
+    except (OSError, StorageError) as failure:
+        fail(part, failure)
+    if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
+    return part
+
+
+def _add_aborted(
+    part: Part, found: Slice, log: PartitionLog, last_stable: int, at_least_one: bool
+) -> None:
+    """Name the aborted transactions whose records a reader of committed ones has to skip; where
+    there are very many, give less."""
+    offset = part.wanted.offset
+    aborted, upto = log.aborted_transactions(offset, found)
+    if upto is not None and upto < last_stable:
+        bytes_max = max(part.bytes_max, 0)
+        part.slice = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
+    if aborted:
+        part.answer.aborted_transactions = [
+            AbortedTransaction(one.producer_id, one.first_offset) for one in aborted
+        ]
+
+
+def fail(part: Part, failure: Exception) -> None:
+    """A log that can't be read is its partition's error, and that of others only where the
+    directory fails for it."""
+    answer = part.answer
+    assert part.replica is not None, "only what is hosted is read"
+    logger.error("can't read %s-%d: %s", *part.replica.key, failure)
+    part.replica.read_failed(failure)
+    part.slice = None
+    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+
+
+def _divergence(replica: Replica, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the reader's log parts from ours (KIP-595), None when it is a prefix of it."""
+    epoch, end_offset = replica.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+        return EpochEndOffset(epoch, end_offset)
+    return None
+
+
+class _Packer:
+    """Room for the parts of one answer, packed into as few arenas as they fit in."""
+
+    __slots__ = ("_arena", "_arenas", "_context", "_used")
+
+    def __init__(self, arenas: ArenaPool, context: RequestContext) -> None:
+        self._arenas = arenas
+        self._context = context
+        self._arena: Arena | None = None
+        self._used = 0
+
+    def take(self, size: int) -> memoryview:
+        arena = self._arena
+        if arena is None or arena.size - self._used < size:
+            arena = self._arena = self._arenas.take(max(size, ARENA_BYTES))
+            self._context.lend(arena)
+            self._used = 0
+        start = self._used
+        self._used = start + size
+        return arena.view[start : start + size]
+
+
+def _fresh(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+class Cold:
+    """A part whose bytes are not all in the page cache."""
+
+    __slots__ = ("part", "slice", "view")
+
+    def __init__(self, part: Part, found: Slice, view: memoryview) -> None:
+        self.part = part
+        self.slice = found
+        self.view = view
+
+
+def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[[int], memoryview]:
+    """Where buffers for an answer with so many bytes of records come from."""
+    return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
+
+
+def read_cached(
+    parts: list[Part], arenas: ArenaPool, context: RequestContext
+) -> Slices[list[Cold]]:
+    """Read, in steps, what the page cache holds; what it does not is returned, to be read by
+    `read_cold`."""
+    size = sum([part.slice.length for part in parts if part.slice is not None])
+    take = room_for(size, arenas, context)
+    cold: list[Cold] = []
+    done = 0
+    for part in parts:
+        found = part.slice
+        if found is None:
+            continue
+        done += 1
+        if done % READS_A_STEP == 0:
+            yield
+        view = take(found.length)
+        try:
+            is_whole = found.file.read_cached(view, found.position) == found.length
+        except OSError as failure:
+            fail(part, failure)
+            continue
+        if is_whole:
+            part.answer.records = view
+        else:
+            cold.append(Cold(part, found, view))
+    return cold
+
+
+async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
+    """Read from the disk, in a thread."""
+    for miss in cold:
+        try:
+            size = await jobs.run(
+                Pool.READ, miss.slice.file.read_into, miss.view, miss.slice.position
+            )
+        except OSError as failure:
+            fail(miss.part, failure)
+        else:
+            miss.part.answer.records = miss.view[:size]

@@ -1,0 +1,438 @@
+"""The broker's log cleaner: picks the dirtiest log, has it compacted, and swaps the files in.
+
+A process of its own does the work (`kavka.log.compaction.run`), as many at a time as
+`log.cleaner.threads` says. What it has done is taken over group by group, if the log is still
+hosted here and has not been cut; else it is ended, and what it wrote is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kavka.log.errors import CorruptLogError
+from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.settings import COMPACT
+from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
+from kavka.server.config import BrokerSettings
+from kavka.server.config.live import LiveSettings
+from kavka.server.replica.manager import Replica, ReplicaManager
+
+if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
+    from kavka.log.compaction.candidates import Cleanable
+    from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
+
+logger = logging.getLogger(__name__)
+
+LOGS_PER_TURN: Final = 20
+"""Compacted logs looked at before the loop gets a turn, at some 20 us each."""
+
+MAP_BYTES_MAX: Final = 2**31 - 1
+"""What Apache Kafka uses of `log.cleaner.dedupe.buffer.size` for one log at most."""
+
+PROGRESS_S: Final = 10.0
+"""Seconds between two lines of progress."""
+
+MODULES: Final = (
+    "kavka.log.compaction.candidates",
+    "kavka.log.compaction.order",
+    "kavka.log.compaction.swap",
+    "kavka.log.compaction.cleaned",
+    "kavka.log.compaction.filtering",
+    "kavka.log.compaction.run",
+)
+"""What the first compaction needs, each behind those that it imports: 14 ms."""
+
+_tuning = attrgetter(
+    "log_cleaner_backoff_ms",
+    "log_cleaner_dedupe_buffer_size",
+    "log_cleaner_io_buffer_load_factor",
+    "log_cleaner_io_buffer_size",
+    "log_cleaner_io_max_bytes_per_second",
+    "log_cleaner_threads",
+)
+"""Of settings: what a change of has all work begin anew."""
+
+_MIB: Final = 1 << 20
+
+
+class _Choice(NamedTuple):
+    replica: Replica
+    cleanable: Cleanable
+
+
+def examine(replica: Replica, now_ms: int) -> Cleanable:
+    """What may be compacted. CorruptLogError, OSError."""
+    log = replica.log
+    return log.compaction.examine(
+        log.settings,
+        first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
+        # a record that is on the disk may not go for one that a power cut would take
+        last_stable=min(replica.last_stable_offset, log.recovery_point),
+        now_ms=now_ms,
+    )
+
+
+class LogCleaner:
+    """Runs from `start` to `stop`."""
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        *,
+        fs: FileSystem,
+        replicas: ReplicaManager,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+        checkpoint: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`checkpoint` has what is clean by now written down."""
+        self._live = live
+        self._fs = fs
+        self._replicas = replicas
+        self._stats = replicas.cleaning
+        self._clock = clock
+        self._tasks = tasks
+        self._jobs = jobs
+        self._checkpoint = checkpoint
+        self._runners: dict[int, asyncio.Task[Any]] = {}
+        self._rests: set[asyncio.Future[None]] = set()
+        """The ends that runners without work are waiting for."""
+        self._cleanings: set[_Cleaning] = set()
+        """What the others are at work on."""
+        self._busy: dict[str, None] = {}
+        """Directories in which a process is at work, be it for a log of the same name before: it
+        writes, or removes, files by the very names that another one would use."""
+
+    def start(self) -> None:
+        """Begin, if the broker is to have a cleaner."""
+        self._stats.looked_ms = self._clock.now_ms()
+        if self._live.now.log_cleaner_enable:
+            self._live.on_change(self._changed)
+            self._start_runners(self._live.now)
+
+    def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
+        """As Apache Kafka, leave everything and begin anew: the rest, or work under a limit, might
+        go on for days."""
+        if _tuning(old) != _tuning(new):
+            for cleaning in self._cleanings:
+                cleaning.give_up()
+            for rest in self._rests:
+                _end(rest)
+        self._start_runners(new)
+
+    def _start_runners(self, settings: BrokerSettings) -> None:
+        """As many as there should be; those that are too many end by themselves."""
+        for number in range(settings.log_cleaner_threads):
+            if number not in self._runners:
+                self._stats.dead.pop(number, None)
+                run = self._run(number)
+                self._runners[number] = self._tasks.spawn(run, name=f"log cleaner {number}")
+
+    async def stop(self) -> None:
+        """End it; what was under way is worth nothing."""
+        runners = list(self._runners.values())
+        for runner in runners:
+            runner.cancel()
+        await asyncio.gather(*runners, return_exceptions=True)
+
+    async def _run(self, number: int) -> None:
+        try:
+            while number < self._live.now.log_cleaner_threads:
+                tuning = _tuning(self._live.now)
+                if not await self.clean_dirtiest(number) and tuning == _tuning(self._live.now):
+                    await self._rest()
+        except Exception:
+            self._stats.dead[number] = None
+            raise
+        finally:
+            del self._runners[number]
+
+    async def _rest(self) -> None:
+        """Wait until it is time to look again, or the settings have changed."""
+        rest: asyncio.Future[None] = self._tasks.future()
+        self._rests.add(rest)
+        backoff_s = self._live.now.log_cleaner_backoff_ms / 1000
+        timer = self._tasks.call_later(backoff_s, _end, rest)
+        try:
+            await rest
+        finally:
+            timer.cancel()
+            self._rests.remove(rest)
+
+    # --- one log
+
+    async def clean_dirtiest(self, number: int = 0) -> bool:
+        """Compact the dirtiest of the logs that are due; False: there is none, or it failed."""
+        choice = await self._choose()
+        if choice is None:
+            return False
+        replica, cleanable = choice
+        compaction = replica.log.compaction
+        compaction.begun()
+        self._busy[replica.log.directory] = None
+        try:
+            outcome = await self._clean(replica, cleanable)
+            if outcome is None:
+                await self._tidy(replica)
+        finally:
+            compaction.ended()
+            del self._busy[replica.log.directory]
+        if outcome is not None:
+            compaction.clean_upto = outcome.end_offset
+        # as Apache Kafka's cleaner does after each log: else one that is compacted again and again
+        # would keep what retention is to delete
+        await replica.delete_all_old(self._clock.now_ms())
+        if outcome is None:
+            return False
+        self._stats.last[number] = outcome
+        _tell_outcome(replica, cleanable, outcome)
+        await self._checkpoint()
+        return True
+
+    async def _clean(self, replica: Replica, cleanable: Cleanable) -> Outcome | None:
+        """What came of it; None: nothing, which is told where it is a failure."""
+        cleaning = _Cleaning(self._replicas, replica, self._clock)
+        self._cleanings.add(cleaning)
+        try:
+            order = await self._order(replica, cleanable)
+            outcome = await cleaning.run(self._jobs, self._fs, order)
+            if outcome is not None:
+                # else the checkpoint could survive a power cut that takes the new segments back
+                await self._jobs.run(Pool.WRITE, self._fs.sync_dir, replica.log.directory)
+            return outcome if cleaning.is_wanted else None
+        except ProcessLost as failure:
+            logger.error("compaction of %s-%d failed: %s", *replica.key, failure)
+        except OSError as failure:
+            if is_shortage(failure):
+                logger.error("can't compact %s-%d now: %s", *replica.key, failure)
+            elif self._replicas.hosts(replica):
+                self._replicas.storage_failed(replica, failure)
+        except Exception as failure:
+            self._leave(replica, failure)
+        finally:
+            self._cleanings.remove(cleaning)
+        return None
+
+    def _leave(self, replica: Replica, failure: Exception) -> None:
+        """Another log has a right to its turn, as in Apache Kafka, whatever is wrong with this."""
+        if isinstance(failure, CorruptLogError):
+            logger.error(
+                "marked %s-%d uncleanable until restart: %s", *replica.key, failure.message
+            )
+        else:
+            logger.error("marked %s-%d uncleanable until restart", *replica.key, exc_info=failure)
+        self._stats.uncleanable[replica] = None
+
+    async def _tidy(self, replica: Replica) -> None:
+        """Remove what a run has written that came to nothing. Its process may not have ended yet:
+        what begins in a process now waits for that."""
+        from kavka.log.compaction.run import remove_cleaned
+
+        if not self._replicas.hosts(replica):
+            return  # the files go with the log, or with the next start
+        directory = replica.log.directory
+        try:
+            await self._jobs.run_process(
+                remove_cleaned,
+                self._fs,
+                directory,
+                told=_ignore,
+                keep=self._fs.lock_descriptors(),
+            )
+        except (OSError, ProcessLost) as failure:
+            if self._replicas.hosts(replica):
+                logger.warning(
+                    "can't remove files of an abandoned compaction from %s: %s", directory, failure
+                )
+
+    async def _choose(self) -> _Choice | None:
+        """The log with the greatest part that is dirty, of those that are due."""
+        now_ms = self._stats.looked_ms = self._clock.now_ms()
+        for replica in list(self._stats.uncleanable):
+            if not self._replicas.hosts(replica):
+                del self._stats.uncleanable[replica]
+        compacted = [r for r in self._replicas if COMPACT in r.log.settings.cleanup_policy]
+        found: list[_Choice] = []
+        for looked, replica in enumerate(compacted, 1):
+            cleanable = self._examine(replica, now_ms)
+            if cleanable is not None:
+                found.append(_Choice(replica, cleanable))
+            if looked % LOGS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+        self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
+        due = [
+            one
+            for one in found
+            if one.cleanable.is_due(one.replica.log.settings) and self._is_free(one.replica)
+        ]
+        if not due:
+            return None
+        self._stats.overdue_ms = max(one.cleanable.overdue_ms for one in due)
+        return max(due, key=lambda one: one.cleanable.ratio)
+
+    def _is_free(self, replica: Replica) -> bool:
+        return (
+            self._replicas.hosts(replica)
+            and not replica.log.compaction.running
+            and not replica.log.compaction.paused
+            and replica not in self._stats.uncleanable
+            and replica.log.directory not in self._busy
+        )
+
+    def _examine(self, replica: Replica, now_ms: int) -> Cleanable | None:
+        """What there is to do; None: nothing, or nobody may."""
+        if not self._is_free(replica):
+            return None
+        log = replica.log
+        if log.flush_wanted:
+            self._replicas.flush_soon(replica)
+        try:
+            return examine(replica, now_ms)
+        except OSError as failure:
+            if not is_shortage(failure):  # else the next look at it may do better
+                self._replicas.storage_failed(replica, failure)
+        except Exception as failure:
+            self._leave(replica, failure)
+        return None
+
+    async def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
+        from kavka.log.compaction.order import LastRecords, Limits
+
+        settings = self._live.now
+        share = max(1, settings.log_cleaner_threads)
+        limits = Limits(
+            map_bytes=min(settings.log_cleaner_dedupe_buffer_size // share, MAP_BYTES_MAX),
+            load_factor=settings.log_cleaner_io_buffer_load_factor,
+            read_bytes=settings.log_cleaner_io_buffer_size // share // 2,
+            bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
+        )
+        log, producers = replica.log, LastRecords.none()
+        for _ in log.compaction.collect(producers):
+            await self._tasks.sleep(0)
+        now_ms = self._clock.now_ms()
+        return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
+
+
+class _Cleaning:
+    """One log while it is compacted."""
+
+    def __init__(self, replicas: ReplicaManager, replica: Replica, clock: Clock) -> None:
+        self._replicas = replicas
+        self._replica = replica
+        self._compaction = replica.log.compaction
+        self._serial = self._compaction.serial
+        self._clock = clock
+        self._began_s = self._logged_s = clock.monotonic_s()
+        self._job: asyncio.Future[Outcome] | None = None
+        self._given_up = False
+
+    async def run(self, jobs: Jobs, fs: FileSystem, order: Order) -> Outcome | None:
+        """What came of it; None: the log has changed meanwhile, or is gone. The failures of
+        `compact`, and ProcessLost."""
+        from kavka.log.compaction.run import compact  # with all that only a process needs
+
+        if not self.is_wanted:
+            return None
+        job = self._job = jobs.run_process(
+            compact, fs, order, told=self._told, keep=fs.lock_descriptors()
+        )
+        try:
+            await asyncio.wait([job])
+        finally:
+            job.cancel()
+        if not self.is_wanted:
+            return None
+        return job.result()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the log is there, is as it was, and is to be compacted by this run."""
+        return (
+            not self._given_up
+            and self._replicas.hosts(self._replica)
+            and self._compaction.serial == self._serial
+            and COMPACT in self._replica.log.settings.cleanup_policy
+        )
+
+    def _told(self, news: Progress | Replacement) -> None:
+        """Called on the loop with what the process says."""
+        if self.is_wanted and self._take(news):
+            return
+        self.give_up()
+
+    def give_up(self) -> None:
+        """End it; what has been taken over stays."""
+        self._given_up = True
+        if self._job is not None:
+            self._job.cancel()
+
+    def _take(self, news: Progress | Replacement) -> bool:
+        """Whether to go on."""
+        from kavka.log.compaction.order import Progress
+
+        if isinstance(news, Progress):
+            self._tell_progress(news)
+            return True
+        try:
+            return self._compaction.replace(self._replica.log.settings, news, self._serial)
+        except OSError as failure:
+            if is_shortage(failure):
+                logger.error("%s-%d can't be compacted now: %s", *self._replica.key, failure)
+            else:
+                self._replicas.storage_failed(self._replica, failure)
+            return False
+
+    def _tell_progress(self, news: Progress) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._logged_s >= PROGRESS_S:
+            self._logged_s = now_s
+            logger.info(
+                "compacting %s-%d: %s, %d of %d MB read, %.1f MB/s",
+                *self._replica.key,
+                news.stage,
+                news.bytes_done // _MIB,
+                news.bytes_in_all // _MIB,
+                news.bytes_done / _MIB / (now_s - self._began_s),
+            )
+
+
+def _end(rest: asyncio.Future[None]) -> None:
+    if not rest.done():
+        rest.set_result(None)
+
+
+def _ignore(news: object) -> None:
+    """There is none."""
+
+
+def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: Outcome) -> None:
+    topic, partition = replica.key
+    spent_s = max(outcome.total_s, 0.001)
+    logger.info(
+        "compacted %s-%d from offset %d to %d in %.1f s (%.1f s to index %.1f MB): "
+        "%.1f to %.1f MB at %.1f MB/s, %d of %d records kept, map %.1f%% full",
+        topic,
+        partition,
+        cleanable.first_dirty,
+        outcome.end_offset,
+        outcome.total_s,
+        outcome.index_s,
+        outcome.bytes_indexed / _MIB,
+        outcome.bytes_read / _MIB,
+        outcome.bytes_written / _MIB,
+        (outcome.bytes_indexed + outcome.bytes_read) / _MIB / spent_s,
+        outcome.records_kept,
+        outcome.records_read,
+        100 * outcome.map_utilization,
+    )
+    if outcome.records_keyless:
+        logger.warning(
+            "removed %d records without a key from %s-%d", outcome.records_keyless, topic, partition
+        )
+    for place in outcome.batches_broken:
+        logger.warning("can't decompress the batch in %s; kept it as it is", place)

@@ -1,0 +1,192 @@
+"""What a broker does for its logs now and then.
+
+Checkpoints, timed flushes, deleting old records, forgetting producers, removing files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from kavka.log.checkpoint import TopicPartition
+from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.garbage import remove_garbage
+from kavka.log.manager import LOGS_PER_STEP, LogManager
+from kavka.seams import Clock, Jobs, Pool, Tasks
+from kavka.server.config.live import LiveSettings
+from kavka.server.replica.manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
+
+GARBAGE_CHECK_INTERVAL_MS: Final = 1000
+"""Files go up to twice so much later than `file.delete.delay.ms` says."""
+
+GARBAGE_AGAIN_MS: Final = 10_000
+"""When files are to go that could not be removed for lack of file descriptors."""
+
+LOGS_PER_TURN: Final = 20
+"""Logs looked at before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
+
+PRODUCERS_PER_TURN: Final = 5000
+"""Producers looked at before the loop gets a turn, at 0.2 us each."""
+
+NEVER_MS: Final = 2**62
+"""Intervals above this mean that nothing is to be done (`log.flush.scheduler.interval.ms`)."""
+
+
+class Upkeep:
+    """Runs from `start` to `stop`. A failure is logged, and tried again the next time."""
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        *,
+        fs: FileSystem,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        clock: Clock,
+        tasks: Tasks,
+        jobs: Jobs,
+    ) -> None:
+        self._live = live
+        self._fs = fs
+        self._logs = logs
+        self._replicas = replicas
+        self._clock = clock
+        self._tasks = tasks
+        self._jobs = jobs
+        self._running: list[asyncio.Task[Any]] = []
+        self._saved: object = None
+        self._checkpointing = asyncio.Lock()
+
+    def start(self) -> None:
+        """Begin all of it, each at its own interval."""
+        settings = self._live.now
+        checkpoint_ms = min(
+            settings.replica_high_watermark_checkpoint_interval_ms,
+            settings.log_flush_offset_checkpoint_interval_ms,
+            settings.log_flush_start_offset_checkpoint_interval_ms,
+        )
+        self._every(checkpoint_ms, self.checkpoint, "checkpoints")
+        self._every(settings.log_flush_scheduler_interval_ms, self.flush, "flush")
+        self._every(
+            settings.log_retention_check_interval_ms,
+            self.delete_old,
+            "retention",
+            first_ms=settings.log_initial_task_delay_ms,
+        )
+        self._every(
+            settings.producer_id_expiration_check_interval_ms,
+            self.forget_producers,
+            "producers' expiry",
+            first_ms=0,
+        )
+        self._every(GARBAGE_CHECK_INTERVAL_MS, self.remove_garbage, "removal of files")
+
+    async def stop(self) -> None:
+        """End it; what a thread is doing for it is waited for by `Jobs`."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _every(
+        self,
+        interval_ms: int,
+        work: Callable[[], Awaitable[object]],
+        what: str,
+        *,
+        first_ms: int | None = None,
+    ) -> None:
+        """Have `work` done every so often, for the first time after `first_ms` if that is given."""
+        if interval_ms < NEVER_MS:
+            first_s = (interval_ms if first_ms is None else first_ms) / 1000
+            loop = self._loop(first_s, interval_ms / 1000, work, what)
+            self._running.append(self._tasks.spawn(loop, name=what))
+
+    async def _loop(
+        self, first_s: float, interval_s: float, work: Callable[[], Awaitable[object]], what: str
+    ) -> None:
+        wait_s = first_s
+        while True:
+            await self._tasks.sleep(wait_s)
+            wait_s = interval_s
+            try:
+                await work()
+            except OSError as failure:
+                logger.error("%s: %s", what, failure)
+            except Exception:  # of one log, perhaps: the others need it all the same
+                logger.exception("%s failed", what)
+
+    async def checkpoint(self) -> bool:
+        """Save recovery points, start offsets and high watermarks, if any has changed. Who comes
+        while that is under way waits, and then sees to what has changed since. Whether all are
+        saved but those of directories that have failed."""
+        async with self._checkpointing:
+            return await self._checkpoint()
+
+    async def _checkpoint(self) -> bool:
+        watermarks: dict[TopicPartition, int] = {}
+        for looked, replica in enumerate(self._replicas, 1):
+            watermarks[replica.key] = replica.partition.high_watermark
+            if looked % LOGS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+        points: list[object] = []
+        for looked, log in enumerate(self._logs, 1):
+            points.append((log.recovery_point, log.start_offset, log.compaction.clean_upto))
+            if looked % LOGS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+        copies = [(c.path, c.mirror.synced_end) for c in self._logs.futures if c.mirror is not None]
+        state = watermarks, points, copies
+        if state != self._saved:
+            plan = self._logs.begin_checkpoint()
+            for _ in self._logs.fill(plan, watermarks):
+                await self._tasks.sleep(0)
+            await self._jobs.run(Pool.WRITE, plan.run)
+            self._saved = None if plan.is_short else state
+            for directory, failure in plan.failures.items():
+                if is_shortage(failure):
+                    logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
+                else:
+                    self._replicas.directory_failed(directory, failure)
+            return not plan.is_short
+        return True
+
+    async def flush(self) -> None:
+        """Bring to the disk what `flush.ms` says should be there by now."""
+        now_ms = self._clock.now_ms()
+        for replica in self._replicas:
+            if replica.log.flush_needed(now_ms):
+                self._replicas.flush_soon(replica)
+
+    async def delete_old(self) -> None:
+        """Drop the segments that nobody is to read any more."""
+        now_ms = self._clock.now_ms()
+        for looked, replica in enumerate(self._replicas, 1):
+            await replica.delete_all_old(now_ms)
+            if looked % LOGS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+
+    async def forget_producers(self) -> None:
+        """Forget the producers that have been silent for `producer.id.expiration.ms`, but for
+        those with a transaction."""
+        before_ms = self._clock.now_ms() - self._live.now.producer_id_expiration_ms
+        for looked, replica in enumerate(self._replicas, 1):
+            producers = replica.log.producers
+            producers.verifications.expire(before_ms)
+            done = 0
+            for looked_at in producers.expire(before_ms):
+                done += looked_at
+                if done >= PRODUCERS_PER_TURN:
+                    done = 0
+                    await self._tasks.sleep(0)
+            if looked % LOGS_PER_TURN == 0:
+                await self._tasks.sleep(0)
+
+    async def remove_garbage(self) -> None:
+        """Remove the files of deleted logs and segments whose time has come."""
+        garbage = self._logs.garbage.due(self._clock.monotonic_s())
+        if garbage:
+            left = await self._jobs.run(Pool.WRITE, remove_garbage, self._fs, garbage)
+            self._logs.garbage.add(left, GARBAGE_AGAIN_MS)

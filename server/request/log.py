@@ -1,0 +1,49 @@
+"""The request log: one line for each request, when the logger `kavka.request` is at DEBUG.
+
+It is off unless somebody turns it on, also when everything else is logged at DEBUG: a line a
+request would be most of the log. The line's form and its names are Apache Kafka's
+(`kafka.request.logger`), without what the request and the answer say, with their sizes instead.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from typing import Any, Final
+
+from kavka.server.request.context import RequestContext
+from kavka.wire.api import Api
+
+NAME: Final = "kavka.request"
+
+logger = logging.getLogger(NAME)
+if logger.level == logging.NOTSET:
+    logger.setLevel(logging.WARNING)
+
+
+is_on: Final = partial(logger.isEnabledFor, logging.DEBUG)
+"""Whether requests are to be logged; asked for each, so it is not one more call around this one."""
+
+
+def log(
+    api: Api, context: RequestContext, *, request_bytes: int, answer_bytes: int, **times_ms: float
+) -> None:
+    """Log one request that is over. Times are rounded to microseconds."""
+    peer = context.peer
+    entry: dict[str, Any] = {
+        "requestHeader": {
+            "requestApiKey": api.key,
+            "requestApiVersion": context.version,
+            "correlationId": context.correlation_id,
+            "clientId": context.client_id,
+            "requestApiKeyName": api.name,
+        },
+        "requestSizeBytes": request_bytes,
+        "responseSizeBytes": answer_bytes,
+        "connection": peer.address,
+        **{name: round(value, 3) for name, value in times_ms.items()},
+        "principal": peer.principal,
+        "listener": peer.listener,
+    }
+    logger.debug("Completed request:%s", json.dumps(entry, separators=(",", ":")))

@@ -1,0 +1,190 @@
+"""Configs on their way into the tree: node and note at once, and over when the note is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from kavka.server.cluster import config_writer as writing
+from kavka.server.cluster.config_writer import ConfigWriter
+from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.coordination import paths
+from kavka.server.coordination.api import SessionExpired
+from kavka.server.coordination.broker_registration import prepare_tree
+from kavka.server.coordination.embedded import Embedded
+from kavka.wire.errors import ApiError, ErrorCode
+from support.embedded_coordination import new_fs, open_on
+from support.virtual import VirtualClock, VirtualTasks, settle
+
+TOPIC = (paths.TOPIC_CONFIGS, "t")
+BROKERS = (paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY)
+
+
+class Writing:
+    """A writer on a tree with a topic `t`."""
+
+    def __init__(self, session: Embedded, tasks: VirtualTasks) -> None:
+        self.session = session
+        self.configs = TopicConfigs(session, tasks=tasks)
+        self.writer = ConfigWriter(session, self.configs, tasks)
+
+    async def change(
+        self, entity: tuple[str, str], validate_only: bool = False, **wanted: str
+    ) -> None:
+        """Add to the configs of an entity."""
+        await self.writer.change(
+            entity, lambda current: {**current, **wanted}, validate_only=validate_only
+        )
+
+    async def stored(self, entity: tuple[str, str]) -> dict[str, str]:
+        return paths.decode_config((await self.session.get(paths.config(*entity))).data)
+
+    async def notes(self) -> list[str]:
+        return await self.session.children(paths.CONFIG_CHANGES)
+
+
+def run(body: Callable[[Writing], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        session = await open_on(new_fs(), clock=clock)
+        await prepare_tree(session)
+        await session.create(paths.topic("t"), b"{}")
+        found = Writing(session, VirtualTasks(clock))
+        await found.configs.load()
+        await body(found)
+
+    asyncio.run(main())
+
+
+def test_a_change_is_over_when_it_is_known_here() -> None:
+    async def body(on: Writing) -> None:
+        told: list[tuple[str, str]] = []
+        on.configs.on_change(lambda kind, name: told.append((kind, name)))
+        await on.change(TOPIC, a="1")
+        assert told == [TOPIC]
+        assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1"}
+        await on.change(TOPIC, b="2")
+        assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1", "b": "2"}
+        await on.change(BROKERS, c="3")
+        assert on.configs.broker_defaults() == await on.stored(BROKERS) == {"c": "3"}
+        assert len(await on.notes()) == 3
+
+    run(body)
+
+
+def test_nothing_is_written_for_nothing() -> None:
+    async def body(on: Writing) -> None:
+        await on.change(TOPIC)
+        await on.change(TOPIC, validate_only=True, a="1")
+        assert await on.session.exists(paths.config(*TOPIC)) is None
+        await on.change(TOPIC, a="1")
+        await on.change(TOPIC, a="1")
+        assert len(await on.notes()) == 1
+
+    run(body)
+
+
+def test_a_refusal_leaves_what_was() -> None:
+    async def body(on: Writing) -> None:
+        await on.change(TOPIC, a="1")
+
+        def refuse(current: Mapping[str, str]) -> Mapping[str, str]:
+            assert current == {"a": "1"}
+            raise ApiError(ErrorCode.INVALID_CONFIG)
+
+        with pytest.raises(ApiError):
+            await on.writer.change(TOPIC, refuse, validate_only=False)
+        assert await on.stored(TOPIC) == {"a": "1"}
+        await on.change(TOPIC, a="2")  # and others go on
+        assert await on.stored(TOPIC) == {"a": "2"}
+
+    run(body)
+
+
+def test_a_topic_that_has_gone_gets_none() -> None:
+    async def body(on: Writing) -> None:
+        with pytest.raises(ApiError) as refusal:
+            await on.change((paths.TOPIC_CONFIGS, "gone"), a="1")
+        assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await on.session.exists(paths.config(paths.TOPIC_CONFIGS, "gone")) is None
+        assert await on.notes() == []
+
+    run(body)
+
+
+def test_changes_at_the_same_time_are_made_in_order() -> None:
+    async def body(on: Writing) -> None:
+        names = [str(number) for number in range(30)]
+        await asyncio.gather(*(on.change(TOPIC, False, a=name, **{name: ""}) for name in names))
+        assert await on.stored(TOPIC) == {"a": "29", **dict.fromkeys(names, "")}
+
+    run(body)
+
+
+def test_one_that_is_given_up_does_not_hold_the_next() -> None:
+    async def body(on: Writing) -> None:
+        first = asyncio.ensure_future(on.change(TOPIC, a="1"))
+        second = asyncio.ensure_future(on.change(TOPIC, b="2"))
+        third = asyncio.ensure_future(on.change(TOPIC, c="3"))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, third)
+        assert await on.stored(TOPIC) == {"a": "1", "c": "3"}
+        await on.change(TOPIC, d="4")
+        assert await on.stored(TOPIC) == {"a": "1", "c": "3", "d": "4"}
+
+    run(body)
+
+
+def test_another_broker_s_change_is_not_lost() -> None:
+    async def body(on: Writing) -> None:
+        tries = 0
+
+        def decide(current: Mapping[str, str]) -> Mapping[str, str]:
+            nonlocal tries
+            tries += 1
+            if tries <= 2:  # the other one is quicker: the node is made, then changed
+                data = paths.encode_config({"other": str(tries)})
+                path = paths.config(*TOPIC)
+                asyncio.ensure_future(
+                    on.session.create(path, data) if tries == 1 else on.session.set(path, data)
+                )
+            return {**current, "own": "1"}
+
+        await on.writer.change(TOPIC, decide, validate_only=False)
+        await settle()
+        assert await on.stored(TOPIC) == {"other": "2", "own": "1"}
+        assert tries == 3
+
+    run(body)
+
+
+def test_an_endless_race_is_given_up() -> None:
+    async def body(on: Writing) -> None:
+        await on.change(TOPIC, a="0")
+
+        def decide(current: Mapping[str, str]) -> Mapping[str, str]:
+            asyncio.ensure_future(
+                on.session.set(paths.config(*TOPIC), paths.encode_config({"a": "other"}))
+            )
+            return {"a": "own"}
+
+        with pytest.raises(ApiError) as refusal:
+            await on.writer.change(TOPIC, decide, validate_only=False)
+        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    assert writing.ATTEMPTS_MAX < 100
+    run(body)
+
+
+def test_the_end_of_the_session_is_told() -> None:
+    async def body(on: Writing) -> None:
+        pending = asyncio.ensure_future(on.change(TOPIC, a="1"))
+        await asyncio.sleep(0)
+        await on.session.close()
+        with pytest.raises(SessionExpired):
+            await pending
+
+    run(body)

@@ -1,0 +1,159 @@
+"""Levels of loggers by Apache Kafka's names; Python's own loggers judge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from kavka.server.cluster.config_changes import Change, Op
+from kavka.server.cluster.logger_levels import LEVELS, alter, levels, restore
+from kavka.wire.errors import ApiError, ErrorCode
+from support.config_requests import LOGGER, SET, change
+from support.memory_broker import MemoryBroker, scenario
+
+PARENT, CHILD = "test_loggers.here", "test_loggers.here.below"
+
+
+@pytest.fixture
+def child() -> Iterator[logging.Logger]:
+    """A logger under another one; both have no level of their own before and after."""
+    both = [logging.getLogger(PARENT), logging.getLogger(CHILD)]
+    root = logging.root.level
+    yield both[1]
+    for one in both:
+        one.setLevel(logging.NOTSET)
+    logging.root.setLevel(root)
+
+
+def set_to(level: str, name: str = CHILD) -> None:
+    alter([Change(name, Op.SET, level)], {}, validate_only=False)
+
+
+@pytest.mark.parametrize(
+    ("level", "lowest"),
+    [
+        ("DEBUG", logging.DEBUG),
+        ("INFO", logging.INFO),
+        ("WARN", logging.WARNING),
+        ("ERROR", logging.ERROR),
+        ("FATAL", logging.CRITICAL),
+    ],
+)
+def test_a_level_counts_at_once(child: logging.Logger, level: str, lowest: int) -> None:
+    set_to(level)
+    assert child.isEnabledFor(lowest)
+    assert not child.isEnabledFor(lowest - 1)
+    assert levels()[CHILD] == level
+
+
+def test_trace_is_below_all_that_python_has(child: logging.Logger) -> None:
+    set_to("TRACE")
+    assert child.isEnabledFor(logging.DEBUG - 1)
+    assert levels()[CHILD] == "TRACE"
+
+
+def test_without_a_level_the_parent_s_counts(child: logging.Logger) -> None:
+    set_to("ERROR", PARENT)
+    assert levels()[CHILD] == "ERROR"
+    set_to("DEBUG")
+    assert levels()[CHILD] == "DEBUG"
+    alter([Change(CHILD, Op.DELETE, None)], {}, validate_only=False)
+    assert levels()[CHILD] == "ERROR"
+    set_to("FATAL", "root")
+    assert levels()["root"] == "FATAL"
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"), [(1, "TRACE"), (11, "INFO"), (35, "ERROR"), (51, "OFF"), (999, "OFF")]
+)
+def test_other_levels_are_shown_by_what_is_logged(
+    child: logging.Logger, level: int, shown: str
+) -> None:
+    child.setLevel(level)
+    assert levels()[CHILD] == shown
+
+
+def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> None:
+    assert "test_loggers" not in levels()
+    with pytest.raises(ApiError, match="Logger test_loggers does not exist!"):
+        set_to("INFO", "test_loggers")
+    assert list(levels()) == sorted(levels())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "message"),
+    [
+        (
+            Change(CHILD, Op.SET, "info"),
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {CHILD} to info as it is not a supported log level. "
+            "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
+        ),
+        (
+            Change("no.such", Op.SET, "?"),
+            ErrorCode.INVALID_CONFIG,
+            "Logger no.such does not exist!",
+        ),
+        (
+            Change("no.such", Op.DELETE, None),
+            ErrorCode.INVALID_CONFIG,
+            "Logger no.such does not exist!",
+        ),
+        (
+            Change("root", Op.DELETE, None),
+            ErrorCode.INVALID_REQUEST,
+            "Removing the log level of the root logger is not allowed",
+        ),
+        (
+            Change(CHILD, Op.APPEND, "INFO"),
+            ErrorCode.INVALID_REQUEST,
+            "APPEND operation is not allowed for the BROKER_LOGGER resource",
+        ),
+    ],
+)
+def test_refused_with_all_the_others(
+    child: logging.Logger, wrong: Change, code: ErrorCode, message: str
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        alter([Change(PARENT, Op.SET, "ERROR"), wrong], {}, validate_only=False)
+    assert (refusal.value.code, refusal.value.message) == (code, message)
+    assert logging.getLogger(PARENT).level == logging.NOTSET
+
+
+def test_only_validated(child: logging.Logger) -> None:
+    before: dict[logging.Logger, int] = {}
+    alter(
+        [Change(name, Op.SET, level) for name, level in zip((PARENT, CHILD), LEVELS, strict=False)],
+        before,
+        validate_only=True,
+    )
+    assert child.level == logging.NOTSET
+    assert not before, "nothing is to be given back"
+
+
+def test_levels_are_given_back(child: logging.Logger) -> None:
+    child.setLevel(35)
+    before: dict[logging.Logger, int] = {}
+    for one in (Change(CHILD, Op.SET, "ERROR"), Change(CHILD, Op.DELETE, None)):
+        alter([one, Change(PARENT, Op.SET, "DEBUG")], before, validate_only=False)
+    assert child.level == logging.NOTSET
+    restore(before)
+    assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)
+    child.setLevel(40)
+    restore(before)
+    assert child.level == 40, "once"
+
+
+@pytest.mark.parametrize("way", ["stop", "end_abruptly"])
+@scenario()
+async def test_a_program_gets_its_loggers_back(broker: MemoryBroker, way: str) -> None:
+    found = logging.getLogger("kavka.server.instance")
+    level = found.level
+    outcomes = await change(broker, (LOGGER, "1", [(found.name, SET, "FATAL")]))
+    assert outcomes == [(ErrorCode.NONE, None)]
+    assert found.level == logging.CRITICAL
+    await getattr(broker, way)()
+    assert found.level == level
+    await broker.revive()

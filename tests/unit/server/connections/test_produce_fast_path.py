@@ -1,0 +1,315 @@
+"""The short way of repeated Produce requests gives the answers and the logs of the general way.
+
+Two brokers with the same seed get the same bytes; one of them remembers no layouts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation
+from kavka.server.connections import produce_fast_path
+from kavka.server.connections.produce_fast_path import LAYOUTS_MAX
+from kavka.wire.apis.produce import API, BATCHES_SINCE
+from kavka.wire.errors import ErrorCode as Code
+from support import batches, wire_client
+from support.denied import Denied
+from support.memory_broker import MemoryBroker, scenario
+from support.memory_transactions import PLACE, Transactor, committed, outcomes
+from support.virtual import settle
+
+VERSIONS = range(API.lowest, API.highest + 1)
+TOPIC_IDS_SINCE = 13
+ROUNDS = 300
+
+
+def batch(chance: random.Random, sequences: dict[int, int]) -> bytearray:
+    """A batch as a producer may send it: plain, in sequence, repeated, with a gap, or broken."""
+    values = [
+        chance.randbytes(chance.choice([0, 1, 100, 3000])) for _ in range(chance.randint(1, 5))
+    ]
+    records = [batches.Written(None, value) for value in values]
+    kind = chance.choice(["plain", "plain", "next", "again", "gap", "crc", "cut"])
+    if kind in ("next", "again", "gap"):
+        producer_id = chance.randint(1, 3)
+        at = sequences.get(producer_id, 0)
+        if kind == "again":
+            at = max(0, at - 1)
+            records = records[:1]
+        elif kind == "gap":
+            at += 7
+        else:
+            sequences[producer_id] = at + len(records)
+        return batches.build(records, producer=(producer_id, 0, at))
+    built = batches.build(records)
+    if kind == "crc":
+        built[-1] ^= 0xFF
+    return built[:-1] if kind == "cut" else built
+
+
+def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[bytes]:
+    """Frames to write to two topics of two partitions, mostly one at a time."""
+    chance = random.Random(seed)
+    sequences: dict[int, int] = {}
+    for number in range(ROUNDS):
+        wanted = chance.choice([["a"], ["a"], ["a"], ["b"], ["a", "b"], ["gone"]])
+        data = []
+        for name in wanted:
+            partition = {"index": chance.randint(0, 1), "records": batch(chance, sequences)}
+            by_id = version >= TOPIC_IDS_SINCE
+            naming = {"topic_id": topic_ids.get(name)} if by_id else {"name": name}
+            data.append({**naming, "partition_data": [partition]})
+        acks = chance.choice([-1, 1, 1, 7])
+        yield wire_client.framed(
+            wire_client.encode(
+                "Produce", version, number, acks=acks, timeout_ms=1000, topic_data=data
+            )
+        )
+
+
+@contextmanager
+def short_ways() -> Iterator[list[int]]:
+    """How long the answers to requests are that take the short way."""
+    found: list[int] = []
+    original = produce_fast_path.Shortcut.answer
+
+    def counting(self: produce_fast_path.Shortcut, frame: memoryview) -> bytes | bytearray | None:
+        answer = original(self, frame)
+        if answer is not None:
+            found.append(len(answer))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(produce_fast_path.Shortcut, "answer", counting)
+        yield found
+
+
+async def answers(version: int, seed: int) -> tuple[list[bytes], list[list[object]], int]:
+    """What a fresh broker answers and has in its logs afterwards; requests that took the short
+    way."""
+    broker = MemoryBroker(seed=seed)
+    await broker.start()
+    ids: dict[str, object] = {name: await broker.create(name, 2) for name in ("a", "b")}
+    client = broker.connect()
+    with short_ways() as short:
+        for frame in requests(version, ids, seed):
+            client.send_bytes(frame)
+            await settle(3)
+    logs: list[list[object]] = []
+    for topic in ("a", "b"):
+        for partition in (0, 1):
+            logs.append(list(await broker.read_all(topic, partition)))
+    frames = client.frames
+    await broker.stop()
+    return frames, logs, len(short)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_ways_answer_and_append_the_same(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick, quick_logs, short = asyncio.run(answers(version, seed=version))
+    monkeypatch.setattr(produce_fast_path, "LAYOUTS_MAX", 0)
+    slow, slow_logs, none = asyncio.run(answers(version, seed=version))
+    assert none == 0
+    if version < BATCHES_SINCE:
+        assert short == 0, "message sets are converted"
+    else:
+        assert short > ROUNDS // 12, "the short way is taken"
+    assert quick == slow
+    assert len(quick) == ROUNDS
+    assert quick_logs == slow_logs
+    assert any(quick_logs)
+
+
+def test_a_deleted_topic_is_not_written_to_any_more() -> None:
+    async def main() -> None:
+        broker = MemoryBroker()
+        await broker.start()
+        await broker.create("t")
+        for _ in range(3):
+            answer = await broker.produce(batches.build())
+            assert answer.error_code == 0
+        await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=10_000)
+        answer = await broker.produce(batches.build())
+        assert answer.error_code == 3, "UNKNOWN_TOPIC_OR_PARTITION"
+        await broker.create("t")
+        answer = await broker.produce(batches.build())
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        await broker.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_what_is_refused_is_refused_again(version: int) -> None:
+    """A topic of the broker's own, which clients may create but not write to."""
+
+    async def main() -> None:
+        broker = MemoryBroker()
+        await broker.start()
+        topic_id = await broker.create("__consumer_offsets")
+        data = {"partition_data": [{"index": 0, "records": batches.build()}]}
+        naming = {"name": "__consumer_offsets"} if version == 9 else {"topic_id": topic_id}
+        values = {"acks": 1, "timeout_ms": 1000, "topic_data": [{**naming, **data}]}
+        for _ in range(3):
+            answer = await broker.ask("Produce", version, **values)
+            assert answer.responses[0].partition_responses[0].error_code == 17
+        assert broker.replica("__consumer_offsets").log.end_offset == 0
+        await broker.stop()
+
+    asyncio.run(main())
+
+
+def test_an_answer_does_not_overtake_one_that_waits() -> None:
+    async def main() -> None:
+        broker = MemoryBroker()
+        await broker.start()
+        await broker.create("t")
+        client = broker.connect()
+        values = {"acks": 1, "timeout_ms": 1000}
+        data = [
+            {
+                "name": "t",
+                "partition_data": [{"index": 0, "records": batches.build()}],
+            }
+        ]
+        await client.ask("Produce", 9, topic_data=data, **values)
+        await client.ask("Produce", 9, topic_data=data, **values)
+        asked = [{"partition": 0, "fetch_offset": 6, "partition_max_bytes": 1000}]
+        waiting = client.send(
+            "Fetch",
+            11,
+            max_wait_ms=500,
+            min_bytes=1_000_000,
+            max_bytes=1_000_000,
+            topics=[{"topic": "t", "partitions": asked}],
+        )
+        behind = client.send("Produce", 9, topic_data=data, **values)
+        await settle()
+        assert not behind.done()
+        assert broker.replica().log.end_offset == 9, "it is written all the same"
+        await broker.advance(500)
+        assert waiting.done() and behind.done()
+        await broker.stop()
+
+    asyncio.run(main())
+
+
+async def transactions(version: int, seed: int) -> tuple[list[object], list[object], int]:
+    """The same of producers in transactions."""
+    broker = MemoryBroker(seed=seed)
+    await broker.start()
+    await broker.create("t", 2)
+    chance = random.Random(seed)
+    ones = [await Transactor(broker, name, version).init() for name in ("one", "two")]
+    told: list[object] = []
+    with short_ways() as short:
+        for _ in range(ROUNDS):
+            one = chance.choice(ones)
+            place = ("t", chance.randint(0, 1))
+            what = chance.choice(["write"] * 8 + ["again", "gap", "old", "plain", "add", "end"])
+            if what == "write":
+                told.append(await one.write(place))
+            elif what == "again":
+                told.append(await one.write(place, sequence=max(0, one.next(place) - 1)))
+            elif what == "gap":
+                told.append(await one.write(place, sequence=one.next(place) + 7))
+            elif what == "old":
+                told.append(await one.write(place, epoch=one.now.epoch - 1))
+            elif what == "plain":
+                told.append(await one.write_all({place: bytes(batches.build())}))
+            elif what == "add" and not one.is_newer:
+                told.append(await one.add(place))
+            elif what == "end":
+                told.append(await one.end(commit=chance.random() < 0.5))
+            await settle(3)
+    logs: list[object] = [await broker.read_all("t", index) for index in (0, 1)]
+    logs += [await committed(broker, ("t", index)) for index in (0, 1)]
+    await broker.stop()
+    return told, logs, len(short)
+
+
+@pytest.mark.parametrize("version", [3, 9, 11, 12, 13])
+def test_both_ways_are_the_same_in_transactions(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick, quick_logs, short = asyncio.run(transactions(version, seed=version))
+    monkeypatch.setattr(produce_fast_path, "LAYOUTS_MAX", 0)
+    slow, slow_logs, none = asyncio.run(transactions(version, seed=version))
+    assert none == 0 and short > ROUNDS // 12, "the short way is taken"
+    assert quick == slow
+    assert quick_logs == slow_logs
+    assert all(quick_logs)
+
+
+@scenario(topics={"t": 1})
+async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: MemoryBroker) -> None:
+    """It is refused, though its producer's transaction is going on."""
+    one = await Transactor(broker).init()
+    for _ in range(3):
+        values = {**one.producing({PLACE: bytes(batches.build())}), "transactional_id": None}
+        (told,) = outcomes(await one.client.ask("Produce", 12, **values))
+        assert told.code == Code.NONE
+    assert (await one.write()).code == Code.NONE
+    values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
+    (told,) = outcomes(await one.client.ask("Produce", 12, **values))
+    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(11, Code.TRANSACTION_ABORTABLE), (12, Code.INVALID_PRODUCER_EPOCH)]
+)
+@scenario(topics={"t": 1})
+async def test_a_copy_that_comes_after_the_end_is_refused(
+    broker: MemoryBroker, version: int, code: Code
+) -> None:
+    """The coordinator is asked first, as by Apache Kafka: nobody waits for an answer any more."""
+    one = await Transactor(broker, version=version).init()
+    if version < 12:
+        await one.add()
+    for _ in range(2):
+        assert (await one.write()).code == Code.NONE
+    last = one.batch()
+    assert (await one.write()).code == Code.NONE
+    assert (await one.write_all({PLACE: last}))[0].offset == 2, "a copy"
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert (await one.write_all({PLACE: last}))[0].code == code
+
+
+@scenario(topics={"t": 1})
+async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    for _ in range(3):
+        assert (await one.write()).code == Code.NONE
+    broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
+    assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@scenario(topics={"t": LAYOUTS_MAX + 1, "gone": 1})
+async def test_partitions_that_are_not_written_to_any_more_make_room(broker: MemoryBroker) -> None:
+    """A connection that began with as many others has its later partition remembered all the
+    same, and holds on to nothing of a deleted topic."""
+    for index in range(LAYOUTS_MAX - 1):
+        await broker.produce(batches.build(), "t", index)
+    await broker.produce(batches.build(), "gone", 0)
+    gone = broker.replica("gone")
+    remembered = broker.instance._connections._open
+    (layouts,) = [one._shortcut for one in remembered if one._shortcut._layouts]
+    assert any(layout.replica is gone for layout in layouts._layouts)
+    await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
+    for _ in range(3):
+        await broker.produce(batches.build(), "t", LAYOUTS_MAX)
+    assert not any(layout.replica is gone for layout in layouts._layouts)
+    assert broker.replica("t", LAYOUTS_MAX) in [layout.replica for layout in layouts._layouts]
+    for _ in range(3):  # the first of them all gives way to one that is used
+        for index in (LAYOUTS_MAX, LAYOUTS_MAX - 1):
+            await broker.produce(batches.build(), "t", index)
+    assert broker.replica("t", LAYOUTS_MAX - 1) in [one.replica for one in layouts._layouts]
+    assert len(layouts._layouts) == LAYOUTS_MAX

@@ -1,0 +1,356 @@
+"""The controller's machine in a world of chance: brokers come and go, topics too and become
+bigger, somebody asks for elections, writes race.
+
+The world does what a runner and real brokers do, one step at a time, so that every order of
+events can come up. Invariants hold after each step; when the dust has settled, what brokers
+believe is what the tree says.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kavka.server.cluster.control_messages import (
+    LeaderAndIsr,
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    TopicPartition,
+    UpdateMetadata,
+)
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.controller import events
+from kavka.server.controller.events import Event, FoundPartition, StateWrite, StoredState
+from kavka.server.controller.partition_machine import PartitionMachine
+from kavka.server.controller.state import NOT_STORED, LiveBroker
+from kavka.server.coordination.paths import BrokerInfo, Endpoint
+from kavka.wire.errors import ErrorCode
+
+CONTROLLER = 1
+BROKERS = st.integers(1, 4)
+TOPICS = st.sampled_from(["a", "b"])
+INFO = BrokerInfo((Endpoint("IN", "PLAINTEXT", "h", 1),))
+
+
+@dataclass
+class World:
+    """The tree and the brokers, and what is on its way between them and the controller."""
+
+    zxid: int = 1
+    registered: dict[int, int] = field(default_factory=dict)
+    """Live brokers and their epochs."""
+    topics: dict[str, tuple[uuid.UUID, dict[int, tuple[int, ...]]]] = field(default_factory=dict)
+    states: dict[TopicPartition, StoredState] = field(default_factory=dict)
+    marked: dict[str, None] = field(default_factory=dict)
+    coming: deque[Event] = field(default_factory=deque)
+    """What the controller has not handled yet."""
+    writing: deque[tuple[StateWrite, ...]] = field(default_factory=deque)
+    sent: dict[int, deque[events.Request]] = field(default_factory=dict)
+    believed: dict[int, dict[TopicPartition, tuple[int, int, tuple[int, ...]]]] = field(
+        default_factory=dict
+    )
+    """Of each broker: leader, leader epoch and ISR of its replicas."""
+    metadata: dict[int, MetadataCache] = field(default_factory=dict)
+    led: dict[tuple[uuid.UUID, int, int], int] = field(default_factory=dict)
+    """Of a topic's partition and a broker: the epoch that it led in when it ended last."""
+    epochs: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
+    """Newest leader epoch written for each partition, ever."""
+
+    def brokers_changed(self) -> events.BrokersChanged:
+        return events.BrokersChanged(
+            {id_: LiveBroker(id_, epoch, INFO) for id_, epoch in sorted(self.registered.items())}
+        )
+
+    unclean: dict[TopicPartition, int] = field(default_factory=dict)
+    """The newest epoch for which somebody asked for a leader at any cost."""
+
+    def found(self, name: str) -> list[Event]:
+        topic_id, partitions = self.topics[name]
+        found = self.partitions_found(name, list(partitions))
+        return [events.TopicsFound({name: topic_id}), found]
+
+    def partitions_found(self, name: str, indexes: list[int]) -> events.PartitionsFound:
+        _, partitions = self.topics[name]
+        return events.PartitionsFound(
+            tuple(
+                FoundPartition(where, partitions[index], (), (), self.states.get(where))
+                for index in indexes
+                for where in [TopicPartition(name, index)]
+            )
+        )
+
+
+class ControllerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.machine = PartitionMachine(CONTROLLER, 1, listener="IN")
+        self.start_broker(CONTROLLER)
+        self.made = 0
+
+    # What happens to the cluster
+
+    @rule(broker=BROKERS)
+    def start_broker(self, broker: int) -> None:
+        """Also of a broker that was there: it has bounced, quicker than anybody saw."""
+        self.stop_broker(broker)
+        self.world.zxid += 1
+        self.world.registered[broker] = self.world.zxid
+        self.world.sent[broker] = deque()
+        self.world.metadata[broker] = MetadataCache("c")
+        self.world.believed.setdefault(broker, {})
+        self.world.coming.append(self.world.brokers_changed())
+
+    @rule(broker=BROKERS.filter(lambda broker: broker != CONTROLLER))
+    def lose_broker(self, broker: int) -> None:
+        self.stop_broker(broker)
+        self.world.coming.append(self.world.brokers_changed())
+
+    def stop_broker(self, broker: int) -> None:
+        for where, (leader, epoch, _) in self.world.believed.get(broker, {}).items():
+            if leader == broker and where.topic in self.world.topics:
+                key = self.world.topics[where.topic][0], where.partition, broker
+                self.world.led[key] = epoch
+        self.world.registered.pop(broker, None)
+        self.world.sent.pop(broker, None)
+
+    @rule(
+        name=TOPICS,
+        replicas=st.lists(
+            st.lists(BROKERS, min_size=1, max_size=3, unique=True), min_size=1, max_size=3
+        ),
+    )
+    def create_topic(self, name: str, replicas: list[list[int]]) -> None:
+        if name in self.world.topics:
+            return
+        self.made += 1
+        assignment = {index: tuple(brokers) for index, brokers in enumerate(replicas)}
+        self.world.topics[name] = uuid.UUID(int=self.made), assignment
+        self.world.coming.extend(self.world.found(name))
+
+    @rule(
+        name=TOPICS,
+        replicas=st.lists(
+            st.lists(BROKERS, min_size=1, max_size=3, unique=True), min_size=1, max_size=2
+        ),
+        again=st.booleans(),
+    )
+    def add_partitions(self, name: str, replicas: list[list[int]], again: bool) -> None:
+        """The topic's node is written, whatever is going on, and the watch on it tells."""
+        if name not in self.world.topics:
+            return
+        _, partitions = self.world.topics[name]
+        there = list(partitions)
+        partitions.update(enumerate(map(tuple, replicas), start=len(there)))
+        new = [index for index in partitions if again or index not in there]
+        self.world.coming.append(self.world.partitions_found(name, new))
+
+    @rule(name=TOPICS, index=st.integers(0, 3), unclean=st.booleans())
+    def elect(self, name: str, index: int, unclean: bool) -> None:
+        self.elect_one(TopicPartition(name, index), unclean)
+
+    @rule()
+    def lose_the_isr_and_elect(self) -> None:
+        """All in-sync replicas of a partition go for good, and somebody wants it back."""
+        for where in list(self.machine.cluster.all_partitions()):
+            stored = self.world.states.get(where)
+            if stored is None or where.topic in self.world.marked:
+                continue
+            replicas = self.world.topics[where.topic][1][where.partition]
+            if CONTROLLER in stored.state.isr or set(replicas) <= set(stored.state.isr):
+                continue
+            for broker in stored.state.isr:
+                self.lose_broker(broker)
+            self.settle()
+            self.elect_one(where, unclean=True)
+            return
+
+    def elect_one(self, where: TopicPartition, unclean: bool) -> None:
+        partition = self.machine.cluster.partition(where)
+        commands = self.machine.handle(events.Elect((where,), unclean))
+        (elected,) = (one for one in commands if isinstance(one, events.Elected))
+        result = elected.results[where]
+        writes = [one for one in commands if isinstance(one, events.WriteStates)]
+        if not isinstance(result, int):
+            assert writes == [] and len(commands) == 1
+            return
+        assert partition is not None and partition.state is not None
+        assert result != partition.state.leader and result in self.machine.cluster.brokers
+        assert unclean or result == partition.replicas[0]
+        if unclean:
+            assert partition.state.leader == -1
+            self.world.unclean[where] = partition.state.leader_epoch + 1
+        self.world.writing.extend(one.writes for one in writes)
+
+    @rule(name=TOPICS)
+    def mark_topic(self, name: str) -> None:
+        if name in self.world.topics:
+            self.world.marked[name] = None
+            self.world.coming.append(events.TopicsMarked((name,)))
+
+    @rule(name=TOPICS, data=st.data())
+    def shrink_isr(self, name: str, data: st.DataObject) -> None:
+        """A leader changes its ISR behind the controller's back: the next write is refused."""
+        where = TopicPartition(name, 0)
+        before = self.world.states.get(where)
+        if before is None or before.state.leader not in before.state.isr:
+            return
+        self.world.zxid += 1
+        followers = [broker for broker in before.state.isr if broker != before.state.leader]
+        kept = data.draw(st.lists(st.sampled_from(followers), unique=True)) if followers else []
+        state = before.state._replace(isr=(before.state.leader, *kept))
+        self.world.states[where] = StoredState(state, before.version + 1, self.world.zxid)
+
+    # What goes on by itself
+
+    @rule()
+    def handle_an_event(self) -> None:
+        if not self.world.coming:
+            return
+        for command in self.machine.handle(self.world.coming.popleft()):
+            match command:
+                case events.Post():
+                    self.world.coming.append(command.event)
+                case events.WriteStates():
+                    self.world.writing.append(command.writes)
+                case events.Send():
+                    if command.broker_id in self.world.sent:
+                        self.world.sent[command.broker_id].append(command.request)
+                case events.RemoveTopic():
+                    self.remove_topic(command.name)
+                case events.ForgetMarks() | events.Report() | events.Elected():
+                    pass
+
+    def remove_topic(self, name: str) -> None:
+        del self.world.topics[name], self.world.marked[name]
+        for where in [where for where in self.world.states if where.topic == name]:
+            del self.world.states[where]
+        self.world.coming.append(events.TopicsGone((name,)))
+
+    @rule()
+    def write(self) -> None:
+        if not self.world.writing:
+            return
+        written: dict[TopicPartition, StoredState] = {}
+        changed: dict[str, None] = {}
+        for where, state, version in self.world.writing.popleft():
+            if where.topic not in self.world.topics:
+                continue
+            before = self.world.states.get(where)
+            if (before.version if before else NOT_STORED) != version:
+                changed[where.topic] = None
+                continue
+            self.world.zxid += 1
+            key = self.world.topics[where.topic][0], where.partition
+            assert state.leader_epoch > self.world.epochs.get(key, -1), "epochs only rise"
+            self.world.epochs[key] = state.leader_epoch
+            if before is not None and state.leader != -1:
+                asked_for = self.world.unclean.get(where) == state.leader_epoch
+                assert asked_for or state.leader in before.state.isr, "elections are clean"
+                lost = state.leader not in before.state.isr
+                assert state.leader_recovery_state or not lost, "the leader must recover"
+            written[where] = StoredState(state, version + 1, self.world.zxid)
+        self.world.states |= written
+        self.world.coming.append(events.StatesWritten(written))
+        for name in changed:
+            self.world.coming.extend(self.world.found(name))
+
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        waiting = [broker for broker, requests in self.world.sent.items() if requests]
+        if waiting:
+            self.answer_one(data.draw(st.sampled_from(waiting)))
+
+    def answer_one(self, broker: int) -> None:
+        world, request = self.world, self.world.sent[broker].popleft()
+        believed = world.believed[broker]
+        if isinstance(request, UpdateMetadata):
+            world.metadata[broker].apply(request)
+            world.coming.append(events.UpdateMetadataAnswered(broker, request, ErrorCode.NONE))
+        elif isinstance(request, LeaderAndIsr):
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    where = TopicPartition(topic.topic_name, state.partition_index)
+                    believed[where] = state.leader, state.leader_epoch, state.isr
+            response = LeaderAndIsrResponse(ErrorCode.NONE, {})
+            world.coming.append(events.LeaderAndIsrAnswered(broker, response))
+        else:
+            for stopped in request.topic_states:
+                for partition in stopped.partition_states:
+                    where = TopicPartition(stopped.topic_name, partition.partition_index)
+                    believed.pop(where, None)
+            done = StopReplicaResponse(ErrorCode.NONE, {})
+            world.coming.append(events.StopReplicaAnswered(broker, request, done))
+
+    # What must hold
+
+    @invariant()
+    def the_state_is_sound(self) -> None:
+        self.machine.cluster.check_invariants()
+
+    @rule()
+    def settle(self) -> None:
+        """Let everything finish, and compare what all of them believe."""
+        world = self.world
+        while world.coming or world.writing or any(world.sent.values()):
+            if world.writing:
+                self.write()
+            for broker in [broker for broker, requests in world.sent.items() if requests]:
+                self.answer_one(broker)
+            self.handle_an_event()
+        for name, (topic_id, partitions) in world.topics.items():
+            if name in world.marked:
+                waits_for = {broker for replicas in partitions.values() for broker in replicas}
+                assert waits_for - set(world.registered), "only dead brokers hold a deletion up"
+                for metadata in (world.metadata[broker] for broker in world.registered):
+                    assert name not in metadata.image.topics
+                continue
+            for index, replicas in partitions.items():
+                self.check_partition(TopicPartition(name, index), topic_id, replicas)
+        for broker in world.registered:
+            assert set(world.metadata[broker].image.topics) <= set(world.topics)
+            assert all(where.topic in world.topics for where in world.believed[broker])
+
+    def check_partition(
+        self, where: TopicPartition, topic_id: uuid.UUID, replicas: tuple[int, ...]
+    ) -> None:
+        world = self.world
+        live = [broker for broker in replicas if broker in world.registered]
+        stored = world.states.get(where)
+        if stored is None:
+            assert not live, "a live replica is enough for a first leader"
+            return
+        known = self.machine.cluster.partition(where)
+        assert known is not None
+        if stored.version != known.version:
+            return  # changed behind the controller's back, and nothing has made it look since
+        state = stored.state
+        assert (state.leader in live) == bool(set(state.isr) & set(live))
+        assert state.leader == -1 or set(state.isr) <= set(live)
+        for broker in live:
+            epoch_of_registration = world.registered[broker]
+            assert broker != state.leader or epoch_of_registration < stored.mzxid
+            before = world.led.get((topic_id, where.partition, broker), -1)
+            assert broker != state.leader or state.leader_epoch > before, "its log may be shorter"
+            assert world.believed[broker][where] == (state.leader, state.leader_epoch, state.isr)
+        for broker in world.registered:
+            topic = world.metadata[broker].image.topics[where.topic]
+            image = topic.partition(where.partition)
+            assert image is not None and topic.topic_id == topic_id
+            assert (image.leader, image.leader_epoch) == (state.leader, state.leader_epoch)
+            assert (image.isr, image.partition_epoch) == (state.isr, stored.version)
+            assert set(image.offline_replicas) == set(replicas) - set(live)
+        if state.leader != -1 and CONTROLLER in world.registered:
+            assert known.announced == known.version
+
+    def teardown(self) -> None:
+        self.settle()
+
+
+TestControllerMachine = ControllerMachine.TestCase
+TestControllerMachine.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)

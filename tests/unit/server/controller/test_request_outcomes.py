@@ -1,0 +1,107 @@
+"""What a request does about several topics: together, within its time, and without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kavka.server.controller.request_outcomes import Outcomes, never, not_controller
+from kavka.server.controller.topic_waiters import Waiters
+from kavka.server.controller.tree_store import ControllerMoved
+from kavka.server.coordination.api import ConnectionLost, NodeExists
+from kavka.wire.errors import ApiError, ErrorCode
+from support.virtual import VirtualClock, VirtualTasks, settle
+
+Body = Callable[[Outcomes, Waiters, VirtualTasks], Awaitable[None]]
+
+
+def run(body: Body) -> None:
+    async def main() -> None:
+        tasks = VirtualTasks(VirtualClock())
+        waiters = Waiters(tasks)
+        with Outcomes(waiters, tasks) as outcomes:
+            await body(outcomes, waiters, tasks)
+        assert tasks.pending_timers == 0
+        assert not any(name in waiters for name in ("t", "u"))
+
+    asyncio.run(main())
+
+
+async def written() -> None: ...
+
+
+def test_all_come_true() -> None:
+    async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
+        outcomes.add("t", never, written())
+        outcomes.add("u", never)
+        waiting = asyncio.ensure_future(outcomes.wait(1000))
+        waiters.end("t", None)
+        await settle()
+        assert not waiting.done()
+        waiters.end("u", None)
+        assert await waiting == {}
+
+    run(body)
+
+
+def test_time_is_for_all_together() -> None:
+    async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
+        outcomes.add("t", never)
+        outcomes.add("u", never)
+        waiting = asyncio.ensure_future(outcomes.wait(1000))
+        await tasks.advance(600)
+        waiters.end("t", None)
+        await tasks.advance(399)
+        assert not waiting.done()
+        await tasks.advance(1)
+        failed = await waiting
+        assert {name: error.code for name, error in failed.items()} == {
+            "u": ErrorCode.REQUEST_TIMED_OUT
+        }
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (ApiError(ErrorCode.INVALID_PARTITIONS, "less"), ErrorCode.INVALID_PARTITIONS),
+        (NodeExists("/brokers/topics/t"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (ControllerMoved(), ErrorCode.NOT_CONTROLLER),
+        (ConnectionLost(), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_write_that_fails_is_not_waited_for(failure: Exception, code: ErrorCode) -> None:
+    async def fail() -> None:
+        raise failure
+
+    async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
+        outcomes.add("t", never, fail())
+        outcomes.add("u", lambda: True, written())
+        failed = await outcomes.wait(1000)
+        assert {name: error.code for name, error in failed.items()} == {"t": code}
+
+    run(body)
+
+
+def test_who_is_cancelled_waits_no_longer() -> None:
+    async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
+        outcomes.add("t", never)
+        waiting = asyncio.ensure_future(outcomes.wait(1000))
+        await settle()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(body)
+
+
+def test_the_end_of_the_reign_is_told() -> None:
+    async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
+        outcomes.add("t", never)
+        waiters.fail(not_controller())
+        assert (await outcomes.wait(1000))["t"].code is ErrorCode.NOT_CONTROLLER
+
+    run(body)

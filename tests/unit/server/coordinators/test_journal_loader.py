@@ -1,0 +1,263 @@
+"""Replay of a log into a machine: all that is whole, in slices, and nothing that others write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from kavka.log.journal import Machine, Record
+from kavka.server.coordinators import journal_loader
+from kavka.server.coordinators.journal_loader import Loaded, Superseded, load
+from kavka.wire.control_records import Marker, end_marker
+from support import batches, logs
+from support.batches import Written
+from support.memory_broker import MemoryBroker, scenario
+from support.toy_machine import BROKEN, Toy
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+ONE = {"t": 1}
+
+
+def written(*keys: bytes, value: bytes | None = b"v") -> list[Written]:
+    return [Written(key, value) for key in keys]
+
+
+def append(broker: MemoryBroker, batch: bytes | bytearray) -> None:
+    """Have it in the log as it is, whatever it is."""
+    replica = broker.replica()
+    logs.append(
+        replica.log,
+        memoryview(bytearray(batch)),
+        leader_epoch=replica.partition.leader_epoch,
+    )
+    replica.partition.appended(replica.log.end_offset)
+
+
+async def replay(
+    broker: MemoryBroker,
+    machine: Machine,
+    *,
+    bytes_max: int = 1 << 20,
+    goes_on: Callable[[], bool] = lambda: True,
+    turns: asyncio.Semaphore | None = None,
+    replayed: Callable[[], object] = lambda: None,
+) -> Loaded:
+    return await load(
+        broker.replica(),
+        machine,
+        bytes_max=bytes_max,
+        goes_on=goes_on,
+        clock=broker.clock,
+        tasks=broker.tasks,
+        jobs=broker.jobs,
+        turns=turns or asyncio.Semaphore(1),
+        replayed=replayed,
+    )
+
+
+@scenario(topics=ONE)
+async def test_of_an_empty_log_nothing(broker: MemoryBroker) -> None:
+    toy = Toy()
+    loaded = await replay(broker, toy)
+    assert (loaded.end, loaded.records, loaded.size_bytes) == (0, 0, 0)
+    assert not toy.numbers
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("bytes_max", [1, 200, 1 << 20])
+@scenario(topics=ONE)
+async def test_all_records_in_their_order(broker: MemoryBroker, codec: str, bytes_max: int) -> None:
+    keys = [b"%d" % number for number in range(30)]
+    append(broker, batches.build(written(*keys, value=b"old"), codec=codec))
+    append(broker, batches.build(written(*keys[10:], value=b"new"), codec=codec))
+    append(broker, batches.build(written(*keys[20:], value=None), codec=codec))
+    toy = Toy()
+    loaded = await replay(broker, toy, bytes_max=bytes_max)
+    assert toy.numbers == {key: b"old" if i < 10 else b"new" for i, key in enumerate(keys[:20])}
+    assert loaded.end == 60
+    assert loaded.records == 60
+    assert loaded.size_bytes == broker.replica().log.size_bytes
+
+
+@scenario(topics=ONE)
+async def test_big_batches_go_in_many_slices(broker: MemoryBroker) -> None:
+    count = 3 * journal_loader.CHUNK_RECORDS + 1
+    append(broker, batches.build(written(*[b"%d" % number for number in range(count)])))
+    toy = Toy()
+    loaded = await replay(broker, toy)
+    assert loaded.records == len(toy.numbers) == count
+    assert toy.replays > 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("of_each", [1, 6])
+@scenario(topics=ONE)
+async def test_big_records_go_one_by_one(broker: MemoryBroker, codec: str, of_each: int) -> None:
+    keys = [b"%d" % number for number in range(12)]
+    big = b"v" * journal_loader.CHUNK_BYTES
+    for begin in range(0, len(keys), of_each):
+        batch = written(*keys[begin : begin + of_each], value=big)
+        append(broker, batches.build(batch, codec=codec))
+    toy = Toy()
+    await replay(broker, toy)
+    assert list(toy.numbers) == keys
+    assert toy.replays == len(keys)
+
+
+@scenario(topics={"t": 1})
+async def test_segments_follow_each_other(broker: MemoryBroker) -> None:
+    for number in range(5):
+        append(broker, batches.build(written(b"%d" % number)))
+        broker.replica().log.roll(0)
+    toy = Toy()
+    await replay(broker, toy)
+    assert sorted(toy.numbers) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@scenario(topics=ONE)
+async def test_transactions_count_when_they_are_committed(broker: MemoryBroker) -> None:
+    for producer, keys in ((7, [b"a", b"b"]), (8, [b"c"]), (9, [b"d"])):
+        append(broker, batches.build(written(b"plain %d" % producer)))
+        append(
+            broker, batches.build(written(*keys), producer=(producer, 1, -1), transactional=True)
+        )
+    append(broker, batches.build(written(b"a", b"c", value=b"plain")))
+    append(broker, end_marker(7, 1, Marker(True, 0, 0)))
+    append(broker, end_marker(8, 1, Marker(False, 0, 0)))
+    toy = Toy()
+    loaded = await replay(broker, toy)
+    plain = dict.fromkeys([b"plain 7", b"plain 8", b"plain 9"], b"v")
+    assert toy.numbers == {b"a": b"v", b"b": b"v", b"c": b"plain", **plain}
+    assert toy.pending == {9: [Record(b"d", b"v")]}
+    assert loaded.records == 9
+
+
+@scenario(topics=ONE)
+async def test_what_is_damaged_costs_a_line_and_nothing_else(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = batches.build(written(b"a"))
+    torn = batches.patch(batches.build(written(b"lost")), crc=1)
+    other_magic = batches.patch(batches.build(written(b"lost")), magic=1)
+    no_records = batches.around(b"\xff" * 40, count=3)
+    no_gzip = batches.patch(batches.around(b"\x00" * 40, count=3), attributes=1)
+    too_long = batches.around(bytes(batches.build(written(b"b"))[61:]) + b"\0", count=1)
+    keyless = batches.build([Written(b"c"), Written(None), Written(b"d")])
+    no_marker = batches.patch(batches.build(written(b"x"), producer=(1, 1, -1)), attributes=0x30)
+    for batch in (good, torn, other_magic, no_records, no_gzip, too_long, keyless, no_marker):
+        append(broker, batch)
+    append(broker, batches.build(written(b"e", BROKEN, b"f")))
+    toy = Toy()
+    with caplog.at_level(logging.ERROR, journal_loader.__name__):
+        await replay(broker, toy)
+    assert sorted(toy.numbers) == [b"a", b"b", b"c", b"d", b"e", b"f"]
+    assert len(caplog.messages) == 8
+    assert all(line.startswith("t-0: skipped the ") for line in caplog.messages)
+
+
+@scenario(topics=ONE)
+async def test_of_much_damage_not_all_is_told(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(journal_loader.SKIPPED_LINES_MAX + 5):
+        append(broker, batches.patch(batches.build(written(b"lost")), crc=1))
+    with caplog.at_level(logging.ERROR, journal_loader.__name__):
+        await replay(broker, Toy())
+    assert len(caplog.messages) == journal_loader.SKIPPED_LINES_MAX + 1
+    assert "5 more" in caplog.messages[-1]
+
+
+@scenario(topics=ONE)
+async def test_what_comes_meanwhile_is_replayed_as_well(broker: MemoryBroker) -> None:
+    append(broker, batches.build(written(b"a")))
+    toy = Toy()
+    broker.jobs.hold()
+    replaying = broker.tasks.spawn(replay(broker, toy), name="replay")
+    await broker.advance(0)
+    assert broker.jobs.held
+    append(broker, batches.build(written(b"b")))
+    broker.jobs.release()
+    loaded = await replaying
+    assert (sorted(toy.numbers), loaded.end) == ([b"a", b"b"], 2)
+
+
+@scenario(topics=ONE)
+async def test_what_is_deleted_meanwhile_is_passed_over(broker: MemoryBroker) -> None:
+    for key in (b"a", b"b", b"c", b"d"):
+        append(broker, batches.build(written(key)))
+    toy = Toy()
+    broker.jobs.hold()
+    replaying = broker.tasks.spawn(replay(broker, toy, bytes_max=1), name="replay")
+    await broker.advance(0)
+    broker.replica().log.advance_start(3)
+    broker.jobs.release()
+    assert (await replaying).end == 4
+    assert sorted(toy.numbers) == [b"a", b"d"]
+
+
+@scenario(topics=ONE)
+async def test_it_ends_when_it_is_in_vain(broker: MemoryBroker) -> None:
+    append(broker, batches.build(written(b"a")))
+    answers = iter([True, False])
+    with pytest.raises(Superseded):
+        await replay(broker, Toy(), goes_on=lambda: next(answers))
+
+
+@scenario(topics=ONE)
+async def test_one_waits_for_its_turn(broker: MemoryBroker) -> None:
+    append(broker, batches.build(written(b"a")))
+    turns = asyncio.Semaphore(1)
+    await turns.acquire()
+    replaying = broker.tasks.spawn(replay(broker, Toy(), turns=turns), name="replay")
+    await broker.advance(70)
+    assert not replaying.done()
+    turns.release()
+    loaded = await replaying
+    assert loaded.waited_ms == loaded.took_ms == 70
+
+
+class Slow(Toy):
+    """Each chunk takes a millisecond and a half."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        super().__init__()
+        self.broker = broker
+
+    def replay(self, keys: object, values: object) -> None:
+        self.replays += 1
+        self.broker.clock.elapsed_ms += 1.5
+
+
+@scenario(topics=ONE)
+async def test_others_have_turns_meanwhile(broker: MemoryBroker) -> None:
+    count = 10 * journal_loader.CHUNK_RECORDS
+    append(broker, batches.build(written(*[b"%d" % number for number in range(count)])))
+    slow = Slow(broker)
+    seen: list[int] = []
+
+    async def look() -> None:
+        while len(seen) < 100:
+            seen.append(slow.replays)
+            await broker.tasks.sleep(0)
+
+    looking = broker.tasks.spawn(look(), name="look")
+    await replay(broker, slow)
+    await looking
+    assert slow.replays == 10
+    assert all(later - earlier <= 1 for earlier, later in zip(seen, seen[1:], strict=False))
+
+
+@scenario(topics=ONE)
+async def test_after_each_slice_it_is_told(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_loader, "SLICE_S", 0)
+    keys = [b"%d" % number for number in range(700)]
+    for start in range(0, 700, 100):
+        append(broker, batches.build(written(*keys[start : start + 100])))
+    toy, told = Toy(), list[int]()
+    await replay(broker, toy, replayed=lambda: told.append(len(toy.numbers)))
+    assert told == [200, 400, 600, 700]

@@ -1,0 +1,117 @@
+"""Producer ids out of blocks, against an allocator that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kavka.server.controller.request_outcomes import not_controller
+from kavka.server.coordination.api import Overloaded
+from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.wire.errors import ApiError, ErrorCode
+from support.virtual import VirtualClock, VirtualTasks, settle
+
+
+class Blocks:
+    """Gives out blocks of three, each when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[tuple[int, int]]] = []
+
+    async def allocate(self) -> tuple[int, int]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return await self.asked[-1]
+
+    def give(self, first: int, count: int = 3) -> None:
+        self.asked[-1].set_result((first, count))
+
+
+def run(story: Callable[[ProducerIds, Blocks], Awaitable[None]]) -> None:
+    async def main() -> None:
+        blocks = Blocks()
+        await story(ProducerIds(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
+
+    asyncio.run(main())
+
+
+def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> None:
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
+        await settle()
+        assert len(blocks.asked) == 1, "all wait for one block"
+        blocks.give(1000)
+        await settle()
+        assert [one.result() for one in taken if one.done()] == [1000, 1001, 1002]
+        assert len(blocks.asked) == 2
+        blocks.give(7000)
+        await settle()
+        assert [one.result() for one in taken[3:]] == [7000, 7001]
+        assert await ids.next() == 7002
+        assert len(blocks.asked) == 2
+
+    run(story)
+
+
+def test_what_is_at_hand_can_be_taken_at_once() -> None:
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        assert ids.take() is None
+        assert not blocks.asked, "who takes waits for nothing"
+        reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
+        await settle()
+        blocks.give(1000)
+        await asyncio.gather(*reserving)
+        await ids.reserve()
+        assert len(blocks.asked) == 1, "there are some left"
+        assert [ids.take() for _ in range(4)] == [1000, 1001, 1002, None]
+
+    run(story)
+
+
+def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
+        await settle()
+        blocks.asked[-1].set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
+        await settle()
+        for one in waiting:
+            with pytest.raises(ApiError):
+                one.result()
+        later = asyncio.ensure_future(ids.next())
+        await settle()
+        blocks.give(2000)
+        assert await later == 2000
+
+    run(story)
+
+
+def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
+        await settle()
+        first.cancel()
+        await settle()
+        blocks.give(1000)
+        assert await second == 1000
+
+    run(story)
+
+
+@pytest.mark.parametrize("why", [Overloaded("/id"), not_controller()])
+def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
+    """They would give up for another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
+
+    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+        first = asyncio.ensure_future(ids.next())
+        await settle()
+        blocks.asked[-1].set_exception(why)
+        with pytest.raises(ApiError) as refusal:
+            await first
+        assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        second = asyncio.ensure_future(ids.next())
+        await settle()
+        blocks.give(5)
+        assert await second == 5
+
+    run(story)

@@ -1,0 +1,34 @@
+"""What groups may know of topics. How the topic of groups is made: `test_find_coordinator`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from kavka.server.coordinators.topic_view import KnownTopics
+from support.memory_broker import MemoryBroker, scenario
+
+
+@scenario("broker.rack=r1")
+async def test_what_is_known(broker: MemoryBroker) -> None:
+    one, two = await broker.create("one"), await broker.create("two", 3)
+    known = KnownTopics(broker.parts.metadata)
+    assert sorted(known.names()) == ["one", "two"]
+    assert (known.partition_count("two"), known.topic_id("two")) == (3, two)
+    assert known.topic_name(one) == "one"
+    assert known.racks("two", 2) == ["r1"]
+
+
+@scenario()
+async def test_what_is_not(broker: MemoryBroker) -> None:
+    await broker.create("one")
+    cache = broker.parts.metadata
+    known = KnownTopics(cache)
+    assert known.partition_count("none") is None
+    assert known.topic_id("none") is None
+    assert known.topic_name(UUID(int=1)) is None
+    assert known.racks("none", 0) == []
+    assert known.racks("one", 0) == [], "the broker has none"
+    assert known.racks("one", 1) == []
+    cache.image = replace(cache.image, brokers={})
+    assert known.racks("one", 0) == []

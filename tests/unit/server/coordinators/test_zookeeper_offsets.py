@@ -1,0 +1,61 @@
+"""Offsets in the tree; the differential test compares them with those of Apache Kafka 3.9."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.server.coordination.api import SetData
+from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.wire.errors import ApiError, ErrorCode
+from support.memory_broker import MemoryBroker, scenario
+
+
+def offsets_of(broker: MemoryBroker) -> TreeOffsets:
+    return broker.parts.tree_offsets
+
+
+@scenario()
+async def test_what_is_put_is_found(broker: MemoryBroker) -> None:
+    offsets = offsets_of(broker)
+    assert await offsets.get("g", "t", 0) is None
+    for offset in (5, 0, -(2**63), 2**63 - 1):
+        await offsets.put("g", "t", 0, offset)
+        assert await offsets.get("g", "t", 0) == offset
+    assert await offsets.get("g", "t", 1) is None
+    assert await offsets.get("h", "t", 0) is None
+
+
+@scenario()
+async def test_where_apache_kafka_keeps_them(broker: MemoryBroker) -> None:
+    await offsets_of(broker).put("g", "t", 3, 42)
+    node = await offsets_of(broker)._coordination.get("/consumers/g/offsets/t/3")
+    assert node.data == b"42"
+
+
+@scenario()
+async def test_two_at_once(broker: MemoryBroker) -> None:
+    offsets = offsets_of(broker)
+    await asyncio.gather(*(offsets.put("g", "t", 0, offset) for offset in (1, 2)))
+    assert await offsets.get("g", "t", 0) in (1, 2)
+
+
+@pytest.mark.parametrize("group_id", ["", ".", "..", "a//b", "\0"])
+@scenario()
+async def test_groups_that_no_node_can_have(broker: MemoryBroker, group_id: str) -> None:
+    offsets = offsets_of(broker)
+    for ask in (offsets.get(group_id, "t", 0), offsets.put(group_id, "t", 0, 1)):
+        with pytest.raises(ApiError) as failure:
+            await ask
+        assert failure.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@scenario()
+async def test_what_others_left_there(broker: MemoryBroker) -> None:
+    offsets = offsets_of(broker)
+    await offsets.put("g", "t", 0, 1)
+    for data in (b"", b"x", b"1.5"):
+        await offsets._coordination.multi([SetData("/consumers/g/offsets/t/0", data)])
+        with pytest.raises(ApiError):
+            await offsets.get("g", "t", 0)

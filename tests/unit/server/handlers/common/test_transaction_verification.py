@@ -1,0 +1,492 @@
+"""Writing in a transaction: the coordinator is asked first, and nothing overtakes what waits.
+
+What Apache Kafka answers to the same: `tests/differential/sequences`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation
+from kavka.server.handlers.common.transaction_verification import guard_at_once
+from kavka.server.replica.partition_state import Leadership
+from kavka.server.request.context import COPIED_BYTES_MAX
+from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import read_header
+from support.batches import build
+from support.denied import Denied
+from support.logs import batch
+from support.memory_broker import MemoryBroker, producing, scenario
+from support.memory_network import Closed, until
+from support.memory_transactions import (
+    PLACE,
+    Outcome,
+    Transactor,
+    committed,
+    hold,
+    outcomes,
+    release,
+    write_markers,
+)
+from support.virtual import settle
+
+OTHER = ("t", 1)
+ONE_PARTITION = "transaction.state.log.num.partitions=1"
+TOPICS = {"t": 2}
+VERSIONS = range(3, 14)
+ADDS_SINCE = 12
+NOT_ADDED = "Partition was not added to the transaction"
+UNTOLD = "Unable to verify the partition has been added to the transaction. Underlying error: "
+
+
+def end_of(broker: MemoryBroker, place: tuple[str, int] = PLACE) -> int:
+    return broker.replica(*place).log.end_offset
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario(topics=TOPICS)
+async def test_a_transaction_in_every_version(broker: MemoryBroker, version: int) -> None:
+    one = await Transactor(broker, version=version).init()
+    if version < ADDS_SINCE:
+        code, message = {
+            11: (Code.TRANSACTION_ABORTABLE, None),
+        }.get(version, (Code.INVALID_TXN_STATE, NOT_ADDED if version >= 8 else None))
+        assert await one.write() == Outcome(code, -1, message, -1)
+        assert await one.add() == [Code.NONE]
+    for number in range(3):
+        assert (await one.write(values=[b"%d" % number])).offset == number
+    assert await committed(broker) == []
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert await committed(broker) == [b"0", b"1", b"2"]
+    if version < ADDS_SINCE:
+        assert await one.add() == [Code.NONE]
+    assert (await one.write(values=[b"gone"])).code == Code.NONE
+    assert await one.end(commit=False) == Code.NONE
+    await settle()
+    assert await committed(broker) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_nothing_is_written_before_the_coordinator_is_sure(
+    broker: MemoryBroker, version: int
+) -> None:
+    one = await Transactor(broker, version=version).init()
+    hold(broker)
+    if version < ADDS_SINCE:
+        one.client.send("AddPartitionsToTxn", 3, **one.adding())
+        one.client = broker.connect()
+    answer = one.begin()
+    await settle()
+    assert not answer.done() and end_of(broker) == 0
+    release(broker)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result()) == [Outcome(Code.NONE, 0, None, 0)]
+    assert broker.replica().log.producers.get(one.now.id) is not None
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_a_later_produce_of_the_connection_does_not_overtake(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    first = one.begin()
+    one.sequences[PLACE] = 1
+    later = [
+        one.begin(),
+        one.client.send("Produce", 9, **producing({PLACE: build()})),
+        one.client.send("Metadata", 12, topics=None),
+    ]
+    one.client.tell("Produce", 9, **producing({OTHER: build()}, acks=0))
+    await settle()
+    assert not any(answer.done() for answer in (first, *later))
+    assert end_of(broker) == end_of(broker, OTHER) == 0
+    release(broker)
+    await until(lambda: end_of(broker, OTHER), "the last one is written")
+    offsets = [outcomes(answer.result())[0].offset for answer in (first, *later[:2])]
+    assert offsets == [0, 1, 2]
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_others_need_not_wait(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    answer = one.begin()
+    await settle()
+    broker.client = broker.connect()
+    assert (await broker.produce(build())).base_offset == 0
+    release(broker)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result())[0].offset == 3
+
+
+@pytest.mark.parametrize("protocol", [0, 2])
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_a_marker_in_between_takes_the_guard_away(
+    broker: MemoryBroker, protocol: int
+) -> None:
+    """Else the batch would begin a transaction that nobody ends."""
+    one = await Transactor(broker).init()
+    hold(broker)
+    answer = one.begin(PLACE, OTHER)
+    await settle()
+    ending = one.now._replace(epoch=one.now.epoch + 1)
+    told = await write_markers(broker, ending, PLACE, commit=False, version=2, protocol=protocol)
+    assert told == [Code.NONE]
+    release(broker)
+    await until(answer.done, "the answer")
+    first, second = outcomes(answer.result())
+    assert (first.code, second.code) == (Code.INVALID_PRODUCER_EPOCH, Code.NONE)
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_so_does_a_marker_of_the_same_epoch(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    hold(broker)
+    one.client.send("AddPartitionsToTxn", 3, **one.adding())
+    one.client = broker.connect()
+    answer = one.begin()
+    await settle()
+    assert await write_markers(broker, one.now, PLACE, commit=False) == [Code.NONE]
+    release(broker)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result()) == [Outcome(Code.INVALID_TXN_STATE, -1, None, 0)]
+    assert end_of(broker) == 1, "the marker alone"
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_another_leads_when_the_answer_comes(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    answer = one.begin()
+    await settle()
+    replica = broker.replica()
+    now = replica.partition
+    now.follow(Leadership(1, 2, now.leader_epoch + 1, (1, 2), now.partition_epoch + 1, (1, 2)))
+    release(broker)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result())[0].code == Code.NOT_LEADER_OR_FOLLOWER
+    assert end_of(broker) == 0
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_the_topic_is_gone_when_the_answer_comes(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    answer = one.begin()
+    await settle()
+    await broker.connect().ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
+    release(broker)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result())[0].code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+SIZES = pytest.mark.parametrize("times", [1, 2 * COPIED_BYTES_MAX // len(b"first")])
+
+
+@SIZES
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_what_came_is_written_though_memory_is_used_again(
+    broker: MemoryBroker, times: int
+) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    records = {PLACE: one.batch(values=[b"first" * times])}
+    answer = one.client.send("Produce", 12, **one.producing(records))
+    await write_much(broker, times)
+    release(broker)
+    await until(answer.done, "the answer")
+    assert [record.value for record in await broker.read_all()] == [b"first" * times]
+    records = {PLACE: one.batch(values=[b"then"], sequence=1)}
+    assert [found.code for found in await one.write_all(records)] == [Code.NONE]
+    assert broker.parts.arenas.in_use_bytes == 0
+
+
+async def write_much(broker: MemoryBroker, times: int) -> None:
+    """Have memory used by others."""
+    for _ in range(3):
+        broker.client = broker.connect()
+        others = bytes(batch([b"other" * times]))
+        assert (await broker.produce(others, *OTHER)).error_code == Code.NONE
+
+
+@SIZES
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_what_a_producer_sent_before_it_hung_up_is_written_as_it_was(
+    broker: MemoryBroker, times: int
+) -> None:
+    """While the coordinator is asked."""
+    one = await Transactor(broker).init()
+    one.client = broker.connect()
+    hold(broker)
+    records = {PLACE: one.batch(values=[b"first" * times])}
+    one.client.send("Produce", 12, **one.producing(records))
+    await settle()
+    one.client.close()
+    await settle()
+    await write_much(broker, times)
+    release(broker)
+    await settle()
+    assert [record.value for record in await broker.read_all(*OTHER)] == [b"other" * times] * 3
+    assert [record.value for record in await broker.read_all()] == [b"first" * times]
+    assert broker.parts.arenas.in_use_bytes == 0
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_without_an_answer_too(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    one.client.tell("Produce", 12, **one.producing({PLACE: one.batch()}, acks=0))
+    await settle()
+    assert end_of(broker) == 0
+    release(broker)
+    await until(lambda: end_of(broker) == 1, "it is written")
+    hold(broker)
+    one.client.tell("Produce", 12, **one.producing({OTHER: one.batch(sequence=5)}, acks=0))
+    await settle()
+    assert not one.client.is_closed
+    release(broker)
+    await one.client.closed()
+
+
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_a_stop_does_not_wait_for_it(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    hold(broker)
+    answer = one.begin()
+    await settle()
+    await broker.stop()
+    with pytest.raises(Closed):
+        answer.result()
+    await broker.revive()
+
+
+# -- the transaction before -----------------------------------------------------------------
+
+
+async def busy(broker: MemoryBroker, version: int = 12) -> Transactor:
+    """A producer whose transaction can't be completed: a marker in the other partition waits."""
+    one = await Transactor(broker, version=version).init()
+    if version < ADDS_SINCE:
+        await one.add(PLACE, OTHER)
+    assert {out.code for out in await one.write_all({p: one.batch(p) for p in (PLACE, OTHER)})} == {
+        Code.NONE
+    }
+    one.sequences = {PLACE: 1, OTHER: 1}
+    hold(broker, *OTHER)
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    return one
+
+
+@scenario(topics=TOPICS)
+async def test_a_newer_producer_is_kept_waiting_while_its_last_transaction_is_completed(
+    broker: MemoryBroker,
+) -> None:
+    one = await busy(broker)
+    answer = one.begin()
+    await broker.advance(19)
+    release(broker, *OTHER)
+    await settle()
+    assert not answer.done()
+    await broker.advance(1)
+    await until(answer.done, "the answer")
+    assert outcomes(answer.result())[0].code == Code.NONE
+
+
+@scenario(topics=TOPICS)
+async def test_but_not_for_long(broker: MemoryBroker) -> None:
+    one = await busy(broker)
+    answer = one.begin()
+    await broker.advance(99)
+    assert not answer.done()
+    await broker.advance(1)
+    assert outcomes(answer.result()) == [Outcome(Code.CONCURRENT_TRANSACTIONS, -1, None, -1)]
+    release(broker, *OTHER)
+    await settle()
+    assert (await one.write()).code == Code.NONE
+
+
+@scenario(
+    "add.partitions.to.txn.retry.backoff.ms=10",
+    "add.partitions.to.txn.retry.backoff.max.ms=1000",
+    "request.timeout.ms=30",
+    topics=TOPICS,
+)
+async def test_nor_longer_than_a_request_may_take(broker: MemoryBroker) -> None:
+    one = await busy(broker)
+    answer = one.begin()
+    await broker.advance(29)
+    assert not answer.done()
+    await broker.advance(1)
+    assert outcomes(answer.result())[0].code == Code.CONCURRENT_TRANSACTIONS
+    release(broker, *OTHER)
+
+
+@scenario(topics=TOPICS)
+async def test_an_older_producer_is_told_at_once(broker: MemoryBroker) -> None:
+    one = await busy(broker, 11)
+    expected = UNTOLD + "CONCURRENT_TRANSACTIONS"
+    assert await one.write() == Outcome(Code.NOT_ENOUGH_REPLICAS, -1, expected, -1)
+    release(broker, *OTHER)
+
+
+# -- who may not ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+@scenario(topics=TOPICS)
+async def test_without_a_coordinator(broker: MemoryBroker, version: int) -> None:
+    one = Transactor(broker, version=version)
+    one.now = one.now._replace(id=5, epoch=0)
+    expected = Outcome(Code.NOT_ENOUGH_REPLICAS, -1, UNTOLD + "NOT_COORDINATOR", -1)
+    assert await one.write() == expected
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+@scenario(topics=TOPICS)
+async def test_fenced(broker: MemoryBroker, version: int) -> None:
+    """By the coordinator, and by the log where the newer epoch has written."""
+    one = await Transactor(broker, version=version).init()
+    newer = await Transactor(broker, version=version).init()
+    assert newer.now.epoch > one.now.epoch
+    fenced = Outcome(Code.INVALID_PRODUCER_EPOCH, -1, None, -1)
+    assert await one.write() == fenced
+    if version < ADDS_SINCE:
+        await newer.add()
+    assert (await newer.write()).code == Code.NONE
+    assert await one.write() == fenced
+    assert end_of(broker) == 1
+
+
+@scenario(topics=TOPICS)
+async def test_a_producer_that_nobody_knows(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
+    mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
+    told = await one.write_all(mixed)
+    assert {(out.code, out.message) for out in told} == {
+        (
+            Code.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    }
+    assert end_of(broker) == end_of(broker, OTHER) == 0
+
+
+@scenario(topics=TOPICS)
+async def test_each_partition_has_its_own_answer(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    assert await one.add(PLACE) == [Code.NONE]
+    nowhere = ("nowhere", 0)
+    plain = ("t", 1)
+    found = await one.write_all({PLACE: one.batch(), nowhere: one.batch(nowhere)})
+    assert [out.code for out in found] == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    one.sequences[PLACE] = 1
+    found = await one.write_all({PLACE: one.batch(), plain: bytes(build())})
+    assert [out.code for out in found] == [Code.NONE, Code.NONE], "not all is transactional"
+
+
+@scenario(topics=TOPICS)
+async def test_who_may_not_use_the_id(broker: MemoryBroker) -> None:
+    one = await Transactor(broker).init()
+    broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
+    assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    broker.parts.authorizer = Denied((Operation.WRITE, "t"))
+    assert (await one.write()).code == Code.TOPIC_AUTHORIZATION_FAILED
+    values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
+    (told,) = outcomes(await one.client.ask("Produce", 9, **values))
+    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@scenario("transaction.partition.verification.enable=false", topics=TOPICS)
+async def test_older_producers_are_not_asked_for_where_that_is_off(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    assert (await one.write()).code == Code.NONE
+    newer = await Transactor(broker, "newer").init()
+    assert (await newer.write(id=newer.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
+    assert (await newer.write()).code == Code.NONE
+
+
+@scenario(topics=TOPICS)
+async def test_newer_producers_begin_with_0(broker: MemoryBroker) -> None:
+    """Each transaction has an epoch, and an epoch begins with 0, known or not (KIP-890)."""
+    one = await Transactor(broker).init()
+    assert (await one.write(sequence=3)).code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await one.write()).code == Code.NONE
+    older = await Transactor(broker, "older", 11).init()
+    await older.add()
+    assert (await older.write(sequence=3)).code == Code.NONE
+
+
+@scenario(topics=TOPICS)
+async def test_a_compressed_batch_is_opened_where_its_topic_asks_for_it(
+    broker: MemoryBroker,
+) -> None:
+    await broker.create("z", configs={"compression.type": "gzip"})
+    one = await Transactor(broker).init()
+    place = ("z", 0)
+    values = [b"v" * 1000] * 100
+    assert (await one.write(place, values)).code == Code.NONE
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert await committed(broker, place) == values
+
+
+# -- at once ------------------------------------------------------------------------------
+
+
+@scenario(topics=TOPICS)
+async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    header = read_header(one.batch())
+    replica = broker.replica(*PLACE)
+    guard = partial(guard_at_once, broker.parts, replica)
+    assert guard(one.name, 11, header) is None, "not added"
+    assert await one.add(OTHER) == [Code.NONE]
+    assert guard(one.name, 11, header) is None, "another one was"
+    assert await one.add() == [Code.NONE]
+    confirmed = guard(one.name, 11, header)
+    assert confirmed is not None
+    assert replica.log.producers.verifications.holds(header.producer_id, confirmed)
+    assert guard(one.name, ADDS_SINCE, header) is None, "to be added, not to be confirmed"
+    assert guard("nobody's", 11, header) is None
+    assert guard(one.name, 11, header._replace(producer_id=-1)) is None
+    assert guard(one.name, 11, header._replace(producer_epoch=7)) is None
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    assert guard(one.name, 11, header) is None, "it is over"
+
+
+@scenario("transaction.partition.verification.enable=false", topics=TOPICS)
+async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBroker) -> None:
+    one = await Transactor(broker, version=11).init()
+    assert await one.add() == [Code.NONE]
+    replica, header = broker.replica(*PLACE), read_header(one.batch())
+    assert guard_at_once(broker.parts, replica, one.name, 11, header) is None
+
+
+@pytest.mark.parametrize("knows_id", [False, True])
+@scenario(ONE_PARTITION, topics=TOPICS)
+async def test_strangers_that_make_up_producers_are_no_harm_to_others(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, knows_id: bool
+) -> None:
+    """An INVALID_TXN_STATE would be fatal for the producer that waits."""
+    monkeypatch.setattr("kavka.log.verification.PENDING_MAX", 5)
+    one = await Transactor(broker).init()
+    hold(broker)
+    waiting = one.begin()
+    await settle()
+    assert not waiting.done()
+    for number in range(50):
+        stranger = Transactor(broker, "tx" if knows_id else "nobody's")
+        stranger.client = broker.connect()
+        stranger.now = one.now._replace(id=one.now.id + number, epoch=one.now.epoch)
+        if number == 0:  # the id of the one that waits
+            stranger.name = "nobody's"
+        assert (await stranger.write()).code == Code.INVALID_PRODUCER_ID_MAPPING
+    release(broker)
+    await until(waiting.done, "the answer")
+    assert outcomes(waiting.result()) == [Outcome(Code.NONE, 0, None, 0)]

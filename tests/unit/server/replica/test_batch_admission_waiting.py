@@ -1,0 +1,324 @@
+"""Batches that are looked into before they are appended, and take their time: in which order they
+are appended, and what may happen meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from kavka.log.results import Appended
+from kavka.log.verification import Guard
+from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
+from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
+from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.records import BatchHeader
+from support.batches import Written, build, patch
+from support.config_requests import SET, TOPIC, change
+from support.memory_broker import MemoryBroker, producing, scenario
+from support.memory_network import until
+from support.stored import LARGE, MANY, NOISE, SMALL, bare, stored
+from support.virtual import settle
+
+CHANCE = random.Random(3)
+
+
+def numbered(number: int) -> bytearray:
+    return build([Written(b"k", b"%d" % number), Written(b"k", NOISE[:50_000])])
+
+
+async def slow(broker: MemoryBroker, topics: int = 1) -> None:
+    """Topics whose batches are compressed by a job, which waits."""
+    for number in range(topics):
+        name = f"t{number}" if number else "t"
+        await broker.create(name, configs={"compression.type": "gzip"})
+    broker.jobs.hold("compress")
+
+
+@scenario(topics={"plain": 1})
+async def test_nothing_of_a_connection_overtakes(broker: MemoryBroker) -> None:
+    await slow(broker)
+    first = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
+    second = broker.client.send("Produce", 9, **producing({("plain", 0): numbered(2)}))
+    end = broker.client.send(
+        "ListOffsets",
+        9,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            {
+                "name": name,
+                "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}],
+            }
+            for name in ("t", "plain")
+        ],
+    )
+    await settle()
+    assert not broker.client.transport.is_reading()
+    assert [broker.replica(name).log.end_offset for name in ("t", "plain")] == [0, 0]
+    broker.jobs.release()
+    found = (await end).topics
+    assert [topic.partitions[0].offset for topic in found] == [2, 2]
+    assert first.done()
+    assert second.done()
+    assert broker.client.transport.is_reading()
+
+
+@scenario(topics={})
+async def test_others_do_not_wait(broker: MemoryBroker) -> None:
+    await slow(broker)
+    held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
+    await settle()
+    other = broker.connect()
+    answer = await other.ask("Produce", 9, **producing({("t", 0): build(SMALL)}))
+    assert answer.responses[0].partition_responses[0].base_offset == 0
+    broker.jobs.release()
+    assert (await held).responses[0].partition_responses[0].base_offset == len(SMALL)
+
+
+@scenario(topics={})
+async def test_many_requests_keep_their_order(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"compression.type": "gzip"})
+    kinds = [SMALL, LARGE, MANY]
+    sent = []
+    for number in range(30):
+        first = Written(b"first", b"%d" % number)
+        batch = build([first, *kinds[CHANCE.randrange(3)]])
+        sent.append(broker.client.send("Produce", 9, **producing({("t", 0): batch})))
+    answers = [(await one).responses[0].partition_responses[0] for one in sent]
+    assert [one.error_code for one in answers] == [0] * 30
+    offsets = [one.base_offset for one in answers]
+    assert offsets == sorted(offsets)
+    firsts = [one.value for one in await broker.read_all() if one.offset in offsets]
+    assert firsts == [b"%d" % number for number in range(30)]
+
+
+@scenario(topics={})
+async def test_the_next_goes_on_while_the_first_waits_for_replicas(broker: MemoryBroker) -> None:
+    await slow(broker)
+    broker.share((1, 2))  # which never fetches
+    first = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}, timeout_ms=5000))
+    second = broker.client.send("Produce", 9, **producing({("t", 0): build(SMALL)}, acks=1))
+    await settle()
+    assert broker.replica().log.end_offset == 0
+    broker.jobs.release()
+    await settle()
+    assert broker.replica().log.end_offset == 2 + len(SMALL), "both are appended"
+    assert not first.done()
+    await broker.advance(5000)
+    found = [(await one).responses[0].partition_responses[0] for one in (first, second)]
+    assert [one.error_code for one in found] == [Code.REQUEST_TIMED_OUT, Code.NONE]
+
+
+@scenario(topics={"plain": 1})
+async def test_several_partitions_of_a_request(broker: MemoryBroker) -> None:
+    await slow(broker, topics=3)
+    batches = {
+        ("t", 0): numbered(1),
+        ("plain", 0): numbered(2),
+        ("t1", 0): build([Written(None, NOISE[:40_000])]),
+        ("t2", 0): patch(numbered(3), crc=1),
+    }
+    asked = broker.client.send("Produce", 9, **producing(batches))
+    await settle()
+    broker.jobs.release()
+    found = {
+        topic.name: topic.partition_responses[0].error_code for topic in (await asked).responses
+    }
+    assert found == {"t": 0, "plain": 0, "t1": 0, "t2": Code.CORRUPT_MESSAGE}
+
+
+@scenario(topics={})
+async def test_acks_0_waits_without_an_answer(broker: MemoryBroker) -> None:
+    await slow(broker)
+    broker.client.tell("Produce", 9, **producing({("t", 0): numbered(1)}, acks=0))
+    later = broker.client.send("Produce", 9, **producing({("t", 0): numbered(2)}))
+    await settle()
+    broker.jobs.release()
+    assert (await later).responses[0].partition_responses[0].base_offset == 2
+
+
+@scenario(topics={})
+async def test_acks_0_that_fails_later_closes_the_connection(broker: MemoryBroker) -> None:
+    await slow(broker)
+    doomed = broker.connect()
+    doomed.tell("Produce", 9, **producing({("t", 0): numbered(1)}, acks=0))
+    await settle()
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    assert not doomed.is_closed
+    broker.jobs.release()
+    await doomed.closed()
+
+
+@scenario(topics={})
+async def test_a_partition_that_is_lost_meanwhile_takes_nothing(broker: MemoryBroker) -> None:
+    await slow(broker)
+    held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
+    await settle()
+    replica, other = broker.replica(), broker.connect()
+    await other.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    await other.ask(
+        "CreateTopics",
+        7,
+        timeout_ms=1000,
+        topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}],
+    )
+    assert broker.replica() is not replica
+    broker.jobs.release()
+    answer = (await held).responses[0].partition_responses[0]
+    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    assert broker.replica().log.end_offset == 0, "it was meant for another topic"
+
+
+@scenario(topics={})
+async def test_too_few_replicas_meanwhile(broker: MemoryBroker) -> None:
+    await slow(broker)
+    broker.share((1, 2))
+    more = (TOPIC, "t", [("min.insync.replicas", SET, "2")])
+    assert await change(broker, more) == [(Code.NONE, None)]
+    broker.jobs.hold("compress")
+    held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
+    await settle()
+    broker.share((1,))
+    broker.jobs.release()
+    answer = (await held).responses[0].partition_responses[0]
+    assert answer.error_code == Code.NOT_ENOUGH_REPLICAS
+    assert broker.replica().log.end_offset == 0
+
+
+@scenario(topics={})
+async def test_what_was_read_is_appended_when_its_connection_has_ended(
+    broker: MemoryBroker,
+) -> None:
+    await slow(broker)
+    others = [broker.connect() for _ in range(OPENED_AT_ONCE_MAX + 2)]
+    for number, client in enumerate(others):
+        client.send("Produce", 9, **producing({("t", 0): numbered(number)}))
+    await settle()
+    for client in others:
+        client.transport.abort()
+    await settle()
+    broker.jobs.release()
+    connections = broker.instance._connections
+    await until(lambda: not connections.left_behind, "they are done")
+    assert (await broker.produce(numbered(9))).base_offset == 2 * len(others)
+    assert broker.parts.arenas.in_use_bytes == 0
+
+
+@scenario(topics={})
+async def test_so_many_are_opened_at_once(broker: MemoryBroker) -> None:
+    await slow(broker)
+    others = [broker.connect() for _ in range(OPENED_AT_ONCE_MAX + 3)]
+    asked = [
+        client.send("Produce", 9, **producing({("t", 0): numbered(number)}))
+        for number, client in enumerate(others)
+    ]
+    await settle()
+    assert broker.jobs.held == ["compress"] * OPENED_AT_ONCE_MAX
+    broker.jobs.release()
+    answers = [(await one).responses[0].partition_responses[0] for one in asked]
+    assert sorted(one.base_offset for one in answers) == [2 * n for n in range(len(asked))]
+
+
+@scenario(topics={})
+async def test_what_it_came_in_may_be_used_again_meanwhile(broker: MemoryBroker) -> None:
+    await slow(broker)
+    held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
+    await settle()
+    other = broker.connect()
+    await broker.parts.tasks.sleep(0)
+    plain = {"name": "plain", "num_partitions": 1, "replication_factor": 1}
+    await other.ask("CreateTopics", 7, timeout_ms=1000, topics=[plain])
+    for _ in range(5):  # through the same arena, as the first request lies in none any more
+        await other.ask("Produce", 9, **producing({("plain", 0): build([Written(value=NOISE)])}))
+    broker.jobs.release()
+    await held
+    [found] = await stored(broker)
+    assert bare(found) == bare(numbered(1))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("count", [RECORDS_PER_TURN - 1, RECORDS_PER_TURN, RECORDS_PER_TURN + 1])
+@scenario(topics={"plain": 1})
+async def test_so_it_may_be_after_a_turn_of_looking_at_records(
+    broker: MemoryBroker, count: int, codec: str
+) -> None:
+    await slow(broker)
+    await broker.create("keyed", configs={"cleanup.policy": "compact"})
+    for number in range(OPENED_AT_ONCE_MAX):
+        broker.connect().send("Produce", 9, **producing({("t", 0): numbered(number)}))
+    await settle()
+    batch = build([Written(b"", None)] * count, codec=codec)
+    held = broker.connect().send("Produce", 9, **producing({("keyed", 0): batch}))
+    await settle()
+    await broker.produce(build([Written(value=NOISE)]), "plain")  # through the same arena
+    broker.jobs.release()
+    await held
+    [found] = await stored(broker, "keyed")
+    assert bare(found) == bare(batch)
+
+
+@pytest.mark.parametrize(
+    ("batch", "configs"),
+    [
+        (build([Written(b"k")] * 1000, codec="gzip"), {"cleanup.policy": "compact"}),
+        (build([Written(b"k")] * 1000), {"cleanup.policy": "compact"}),
+        (build([Written(b"k", bytes(300_000))], codec="zstd"), {"cleanup.policy": "compact"}),
+        (build([Written(b"k", NOISE[:10_000])]), {"compression.type": "zstd"}),
+    ],
+    ids=["records", "plain records", "bytes", "compressed bytes"],
+)
+@scenario()
+async def test_a_request_has_only_so_much_done_on_the_loop(
+    broker: MemoryBroker, batch: bytearray, configs: dict[str, str]
+) -> None:
+    await broker.create("t", 10, configs=configs)
+    ends = []
+    asked = broker.client.send(
+        "Produce", 9, **producing({("t", number): batch for number in range(10)})
+    )
+    while not asked.done():
+        await asyncio.sleep(0)
+        ends.append(sum(broker.replica("t", number).log.end_offset > 0 for number in range(10)))
+    assert 1 <= next(count for count in ends if count) <= 2
+    assert all(not one.error_code for one in asked.result().responses[0].partition_responses)
+    for number in range(10):
+        [found] = await stored(broker, "t", number)
+        assert bare(found) == bare(batch)
+
+
+@scenario(topics={})
+async def test_the_loop_turns_while_many_records_are_walked_through(broker: MemoryBroker) -> None:
+    await broker.create("t", configs={"cleanup.policy": "compact"})
+    asked = broker.client.send("Produce", 9, **producing({("t", 0): build(MANY)}))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > len(MANY) // 2048
+    assert broker.replica().log.end_offset == len(MANY)
+
+
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
+@scenario(topics={})
+async def test_a_failure_that_nobody_expects_is_one_partition_s(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    await broker.create("t", 3, configs={"compression.type": codec})
+    append = Replica.append
+
+    def fails(
+        replica: Replica, batch: memoryview, header: BatchHeader, guard: Guard | None
+    ) -> Appended:
+        assert replica.key != ("t", 1), "planted"
+        return append(replica, batch, header, guard)
+
+    monkeypatch.setattr(Replica, "append", fails)
+    batches = {("t", number): numbered(number) for number in range(3)}
+    answer = await broker.ask("Produce", 9, **producing(batches))
+    told = {
+        one.index: (one.error_code, one.base_offset)
+        for one in answer.responses[0].partition_responses
+    }
+    assert told == {0: (0, 0), 1: (Code.UNKNOWN_SERVER_ERROR, -1), 2: (0, 0)}

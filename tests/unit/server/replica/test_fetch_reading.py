@@ -1,0 +1,249 @@
+"""Reading for Fetch: first a plan, then bytes into lent buffers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kavka.log.memfs import Fault
+from kavka.server.replica.fetch_reading import Part, plan_part, read_cached, read_cold
+from kavka.server.replica.fetch_sessions import Wanted
+from kavka.server.replica.manager import Replica
+from kavka.server.request.context import Peer, RequestContext
+from kavka.wire.errors import ApiError
+from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.frame import ARENA_BYTES, ArenaPool
+from kavka.wire.records import read_header
+from kavka.wire.steps import without_pauses
+from support.batches import Written, build
+from support.logs import parse
+from support.replicas import DATA, Hosting
+
+PLENTY = 1 << 24
+BATCH = bytes(build())
+
+
+class Reader:
+    """Reads as the handler does, from one hosting broker."""
+
+    def __init__(self, hosting: Hosting) -> None:
+        self.hosting = hosting
+        self.arenas = ArenaPool()
+        self.context = RequestContext(Peer("PLAINTEXT", "here"), 12, 0, None)
+
+    async def replica(self, index: int = 0, *, sizes: tuple[int, ...] = ()) -> Replica:
+        """A partition that has a batch with a value of each size, or three usual batches."""
+        replica = await self.hosting.lead("t", index)
+        batches = [build([Written(value=b"x" * size)]) for size in sizes] or [
+            build() for _ in range(3)
+        ]
+        for batch in batches:
+            view = memoryview(batch)
+            replica.append(view, read_header(view))
+        return replica
+
+    def plan(self, replica: Replica, offset: int = 0, **values: Any) -> Part:
+        wanted = Wanted("t", replica.key[1], offset, values.pop("max_bytes", PLENTY), -1, -1)
+        wanted.current_leader_epoch = values.pop("current_leader_epoch", -1)
+        wanted.last_fetched_epoch = values.pop("last_fetched_epoch", -1)
+        limits = {"committed_only": False, "bytes_max": PLENTY, "at_least_one": True} | values
+        return plan_part(replica, wanted, **limits)
+
+    async def read(self, *parts: Part) -> int:
+        """Read what was planned; how many parts had to wait for the disk."""
+        cold = without_pauses(read_cached(list(parts), self.arenas, self.context))
+        await read_cold(cold, self.hosting.jobs)
+        return len(cold)
+
+
+def run(story: Callable[[Reader], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
+    async def main() -> None:
+        await story(Reader(Hosting(directories=directories)))
+
+    asyncio.run(main())
+
+
+def offsets(part: Part) -> list[int]:
+    records: Any = part.answer.records
+    return [one.offset for one in parse(bytes(records))]
+
+
+# -- plans ----------------------------------------------------------------------------------
+
+
+def test_a_plan_says_where_the_records_are() -> None:
+    async def story(reader: Reader) -> None:
+        replica = await reader.replica()
+        part = reader.plan(replica)
+        assert part.answer.error_code == Code.NONE
+        assert part.slice is not None and part.slice.length == len(BATCH) * 3
+        assert (part.answer.high_watermark, part.answer.last_stable_offset) == (9, 9)
+        assert part.answer.log_start_offset == 0
+        assert part.answer.records == b""
+        assert part.replica is replica
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "bytes_max", "at_least_one", "length"),
+    [
+        (PLENTY, PLENTY, True, len(BATCH) * 3),
+        (len(BATCH), PLENTY, False, len(BATCH)),
+        (PLENTY, len(BATCH), False, len(BATCH)),
+        (1, PLENTY, True, len(BATCH)),
+        (PLENTY, 0, True, len(BATCH)),
+        (1, PLENTY, False, None),
+        (PLENTY, 0, False, None),
+    ],
+)
+def test_limits(max_bytes: int, bytes_max: int, at_least_one: bool, length: int | None) -> None:
+    async def story(reader: Reader) -> None:
+        limits = {"max_bytes": max_bytes, "bytes_max": bytes_max, "at_least_one": at_least_one}
+        part = reader.plan(await reader.replica(), **limits)
+        assert (part.slice.length if part.slice else None) == length
+
+    run(story)
+
+
+def test_consumers_read_what_is_committed() -> None:
+    async def story(reader: Reader) -> None:
+        replica = await reader.replica()
+        replica.partition.isr = replica.partition.replicas = (1, 2)
+        view = memoryview(bytearray(BATCH))
+        replica.append(view, read_header(view))
+        for committed_only, aborted in ((False, None), (True, ())):
+            part = reader.plan(replica, committed_only=committed_only)
+            assert part.slice is not None and part.slice.length == len(BATCH) * 3
+            assert part.answer.aborted_transactions == aborted
+            assert reader.plan(replica, 9, committed_only=committed_only).slice is None
+        replica.partition.isr = replica.partition.replicas = (1,)
+
+    run(story)
+
+
+def test_what_may_not_be_read() -> None:
+    async def story(reader: Reader) -> None:
+        replica = await reader.replica()
+        for values, code in (
+            ({"offset": 10}, Code.OFFSET_OUT_OF_RANGE),
+            ({"offset": -1}, Code.OFFSET_OUT_OF_RANGE),
+            ({"current_leader_epoch": 7}, Code.UNKNOWN_LEADER_EPOCH),
+            ({"last_fetched_epoch": 7}, Code.OFFSET_OUT_OF_RANGE),
+        ):
+            with pytest.raises(ApiError) as caught:
+                reader.plan(replica, **values)
+            assert caught.value.code == code
+
+    run(story)
+
+
+def test_a_reader_whose_log_has_parted_gets_no_records() -> None:
+    async def story(reader: Reader) -> None:
+        await reader.replica()
+        replica = await reader.hosting.lead(epoch=4)
+        part = reader.plan(replica, 12, last_fetched_epoch=2)
+        assert part.slice is None
+        diverging = part.answer.diverging_epoch
+        assert diverging is not None and (diverging.epoch, diverging.end_offset) == (0, 9)
+
+    run(story)
+
+
+# -- bytes ----------------------------------------------------------------------------------
+
+
+def test_cached_bytes_come_at_once_packed_into_few_buffers() -> None:
+    async def story(reader: Reader) -> None:
+        replicas = [await reader.replica(n, sizes=(10_000, 10_000)) for n in range(3)]
+        parts = [reader.plan(replica) for replica in replicas]
+        assert await reader.read(*parts) == 0
+        assert [offsets(part) for part in parts] == [[0, 1]] * 3
+        lent = reader.context.lent
+        assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
+
+    run(story)
+
+
+def test_few_bytes_are_not_worth_a_lent_buffer() -> None:
+    async def story(reader: Reader) -> None:
+        replicas = [await reader.replica(index) for index in range(3)]
+        parts = [reader.plan(replica) for replica in replicas]
+        assert await reader.read(*parts) == 0
+        assert [offsets(part) for part in parts] == [list(range(9))] * 3
+        assert reader.context.lent is None
+        for part in parts:
+            records: Any = part.answer.records
+            assert len(records.obj) == len(records)
+
+    run(story)
+
+
+def test_big_parts_get_buffers_of_their_own() -> None:
+    async def story(reader: Reader) -> None:
+        sizes = (200_000, 200_000, 900_000)
+        replicas = [await reader.replica(n, sizes=(size,)) for n, size in enumerate(sizes)]
+        parts = [reader.plan(replica) for replica in replicas]
+        await reader.read(*parts)
+        assert [offsets(part) for part in parts] == [[0]] * 3
+        assert [arena.size for arena in reader.context.lent or ()] == [
+            ARENA_BYTES,
+            ARENA_BYTES,
+            1 << 20,
+        ]
+
+    run(story)
+
+
+def test_nothing_to_read_lends_nothing() -> None:
+    async def story(reader: Reader) -> None:
+        part = reader.plan(await reader.replica(), 9)
+        assert await reader.read(part) == 0
+        assert reader.context.lent is None
+
+    run(story)
+
+
+def test_what_is_not_cached_is_a_job() -> None:
+    async def story(reader: Reader) -> None:
+        part = reader.plan(await reader.replica())
+        reader.hosting.fs.cached = False
+        assert await reader.read(part) == 1
+        assert reader.hosting.jobs.done == ["_MemFile.read_into"]
+        assert offsets(part) == list(range(9))
+
+    run(story)
+
+
+def test_a_log_that_is_deleted_while_it_is_read() -> None:
+    async def story(reader: Reader) -> None:
+        part = reader.plan(await reader.replica())
+        reader.hosting.fs.cached = False
+        reader.hosting.manager.remove("t", 0)
+        reader.hosting.logs.delete("t", 0)
+        await reader.read(part)
+        assert offsets(part) == list(range(9)), "who holds its file can finish"
+
+    run(story)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_failed_read_is_its_partition_s_error(
+    caplog: pytest.LogCaptureFixture, cached: bool
+) -> None:
+    async def story(reader: Reader) -> None:
+        failing, well = [reader.plan(await reader.replica(index)) for index in range(2)]
+        reader.hosting.fs.cached = cached
+        reader.hosting.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log"))
+        await reader.read(failing, well)
+        answer = failing.answer
+        assert answer.error_code == Code.KAFKA_STORAGE_ERROR
+        assert (answer.high_watermark, answer.last_stable_offset) == (-1, -1)
+        assert (answer.log_start_offset, answer.records) == (-1, b"")
+        assert offsets(well) == list(range(9))
+        assert caplog.messages[0].startswith("can't read t-0")
+
+    run(story, (DATA, "/more"))

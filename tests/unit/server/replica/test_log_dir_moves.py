@@ -1,0 +1,476 @@
+"""Replicas on the move: what is told of them, how they are stopped, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kavka.log.memfs import Fault
+from kavka.log.mirror import TAIL_BYTES_MAX
+from kavka.server.replica import log_dir_moves
+from kavka.wire.errors import ErrorCode as Code
+from support.batches import Written, build
+from support.config_requests import BROKER, SET, change
+from support.logs import Producer, batch, parse
+from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.virtual import settle
+
+ONE, TWO, THREE = "/data", "/more", "/other"
+DIRECTORIES = f"log.dirs={ONE},{TWO},{THREE}"
+SMALL = "log.segment.bytes=1048576"
+NO_DELAY = "log.segment.delete.delay.ms=0"
+LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
+BATCH_HEAD_BYTES = 61
+COPY = "LogMirror."
+"""What the jobs of a copy are named like."""
+
+Told = dict[str, list[tuple[int, int, bool]]]
+
+
+async def alter(broker: MemoryBroker, path: str, topic: str = "t", index: int = 0) -> int:
+    topics = [{"name": topic, "partitions": [index]}]
+    answer = await broker.ask("AlterReplicaLogDirs", 2, dirs=[{"path": path, "topics": topics}])
+    code: int = answer.results[0].partitions[0].error_code
+    return code
+
+
+async def told(broker: MemoryBroker) -> Told:
+    """By directory: size, lag, and whether it is a copy, of all partitions; directories that have
+    none are left out."""
+    answer = await broker.ask("DescribeLogDirs", 5, topics=None)
+    found = {
+        each.log_dir: [
+            (one.partition_size, one.offset_lag, one.is_future_key)
+            for topic in each.topics
+            for one in topic.partitions
+        ]
+        for each in answer.results
+    }
+    return {path: partitions for path, partitions in found.items() if partitions}
+
+
+def names(broker: MemoryBroker, path: str) -> list[str]:
+    """What is in a log directory of the topic, without what is to be deleted."""
+    found = broker.fs.list_dir(path)
+    return [one for one in found if one.startswith("t-") and not one.endswith("-delete")]
+
+
+async def limit(broker: MemoryBroker, value: str) -> None:
+    assert await change(broker, (BROKER, "1", [(LIMIT, SET, value)])) == [(Code.NONE, None)]
+
+
+async def fill(broker: MemoryBroker, count: int, *, size: int = 1000, start: int = 0) -> None:
+    for number in range(start, start + count):
+        value = b"%d/" % number + bytes(size)
+        assert (await broker.produce(build([Written(value=value)]))).error_code == Code.NONE
+
+
+async def numbers(broker: MemoryBroker) -> list[int]:
+    return [int((one.value or b"").partition(b"/")[0]) for one in await broker.read_all()]
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_what_is_told_of_a_move(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    size = broker.replica().log.size_bytes
+    broker.jobs.hold(COPY)
+    assert await alter(broker, TWO) == Code.NONE
+    await settle()
+    assert await told(broker) == {ONE: [(size, 0, False)], TWO: [(0, 3, True)]}
+    (name,) = names(broker, TWO)
+    assert name.startswith("t-0.") and name.endswith("-future")
+    broker.jobs.release()
+    await broker.advance(10)
+    assert await told(broker) == {TWO: [(size, 0, False)]}
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert "moved-here" not in broker.fs.list_dir(f"{TWO}/t-0")
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_the_directory_it_is_in_ends_a_move(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    assert await alter(broker, TWO) == Code.NONE
+    await settle()
+    assert await alter(broker, TWO) == Code.NONE, "as before"
+    assert broker.replica().log.compaction.paused
+    assert await alter(broker, ONE) == Code.NONE
+    assert list(await told(broker)) == [ONE]
+    assert not broker.replica().log.compaction.paused
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
+    assert broker.replica().log.directory == f"{ONE}/t-0"
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_move_that_was_given_up_stays_so(broker: MemoryBroker) -> None:
+    """Else whoever asked for another directory after the first would not find it there."""
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    await alter(broker, TWO)
+    await settle()
+    broker.fs.sync_dir(TWO)
+    await alter(broker, ONE)
+    await settle()
+    await broker.crash()
+    await broker.advance(3000)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_stop_leaves_one_log(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold("MemFs.sync_dir")
+    await alter(broker, TWO)
+    await broker.advance(10)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], ["t-0"])
+    stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
+    await settle(100)
+    broker.jobs.release()
+    await settle(100)
+    assert stopping.done()
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    await broker.tasks.die()
+    await broker.revive()
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_another_directory_has_a_move_begin_anew(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    assert await alter(broker, TWO) == Code.NONE
+    await settle()
+    assert await alter(broker, THREE) == Code.NONE
+    assert list(await told(broker)) == [ONE, THREE]
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert [names(broker, path) for path in (ONE, TWO, THREE)] == [[], [], ["t-0"]]
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@scenario(DIRECTORIES, SMALL, topics={"t": 1})
+async def test_records_that_come_meanwhile(broker: MemoryBroker) -> None:
+    await fill(broker, 5, size=400_000)
+    assert await alter(broker, TWO) == Code.NONE
+    written = 5
+    while list(await told(broker)) != [TWO]:
+        await fill(broker, 1, size=400_000, start=written)
+        await broker.advance(20)
+        written += 1
+        assert written < 100
+    assert written > 5
+    await fill(broker, 3, start=written)
+    assert await numbers(broker) == list(range(written + 3))
+    await broker.kill()
+    assert await numbers(broker) == list(range(written + 3))
+    assert names(broker, ONE) == []
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_producer_is_recognised_in_the_other_directory(broker: MemoryBroker) -> None:
+    first = bytes(batch([b"1"], producer=Producer(7, 0, 0)))
+    assert (await broker.produce(bytearray(first))).base_offset == 0
+    await alter(broker, TWO)
+    await broker.advance(10)
+    assert broker.replica().log.directory == f"{TWO}/t-0"
+    again = await broker.produce(bytearray(first))
+    assert (again.error_code, again.base_offset) == (Code.NONE, 0)
+    second = bytes(batch([b"2"], producer=Producer(7, 0, 2)))
+    refused = await broker.produce(bytearray(second))
+    assert refused.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@scenario(DIRECTORIES, "kavka.durability=fsync", topics={"t": 1})
+async def test_nothing_is_acknowledged_that_the_copy_lacks_on_the_disk(
+    broker: MemoryBroker,
+) -> None:
+    """While the copy is brought to the disk for the last time, no flush of the log is told."""
+    await fill(broker, 3)
+    broker.jobs.hold("LogMirror.complete")
+    await alter(broker, TWO)
+    await broker.advance(1)
+    broker.jobs.release()  # the first, which is followed by a checkpoint
+    broker.jobs.hold("LogMirror.complete")
+    await broker.advance(1)
+    assert broker.jobs.held, "the last one"
+    request = producing({("t", 0): build([Written(value=b"3/")])})
+    answer = broker.connect().send("Produce", 9, **request)
+    await settle()
+    assert not answer.done()
+    broker.jobs.release()
+    await broker.advance(1)
+    assert answer.done()
+    assert broker.replica().log.directory == f"{TWO}/t-0"
+    await broker.crash()
+    assert await numbers(broker) == [0, 1, 2, 3]
+
+
+@scenario(DIRECTORIES, SMALL, topics={"t": 1})
+async def test_a_long_tail_is_not_copied_on_the_loop(broker: MemoryBroker) -> None:
+    await fill(broker, 1)
+    broker.jobs.hold("LogMirror.complete")
+    await alter(broker, TWO)
+    await broker.advance(1)
+    broker.jobs.release()
+    broker.jobs.hold("LogMirror.complete")
+    await broker.advance(1)
+    await fill(broker, 1, size=TAIL_BYTES_MAX + 1, start=1)
+    broker.jobs.done.clear()
+    broker.jobs.release()
+    await broker.advance(1)
+    assert [one for one in broker.jobs.done if one.startswith("LogMirror._copy.")]
+    assert list(await told(broker)) == [TWO]
+    assert await numbers(broker) == [0, 1]
+
+
+def torn(broker: MemoryBroker) -> list[str]:
+    """Segments of the copy that do not end with a whole batch."""
+    (name,) = names(broker, TWO)
+    found = []
+    for file in broker.fs.list_dir(f"{TWO}/{name}"):
+        if file.endswith(".log"):
+            data = broker.fs.read_bytes(f"{TWO}/{name}/{file}")
+            whole = read_batches(data)
+            if whole != len(data):
+                found.append(file)
+    return found
+
+
+def read_batches(data: bytes) -> int:
+    """The bytes of the whole batches at the beginning of `data`."""
+    position = 0
+    while position + BATCH_HEAD_BYTES <= len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        if position + size > len(data):
+            break
+        position += size
+    return position
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+@scenario(DIRECTORIES, SMALL, f"{LIMIT}=500000", topics={"t": 1})
+async def test_a_stop_leaves_whole_batches(broker: MemoryBroker, is_busy: bool) -> None:
+    """Apache Kafka would write on behind anything else."""
+    await fill(broker, 9, size=300_000)
+    await alter(broker, TWO)
+    await broker.advance(1)
+    if is_busy:
+        broker.jobs.hold("LogMirror._copy.")
+    await broker.advance(2500)
+    assert bool(broker.jobs.held) == is_busy
+    assert is_busy or torn(broker)
+    stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
+    await settle(100)
+    assert stopping.done() != is_busy, "a thread is at work on it"
+    broker.jobs.release()
+    await settle(100)
+    assert stopping.done() and torn(broker) == []
+    await broker.tasks.die()
+    await broker.revive()
+    await broker.advance(20_000)
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert await numbers(broker) == list(range(9))
+
+
+@pytest.mark.parametrize("power", [False, True])
+@scenario(DIRECTORIES, SMALL, topics={"t": 1})
+async def test_a_move_goes_on_after_an_end(broker: MemoryBroker, power: bool) -> None:
+    await fill(broker, 9, size=400_000)
+    broker.jobs.hold("LogMirror._close")
+    await alter(broker, TWO)
+    await broker.advance(1)
+    assert broker.jobs.held
+    broker.fs.sync_dir(TWO)
+    await (broker.crash() if power else broker.kill())
+    found = await numbers(broker)
+    assert power or found == list(range(9))
+    await broker.advance(1000)
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert await numbers(broker) == found
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_topic_that_is_deleted_meanwhile(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    await alter(broker, TWO)
+    await settle()
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    await broker.create("t")
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
+    assert await broker.read_all() == []
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(10)
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_topic_that_is_deleted_before_the_old_directory_is(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold("MemFs.sync_dir")
+    await alter(broker, TWO)
+    await broker.advance(10)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], ["t-0"])
+    deleted = broker.connect().send("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    await settle()
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert deleted.done()
+    assert (names(broker, ONE), names(broker, TWO)) == ([], [])
+    await broker.create("t")
+    assert await broker.read_all() == []
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_move_back_waits_for_the_deletion_of_what_was_left(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold("MemFs.sync_dir")
+    await alter(broker, TWO)
+    await broker.advance(10)
+    assert broker.replica().log.directory == f"{TWO}/t-0"
+    assert await alter(broker, ONE) == Code.NONE
+    await broker.advance(10)
+    assert "t-0" in names(broker, ONE)
+    assert broker.replica().log.directory == f"{TWO}/t-0"
+    broker.jobs.release()
+    await broker.advance(10)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_the_target_fails(broker: MemoryBroker, error: int) -> None:
+    await fill(broker, 3)
+    broker.fs.faults = [Fault("pwrite", "-future/00000000000000000000.log", error=error)]
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(3000)
+    assert broker.instance._logs is not None
+    assert list(broker.instance._logs.failed_directories) == [TWO]
+    assert not broker.replica().log.compaction.paused
+    assert await numbers(broker) == [0, 1, 2]
+    await fill(broker, 1, start=3)
+    await broker.kill()
+    await broker.advance(100)
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"]), "it goes on at the next start"
+    assert await numbers(broker) == [0, 1, 2, 3]
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_the_source_fails(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.fs.faults = [Fault("pread", "/t-0/00000000000000000000.log", times=9)]
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(3000)
+    assert broker.instance._logs is not None
+    assert list(broker.instance._logs.failed_directories) == [ONE]
+    assert broker.replica().offline
+    await broker.kill()
+    await broker.advance(100)
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("skip", range(3))
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_no_descriptor_is_left(broker: MemoryBroker, skip: int) -> None:
+    await fill(broker, 3)
+    fault = Fault("open", "-future/00000000000000000000.log", error=errno.EMFILE, skip=skip)
+    broker.fs.faults = [fault]
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(3000)
+    assert broker.instance._logs is not None
+    assert broker.instance._logs.failed_directories == {}
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@scenario(DIRECTORIES, SMALL, f"{LIMIT}=1000000", topics={"t": 1})
+async def test_the_limit_is_kept_and_may_be_changed(broker: MemoryBroker) -> None:
+    await fill(broker, 10, size=500_000)
+    size = broker.replica().log.size_bytes
+    await alter(broker, TWO)
+    await broker.advance(2000)
+    copied = await told(broker)
+    assert copied[ONE] == [(size, 0, False)]
+    ((done, lag, is_copy),) = copied[TWO]
+    assert is_copy and 2_000_000 <= done <= 3_000_000
+    assert 10 - done // 500_000 <= lag <= 10 - done // 500_000 + 1
+    await limit(broker, "0")
+    await broker.advance(60_000)
+    stalled = (await told(broker))[TWO]
+    assert stalled[0][0] <= done + 1_000_000
+    await limit(broker, "100000000")
+    await broker.advance(2000)
+    assert await told(broker) == {TWO: [(size, 0, False)]}
+
+
+@pytest.mark.parametrize(("threads", "at_once"), [(None, 3), (1, 1), (2, 2)])
+def test_so_many_are_copied_at_a_time(threads: int | None, at_once: int) -> None:
+    setting = [] if threads is None else [f"num.replica.alter.log.dirs.threads={threads}"]
+
+    @scenario(DIRECTORIES, *setting, topics={"t": 6})
+    async def run(broker: MemoryBroker) -> None:
+        for index in range(6):
+            await broker.produce(build(), partition=index)
+        broker.jobs.hold(COPY)
+        for index in range(6):
+            here = broker.replica("t", index).log.directory.rpartition("/")[0]
+            there = ONE if here != ONE else TWO
+            assert await alter(broker, there, index=index) == Code.NONE
+        await settle()
+        assert len(broker.jobs.held) == at_once
+        broker.jobs.release()
+        for _ in range(20):
+            await broker.advance(100)
+        assert not [one for found in (await told(broker)).values() for one in found if one[2]]
+
+    run()
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_no_compaction_begins_meanwhile(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    log = broker.replica().log
+    log.compaction.begun()  # one that is under way is told to end
+    serial = log.compaction.serial
+    await alter(broker, TWO)
+    await broker.advance(1000)
+    assert log.compaction.paused and log.compaction.serial > serial
+    assert log.directory == f"{ONE}/t-0", "it waits for that"
+    log.compaction.ended()
+    await settle()
+    assert log.directory == f"{TWO}/t-0" and not log.compaction.paused
+
+
+@scenario(DIRECTORIES, NO_DELAY, topics={"t": 1})
+async def test_a_reader_goes_on_although_the_old_files_are_gone(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.fs.cached = False
+    broker.jobs.hold("_MemFile.read_into")
+    reading = broker.connect().send("Fetch", 12, **fetching({("t", 0): 0}))
+    await settle()
+    assert broker.jobs.held
+    await alter(broker, TWO)
+    await broker.advance(3000)
+    assert list(await told(broker)) == [TWO]
+    assert [one for one in broker.fs.list_dir(ONE) if one.startswith("t-")] == []
+    broker.jobs.release()
+    await settle()
+    answer = reading.result().responses[0].partitions[0]
+    assert answer.error_code == Code.NONE
+    assert len(parse(bytes(answer.records))) == 3
+
+
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_moves_that_were_refused_are_in_the_log(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger=log_dir_moves.__name__)
+    await alter(broker, "/no/such")
+    assert "t-0 can't move to /no/such" in caplog.text

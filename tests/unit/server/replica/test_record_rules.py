@@ -1,0 +1,247 @@
+"""What topics ask of records. What Apache Kafka 4.3.1 makes of the same is asked by
+tests/differential; the texts here are what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kavka.server.replica.record_rules import RECORD_ERRORS_MAX, RecordCheck, RecordsRefused, Rules
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import payload_of, read_header
+from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
+from support.logs import settings
+
+NOW_MS = BASE_TIMESTAMP_MS
+HOUR_MS = 3_600_000
+COMPACTED: dict[str, Any] = {"cleanup_policy": ("compact",)}
+APPENDED: dict[str, Any] = {"message_timestamp_type": "LogAppendTime"}
+BOUNDED: dict[str, Any] = {"message_timestamp_before_max_ms": HOUR_MS}
+
+
+def checked(batch: bytearray, *, step: int = 1000, **changes: Any) -> int:
+    """The newest time of its records, if a topic with these settings takes them all."""
+    header = read_header(batch)
+    payload = payload_of(header, batch, 1 << 24)
+    rules = Rules.of(settings(**changes))
+    check = RecordCheck(rules, header, payload, now_ms=NOW_MS, where="t-3")
+    while not check.step(step):
+        pass
+    return check.newest
+
+
+def refused(batch: bytearray, **changes: Any) -> RecordsRefused:
+    with pytest.raises(RecordsRefused) as refusal:
+        checked(batch, **changes)
+    return refusal.value
+
+
+def at(*times_ms: int) -> bytearray:
+    return build([Written(b"k", time_ms=time_ms) for time_ms in times_ms])
+
+
+def numbers(refusal: RecordsRefused) -> Sequence[int]:
+    return [one.batch_index for one in refusal.record_errors]
+
+
+# -- which batches are looked at ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        COMPACTED,
+        {"cleanup_policy": ("compact", "delete")},
+        APPENDED,
+        BOUNDED,
+        {"compression_type": "uncompressed"},
+        {"compression_type": "zstd"},
+    ],
+)
+def test_some_settings_concern_every_batch(changes: dict[str, Any]) -> None:
+    assert Rules.of(settings(**changes)).for_every_batch
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"message_timestamp_before_max_ms": 2**63 - 1, "message_timestamp_after_max_ms": 5},
+        {"compression_gzip_level": 1, "compression_type": "producer"},
+        {"cleanup_policy": ()},
+    ],
+)
+def test_others_do_not(changes: dict[str, Any]) -> None:
+    assert not Rules.of(settings(**changes)).for_every_batch
+
+
+def test_levels_are_those_of_the_codec() -> None:
+    rules = Rules.of(
+        settings(compression_gzip_level=2, compression_lz4_level=12, compression_zstd_level=-7)
+    )
+    assert [rules.level(codec) for codec in range(5)] == [None, 2, None, 12, -7]
+
+
+# -- keys -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 1000])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_keys_are_asked_for_where_they_are_needed(codec: str, step: int) -> None:
+    batch = build([Written(b"k"), Written(None), Written(b""), Written(None)], codec=codec)
+    assert checked(batch, step=step) == BASE_TIMESTAMP_MS
+    refusal = refused(batch, step=step, **COMPACTED)
+    why = "Compacted topic cannot accept message without key in topic partition t-3"
+    assert refusal.code is ErrorCode.INVALID_RECORD
+    assert [(one.batch_index, one.batch_index_error_message) for one in refusal.record_errors] == [
+        (1, why),
+        (3, why),
+    ]
+    assert refusal.message == (
+        "One or more records have been rejected due to 2 record errors in total, and only showing "
+        f"the first three errors at most: [RecordError(batchIndex=1, message='{why}'), "
+        f"RecordError(batchIndex=3, message='{why}')]"
+    )
+    assert refusal.keyless == 2
+
+
+def test_keys_of_any_length_are_keys() -> None:
+    sizes = (0, 1, 62, 63, 64, 127, 128, 10_000)
+    checked(build([Written(b"k" * size, time_ms=300 * size) for size in sizes]), **COMPACTED)
+
+
+def test_the_reasons_told_are_limited_and_the_count_is_not() -> None:
+    count = RECORD_ERRORS_MAX + 7
+    refusal = refused(build([Written(None)] * count), **COMPACTED)
+    assert numbers(refusal) == list(range(RECORD_ERRORS_MAX))
+    assert f"due to {count} record errors" in (refusal.message or "")
+    assert (refusal.message or "").count("RecordError(") == 3
+
+
+# -- times ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "changes", "bad"),
+    [
+        ((0, HOUR_MS), {}, []),
+        ((0, HOUR_MS + 1, 5, HOUR_MS + 2), {}, [1, 3]),
+        ((-(10**12), 0), {}, []),
+        ((0, -HOUR_MS), BOUNDED, []),
+        ((0, -HOUR_MS - 1, HOUR_MS), BOUNDED, [1]),
+        ((-1, 0, 1), {"message_timestamp_after_max_ms": 0}, [2]),
+        ((-1, 0, 1), {"message_timestamp_before_max_ms": 0}, [0]),
+        ((10**12,), {"message_timestamp_after_max_ms": 2**63 - 1}, []),
+        ((10**12, -(10**12)), {**APPENDED, **BOUNDED}, []),
+    ],
+)
+def test_times_are_within_their_bounds(
+    times: Sequence[int], changes: dict[str, Any], bad: list[int]
+) -> None:
+    batch = at(*times)
+    if not bad:
+        assert checked(batch, **changes) == BASE_TIMESTAMP_MS + max(times)
+        return
+    refusal = refused(batch, **changes)
+    assert refusal.code is ErrorCode.INVALID_TIMESTAMP
+    assert numbers(refusal) == bad
+    assert refusal.message == "One or more records have been rejected due to invalid timestamp"
+
+
+def test_the_bounds_are_told() -> None:
+    refusal = refused(at(0, -2 * HOUR_MS), **BOUNDED)
+    assert refusal.record_errors[0].batch_index_error_message == (
+        f"Timestamp {BASE_TIMESTAMP_MS - 2 * HOUR_MS} of message with offset 1 is out of range. "
+        f"The timestamp should be within [{NOW_MS - HOUR_MS}, {NOW_MS + HOUR_MS}]"
+    )
+
+
+def test_the_bounds_are_told_as_java_counts() -> None:
+    refusal = refused(
+        at(-1), message_timestamp_before_max_ms=0, message_timestamp_after_max_ms=2**63 - 1
+    )
+    told = refusal.record_errors[0].batch_index_error_message or ""
+    assert told.endswith(f"within [{NOW_MS}, {NOW_MS - 2**63 - 1}]")
+
+
+def test_times_beyond_all_that_can_be_stored_are_out_of_range() -> None:
+    latest = patch(at(0, 1), base_timestamp=2**63 - 2)
+    assert checked(latest, message_timestamp_after_max_ms=2**63 - 1) == 2**63 - 1
+    beyond = patch(at(0, 1, 2), base_timestamp=2**63 - 2)
+    refusal = refused(beyond, message_timestamp_after_max_ms=2**63 - 1)
+    assert (refusal.code, numbers(refusal)) == (ErrorCode.INVALID_TIMESTAMP, [2])
+
+
+def test_records_without_a_time_are_let_be() -> None:
+    batch = patch(build(), base_timestamp=-1, max_timestamp=-1)
+    assert checked(batch, **BOUNDED) == -1
+
+
+def test_a_key_that_is_missing_comes_before_a_time() -> None:
+    batch = build([Written(None, time_ms=2 * HOUR_MS), Written(b"k", time_ms=2 * HOUR_MS)])
+    refusal = refused(batch, **COMPACTED)
+    assert refusal.code is ErrorCode.INVALID_TIMESTAMP, "as one of them is refused for it"
+    first, second = [one.batch_index_error_message or "" for one in refusal.record_errors]
+    assert "without key" in first
+    assert "out of range" in second
+    assert refusal.keyless == 1
+
+
+# -- the flag of LogAppendTime, which is not the client's to set ----------------------------
+
+FLAGGED = patch(build([Written(b"key"), Written()]), attributes=LOG_APPEND_TIME)
+
+
+def test_the_flag_is_refused_where_it_would_mean_something() -> None:
+    refusal = refused(FLAGGED, **APPENDED)
+    assert refusal.code is ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index_error_message for one in refusal.record_errors] == [
+        f"Invalid timestamp type in message DefaultRecord(offset={offset}, "
+        f"timestamp={BASE_TIMESTAMP_MS}, key={key} bytes, value=5 bytes). Producer should not set "
+        "timestamp type to LogAppendTime."
+        for offset, key in ((0, 3), (1, 0))
+    ]
+
+
+def test_the_flag_is_refused_in_compressed_batches() -> None:
+    sent = build([Written(b"key" * 30, None), Written(None, b"v" * 99)], codec="gzip")
+    batch = patch(sent, attributes=LOG_APPEND_TIME | 1)
+    for codec, kind, null in (("producer", "Partial", -1), ("gzip", "Partial", -1), ("lz4", "", 0)):
+        refusal = refused(batch, **APPENDED, compression_type=codec)
+        assert [
+            (one.batch_index_error_message or "").partition(". ")[0]
+            for one in refusal.record_errors
+        ] == [
+            f"Invalid timestamp type in message {kind}DefaultRecord(offset={offset}, "
+            f"timestamp={BASE_TIMESTAMP_MS}, key={key} bytes, value={value} bytes)"
+            for offset, key, value in ((0, 90, null), (1, null, 99))
+        ]
+
+
+def test_the_flag_is_refused_without_a_time() -> None:
+    assert numbers(refused(patch(FLAGGED, max_timestamp=-1))) == [0, 1]
+
+
+def test_with_the_flag_the_newest_time_is_that_of_all() -> None:
+    time_ms = NOW_MS + HOUR_MS
+    assert checked(patch(FLAGGED, max_timestamp=time_ms)) == time_ms
+    assert numbers(refused(patch(FLAGGED, max_timestamp=time_ms + 1))) == [0, 1]
+
+
+def test_with_the_flag_keys_are_asked_for_first() -> None:
+    refusal = refused(FLAGGED, **COMPACTED)
+    assert refusal.code is ErrorCode.INVALID_RECORD
+    assert numbers(refusal) == [1]
+
+
+# -- what is no record ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+def test_malformed_records_are_refused_as_a_whole(attributes: int) -> None:
+    with pytest.raises(ApiError) as refusal:
+        checked(around(b"\xff" * 40, count=1, attributes=attributes), **COMPACTED)
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+    assert not isinstance(refusal.value, RecordsRefused)
