@@ -28,7 +28,7 @@ else:
     new_event_loop = uvloop.new_event_loop
 
 
-class Machine:
+class Host:
     """One broker's life on the running loop: `start`, and then `stop` or `kill`."""
 
     def __init__(self, settings: BrokerSettings, on_failure: Callable[[], object]) -> None:

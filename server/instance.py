@@ -42,8 +42,8 @@ from kavka.server.monitoring.health import BrokerState, Health
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.log_cleaner import LogCleaner
 from kavka.server.replica.log_dirs import claim_directories
-from kavka.server.replica.log_maintenance import Upkeep
-from kavka.server.replica.log_startup import LogLoader, close_logs
+from kavka.server.replica.log_maintenance import LogMaintenance
+from kavka.server.replica.log_startup import LogStartup, close_logs
 from kavka.server.runtime.lazy_imports import Imports
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ class Instance:
         self._connections = Connections(self.live, clock=clock, tasks=tasks)
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
-        self._loader: LogLoader | None = None
+        self._loader: LogStartup | None = None
         self._given_up = False
         self._coordination: Coordination | None = None
         self._parts: Broker | None = None
         self._requests: ControllerRequests | None = None
         self._imports = Imports(tasks, IMPORTED_LATER)
-        self._upkeep: Upkeep | None = None
+        self._upkeep: LogMaintenance | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
         """The parts, once clients are served."""
@@ -142,7 +142,7 @@ class Instance:
         features = Features(self.live, coordination, self._tasks)
         await features.load()
         settings = self.settings
-        self._loader = LogLoader(
+        self._loader = LogStartup(
             logs,
             lambda topic: _of_topic(settings, topic, topic_configs.get(topic)),
             threads=settings.num_recovery_threads_per_data_dir,
@@ -162,7 +162,7 @@ class Instance:
             await broker.controller.start()
         if self._given_up:
             raise LoadingStopped
-        self._upkeep = Upkeep(
+        self._upkeep = LogMaintenance(
             self.live,
             fs=self._fs,
             logs=logs,

@@ -17,7 +17,7 @@ from kavka.log.errors import LoadingStopped
 from kavka.log.fs import OsFs
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.coordinators.base import Coordinator
-from kavka.server.host import Machine, new_event_loop
+from kavka.server.host import Host, new_event_loop
 from kavka.server.instance import Instance, StartError
 from kavka.server.monitoring.process_log import start_log
 from kavka.server.runtime.clock import process_age_ms
@@ -102,7 +102,7 @@ async def _serve(settings: BrokerSettings) -> int:
 
     for number in _ending_signals():
         loop.add_signal_handler(number, end_by, number)
-    machine = Machine(settings, on_failure=end)
+    machine = Host(settings, on_failure=end)
     try:
         await machine.start()
         broker = machine.instance.broker

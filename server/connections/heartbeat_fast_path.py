@@ -27,7 +27,7 @@ _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP
 
 
-class Beat:
+class FastHeartbeat:
     """One remembered request: its bytes without correlation id, and its answer."""
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Beat:
 
 def remembered(
     broker: Broker, context: RequestContext, request: Any, frame: memoryview
-) -> Beat | None:
+) -> FastHeartbeat | None:
     """A request that was answered without an error; None if the next one must be decoded too.
 
     While a group is loaded its members are told that all is well, and nobody has looked.
@@ -103,4 +103,4 @@ def remembered(
     if runner is None or not runner.is_settled():
         return None
     membership = membership_of(runner.machine.state, heartbeat.asked(context, request))
-    return None if membership is None else Beat(broker, context, frame, membership, runner)
+    return None if membership is None else FastHeartbeat(broker, context, frame, membership, runner)

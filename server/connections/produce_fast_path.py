@@ -38,7 +38,7 @@ from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
     from kavka.log.verification import Guard
-    from kavka.server.connections.heartbeat_fast_path import Beat
+    from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
     from kavka.wire.apis.heartbeat import HeartbeatResponse
 
 LAYOUTS_MAX: Final = 8
@@ -55,7 +55,7 @@ _TRANSACTIONS: Final = ResourceType.TRANSACTIONAL_ID
 _unpack_length: Final = struct.Struct(">i").unpack_from
 
 
-class Layout:
+class FastProduce:
     """One remembered request: its bytes without correlation id and records, and its answer."""
 
     __slots__ = (
@@ -138,8 +138,8 @@ class Shortcut:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._layouts: list[Layout] = []
-        self._beat: Beat | None = None
+        self._layouts: list[FastProduce] = []
+        self._beat: FastHeartbeat | None = None
 
     def learn(
         self, context: RequestContext, request: Any, answer: ProduceResponse, frame: memoryview
@@ -162,7 +162,7 @@ class Shortcut:
         if replica is None or replica.rules.for_every_batch or not self._has_room():
             return
         tally = self._broker.requests.of(API).remembered[context.version]
-        layout = Layout(context, request, frame, replica, tally)
+        layout = FastProduce(context, request, frame, replica, tally)
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
 
@@ -206,7 +206,7 @@ class Shortcut:
                 return self._append(layout, frame, records)
         return None if self._beat is None else self._beat.answer(frame)
 
-    def _records_of(self, layout: Layout, frame: memoryview) -> memoryview | None:
+    def _records_of(self, layout: FastProduce, frame: memoryview) -> memoryview | None:
         """The records, if all around them is as remembered."""
         end = layout.end
         if frame[8:end] != layout.middle or frame[:4] != layout.head:
@@ -219,7 +219,9 @@ class Shortcut:
             return frame[start:] if size == len(frame) - start else None
         return _flexible_records(frame, end)
 
-    def _append(self, layout: Layout, frame: memoryview, records: memoryview) -> bytearray | None:
+    def _append(
+        self, layout: FastProduce, frame: memoryview, records: memoryview
+    ) -> bytearray | None:
         broker, replica, context = self._broker, layout.replica, layout.context
         tally = layout.tally
         layout.used = True
@@ -266,7 +268,7 @@ class Shortcut:
             broker.requests.timed_at_once(tally, context, started_s, frame, answer)
         return answer
 
-    def _confirmed(self, layout: Layout, name: str, header: BatchHeader) -> Guard | None:
+    def _confirmed(self, layout: FastProduce, name: str, header: BatchHeader) -> Guard | None:
         """What is to be shown with the first batch of a transaction here, if its coordinator can
         say at once that it belongs there."""
         return layout.confirm(self._broker, layout.replica, name, layout.context.version, header)

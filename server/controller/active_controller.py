@@ -65,7 +65,7 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 """Something to do in its turn that has to ask the tree first."""
 
 
-class Reign:
+class ActiveController:
     """The controller while it is one."""
 
     def __init__(

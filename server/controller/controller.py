@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kavka.seams import Clock, Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller import tree_store
-from kavka.server.controller.active_controller import Reign
+from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.channels import BrokerPort
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
@@ -74,7 +74,7 @@ class Controller:
         self._clock = clock
         self._tasks = tasks
         self._random = random
-        self._reign: Reign | None = None
+        self._reign: ActiveController | None = None
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
         self._closed = False
@@ -159,7 +159,7 @@ class Controller:
 
     def _begin_reign(self, term: tree_store.Term) -> None:
         self.controller_id = self._settings.broker_id
-        self._reign = Reign(
+        self._reign = ActiveController(
             term,
             self._coordination,
             broker_id=self._settings.broker_id,
@@ -275,7 +275,7 @@ class Controller:
         """
         return list(under_way(self._active().cluster, partitions))
 
-    def _active(self) -> Reign:
+    def _active(self) -> ActiveController:
         if self._reign is None:
             raise not_controller()
         return self._reign

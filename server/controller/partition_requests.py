@@ -8,7 +8,7 @@ from functools import partial
 
 from kavka.seams import Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.active_controller import Reign
+from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
 from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes
@@ -21,7 +21,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 class PartitionRequests:
     """Handles requests by writing to the tree and waiting for the reign to act on it."""
 
-    def __init__(self, reign: Reign, *, tasks: Tasks, random: Random) -> None:
+    def __init__(self, reign: ActiveController, *, tasks: Tasks, random: Random) -> None:
         self._reign = reign
         self._tasks = tasks
         self._random = random

@@ -8,7 +8,7 @@ from functools import partial
 from uuid import UUID
 
 from kavka.seams import Random, Tasks
-from kavka.server.controller.active_controller import Reign
+from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes, never
 from kavka.server.controller.topic_validation import (
     Defaults,
@@ -30,7 +30,7 @@ class TopicRequests:
 
     def __init__(
         self,
-        reign: Reign,
+        reign: ActiveController,
         *,
         defaults: Defaults,
         validate_configs: ValidateConfigs,

@@ -23,7 +23,7 @@ from kavka.server.coordinators.journal_loader import (
     load,
 )
 from kavka.server.coordinators.journal_port import ReplicaPort
-from kavka.server.coordinators.serial_queue import TICK_SLICE_S, Turns
+from kavka.server.coordinators.serial_queue import TICK_SLICE_S, SerialQueue
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.compression import Codec
@@ -136,7 +136,7 @@ class JournalRunner(Generic[M]):
         self._closed = False
         self._gives_more = False
         name = "long work of {}-{}".format(*replica.key)
-        self._turns: Final = Turns(parts.tasks, parts.clock, name)
+        self._turns: Final = SerialQueue(parts.tasks, parts.clock, name)
 
     @property
     def leader_epoch(self) -> int:

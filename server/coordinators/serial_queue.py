@@ -26,7 +26,7 @@ HELD_MAX: Final = 100_000
 COORDINATOR_NOT_AVAILABLE."""
 
 
-class Turns:
+class SerialQueue:
     """Those of one machine."""
 
     __slots__ = ("_clock", "_name", "_task", "_tasks", "work")

@@ -14,7 +14,7 @@ from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
 from kavka.server.coordinators.transaction_coordinator import adding
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id, told
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
@@ -51,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         check_id(broker, context, Operation.WRITE, request.v3_and_below_transactional_id)
         asked = [_of_client(request)]
     additions = [_Addition(broker, context, one) for one in asked]
-    calls = Calls(broker, API)
+    calls = CoordinatorCalls(broker, API)
 
     def steps() -> Slices[None]:
         for number, addition in enumerate(additions, 1):
@@ -116,7 +116,7 @@ class _Addition:
         self.results: Slices[Sequence[TopicResult]]
         """What is answered, once it is known."""
 
-    def ask(self, calls: Calls) -> Slices[None]:
+    def ask(self, calls: CoordinatorCalls) -> Slices[None]:
         """Have them added, in slices."""
         codes: dict[Partition, ErrorCode] = {}
         for number, (partition, code) in enumerate(self._looked_at(), 1):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
@@ -31,7 +31,7 @@ IDS_A_STEP: Final = 200
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    calls = Calls(broker, API)
+    calls = CoordinatorCalls(broker, API)
     descriptions: list[_Description] = []
 
     def steps() -> Slices[None]:
@@ -63,7 +63,7 @@ class _Description:
         self._broker: Final = broker
         self._context: Final = context
 
-    def ask(self, calls: Calls) -> None:
+    def ask(self, calls: CoordinatorCalls) -> None:
         calls.take(self._read, self._found, self._failed)
 
     def _read(self) -> Any:

@@ -18,7 +18,7 @@ from kavka.server.auth.authorizer import (
     ResourceType,
 )
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
@@ -38,7 +38,7 @@ class _Listing:
     """One request, and the answer as it grows."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
-        self.calls: Final = Calls(broker, API)
+        self.calls: Final = CoordinatorCalls(broker, API)
         self._broker: Final = broker
         self._context: Final = context
         self._states: Final = {state.strip() for state in _lower(request.states_filter)}

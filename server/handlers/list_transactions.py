@@ -13,7 +13,7 @@ from typing import Any, Final
 from kavka.groupcoord.consumer import regexes
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord import listing
@@ -41,7 +41,7 @@ class _List:
     """One request, and the answer as it grows."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
-        self.calls: Final = Calls(broker, API)
+        self.calls: Final = CoordinatorCalls(broker, API)
         self._broker: Final = broker
         self._context: Final = context
         expression = request.transactional_id_pattern if context.version >= PATTERN_SINCE else None

@@ -33,7 +33,7 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
 from kavka.server.coordination.paths import TOPIC_CONFIGS
 from kavka.server.replica.manager import Replica, ReplicaManager
-from kavka.server.replica.partition_state import Leadership, Partition
+from kavka.server.replica.partition_state import Leadership, PartitionState
 from kavka.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ class ControllerRequests:
         else:  # in the place of the one that can't be read there may be no empty one
             self._replicas.miss(topic.topic_name, index)
             raise StorageError("its log may be in a log directory that is offline")
-        partition = Partition(
+        partition = PartitionState(
             self._live.now.broker_id,
             high_watermark=max(logs.high_watermark((topic.topic_name, index)), log.start_offset),
             log_end=log.end_offset,

@@ -36,7 +36,7 @@ NEVER_MS: Final = 2**62
 """Intervals above this mean that nothing is to be done (`log.flush.scheduler.interval.ms`)."""
 
 
-class Upkeep:
+class LogMaintenance:
     """Runs from `start` to `stop`. A failure is logged, and tried again the next time."""
 
     def __init__(

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 TOLD_EVERY_S: Final = 5.0
 
 
-class LogLoader:
+class LogStartup:
     """Loads all logs, once; see `LogManager.loadings`."""
 
     def __init__(

@@ -24,7 +24,7 @@ from kavka.log.verification import Guard
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.replica.cleaning_stats import CleaningStats
-from kavka.server.replica.partition_state import Partition
+from kavka.server.replica.partition_state import PartitionState
 from kavka.server.replica.record_rules import ALWAYS, Rules
 from kavka.server.replica.topic_traffic import TopicTraffic, Traffic
 from kavka.server.runtime.histogram import Histogram
@@ -73,7 +73,7 @@ class Replica:
     )
 
     def __init__(
-        self, manager: ReplicaManager, topic_id: UUID, log: PartitionLog, partition: Partition
+        self, manager: ReplicaManager, topic_id: UUID, log: PartitionLog, partition: PartitionState
     ) -> None:
         self._manager = manager
         self.key = (log.topic, log.partition)

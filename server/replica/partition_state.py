@@ -40,7 +40,7 @@ class AssignEpoch:
     start_offset: int
 
 
-class Partition:
+class PartitionState:
     """State of one partition on broker `broker_id`. Offsets are exclusive ends.
 
     `high_watermark` never goes back while this broker leads.

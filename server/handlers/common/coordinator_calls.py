@@ -27,7 +27,7 @@ else:
     M = TypeVar("M")
 
 
-class Calls:
+class CoordinatorCalls:
     """The questions of one request."""
 
     def __init__(self, broker: Broker, api: Api) -> None:

@@ -10,7 +10,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -18,7 +18,7 @@ Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
 """Topics with partitions."""
 
 
-class GroupCalls(Calls):
+class GroupCalls(CoordinatorCalls):
     """Those of one request."""
 
     def call(

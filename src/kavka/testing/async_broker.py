@@ -9,7 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kavka.server.config import BrokerSettings, ConfigError
-from kavka.server.host import Machine
+from kavka.server.host import Host
 from kavka.server.instance import Instance, StartError
 from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
 from kavka.testing.places import DataPath, Directory, Ports
@@ -55,7 +55,7 @@ class AsyncBroker:
         self._sets_directory = own is None
         self._directory = Directory(data_dir if own is None else checked.log_dirs[0])
         self._ports = Ports()
-        self._machine: Machine | None = None
+        self._machine: Host | None = None
         self._client: Client | None = None
         self._ending: asyncio.Task[None] | None = None
         self._addresses: dict[str, str] = {}
@@ -78,8 +78,8 @@ class AsyncBroker:
             self._on_failure()
         return self
 
-    async def _start_machine(self) -> Machine:
-        machine = self._machine = Machine(await self._settings(), self._on_failure)
+    async def _start_machine(self) -> Host:
+        machine = self._machine = Host(await self._settings(), self._on_failure)
         try:
             await machine.start()
         except BaseException:
@@ -165,7 +165,7 @@ class AsyncBroker:
             self._client = None
             self._ending = self._machine.stop_soon()
 
-    async def _take_machine(self) -> Machine | None:
+    async def _take_machine(self) -> Host | None:
         """What runs, to be ended. BrokerFailed when it has ended itself."""
         machine, self._machine, self._client = self._machine, None, None
         if self._ending is not None:

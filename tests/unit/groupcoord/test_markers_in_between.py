@@ -77,7 +77,7 @@ def test_live_and_replayed_alike(
             if next(work, "over") == "over":
                 break
             if number == pause:
-                # as `Turns.do_next`: applied before the decision goes on
+                # as `SerialQueue.do_next`: applied before the decision goes on
                 kit.end(PRODUCER_ID, committed=committed)
         else:
             without_pauses(work)

@@ -14,7 +14,7 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.coordination.storage import Storage
-from kavka.server.host import Machine, new_event_loop, socket_network
+from kavka.server.host import Host, new_event_loop, socket_network
 from kavka.server.instance import StartError
 from kavka.server.runtime.sockets import SYSTEM_SIZED
 
@@ -30,7 +30,7 @@ def never() -> None:
     raise AssertionError("it does not fail")
 
 
-async def connect(machine: Machine) -> asyncio.StreamReader:
+async def connect(machine: Host) -> asyncio.StreamReader:
     ((host, port),) = machine.instance.addresses.values()
     reader, _ = await asyncio.open_connection(host, port)
     return reader
@@ -55,7 +55,7 @@ def test_it_ends_in_either_way_and_leaves_nothing(
 ) -> None:
     async def main() -> None:
         before = asyncio.all_tasks()
-        machine = Machine(settings(tmp_path), never)
+        machine = Host(settings(tmp_path), never)
         await machine.start()
         reader = await connect(machine)
         assert open_files(tmp_path)
@@ -79,7 +79,7 @@ def test_why_the_metadata_can_t_be_written_is_told(
     monkeypatch.setattr(Storage, "append", fail)
 
     async def main() -> None:
-        machine = Machine(settings(tmp_path), lambda: None)
+        machine = Host(settings(tmp_path), lambda: None)
         with pytest.raises(StartError, match=f"written: {tmp_path}: .*No space left on device"):
             await machine.start()
         await machine.stop()
@@ -90,14 +90,14 @@ def test_why_the_metadata_can_t_be_written_is_told(
 
 def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path) -> None:
     async def main() -> None:
-        machine = Machine(settings(tmp_path), never)
+        machine = Host(settings(tmp_path), never)
         await machine.start()
         await connect(machine)
         ((_, port),) = machine.instance.addresses.values()
         for _ in range(3):
             await machine.kill()
             same = settings(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
-            machine = Machine(same, never)
+            machine = Host(same, never)
             await machine.start()
             await connect(machine)
         await machine.stop()
@@ -120,7 +120,7 @@ def test_whatever_is_in_the_way_is_a_start_error(
     prepare(tmp_path)
 
     async def main() -> None:
-        machine = Machine(settings(tmp_path), never)
+        machine = Host(settings(tmp_path), never)
         try:
             if said is None:  # a file that is no partition is nothing to it
                 await machine.start()

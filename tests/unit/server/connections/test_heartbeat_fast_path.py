@@ -15,7 +15,7 @@ import pytest
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.internal_topics import GROUP_TOPIC
-from kavka.server.connections.heartbeat_fast_path import Beat
+from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
 from kavka.server.connections.produce_fast_path import Shortcut
 from kavka.server.coordinators import journal_runner
 from kavka.server.request.context import RequestContext
@@ -41,15 +41,15 @@ UNTIL_LOADED_TURNS = 60
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that have gone the short way."""
     taken: list[bytes] = []
-    original = Beat.answer
+    original = FastHeartbeat.answer
 
-    def noting(self: Beat, frame: memoryview) -> bytes | None:
+    def noting(self: FastHeartbeat, frame: memoryview) -> bytes | None:
         answer = original(self, frame)
         if answer is not None:
             taken.append(bytes(answer))
         return answer
 
-    monkeypatch.setattr(Beat, "answer", noting)
+    monkeypatch.setattr(FastHeartbeat, "answer", noting)
     yield taken
 
 

@@ -131,7 +131,7 @@ async def test_what_a_marker_decides_comes_before_all_that_waits(broker: MemoryB
 async def test_a_step_may_put_work_in_front_of_its_own(broker: MemoryBroker, pauses: int) -> None:
     """As a marker would come that is written in the course of a decision."""
     done: list[str] = []
-    held = serial_queue.Turns(broker.tasks, broker.clock, "work")
+    held = serial_queue.SerialQueue(broker.tasks, broker.clock, "work")
 
     def named(name: str, pauses: int) -> Slices[None]:
         for _ in range(pauses):

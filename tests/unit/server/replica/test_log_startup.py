@@ -13,7 +13,7 @@ from kavka.log import loading as log_loading
 from kavka.log.errors import LoadingStopped, StorageError
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
-from kavka.server.replica.log_startup import TOLD_EVERY_S, LogLoader, close_logs
+from kavka.server.replica.log_startup import TOLD_EVERY_S, LogStartup, close_logs
 from support import logs
 from support.logs import TOPIC_ID
 from support.memory_broker import HoldableJobs, LifeTasks
@@ -32,8 +32,8 @@ class Start:
         self.logs = LogManager(fs, ["/a", "/b"], clock=self.clock, random=random.Random(0))
         self.logs.open()
 
-    def loader(self, threads: int = 2) -> LogLoader:
-        return LogLoader(
+    def loader(self, threads: int = 2) -> LogStartup:
+        return LogStartup(
             self.logs,
             lambda topic: logs.settings(),
             threads=threads,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.replica.partition_state import NEVER, AssignEpoch, Leadership, Partition
+from kavka.server.replica.partition_state import NEVER, AssignEpoch, Leadership, PartitionState
 
 
 def leadership(
@@ -17,7 +17,7 @@ def leadership(
 
 
 def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
-    partition = Partition(1, high_watermark=0, log_end=7)
+    partition = PartitionState(1, high_watermark=0, log_end=7)
     assert partition.lead(leadership(epoch=3)) == (AssignEpoch(3, 7),)
     assert partition.is_leader
     assert partition.high_watermark == 7, "an ISR of one commits what it has"
@@ -25,7 +25,7 @@ def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
 
 def test_a_reign_catches_up_with_what_the_log_held_when_it_began() -> None:
     """With `kavka.durability=fsync`, after a crash, that takes an fsync."""
-    partition = Partition(1, high_watermark=5, log_end=7)
+    partition = PartitionState(1, high_watermark=5, log_end=7)
     partition.flush_after = 1
     partition.lead(leadership(epoch=3))
     assert partition.high_watermark == 5 and partition.is_catching_up
@@ -39,13 +39,13 @@ def test_a_reign_catches_up_with_what_the_log_held_when_it_began() -> None:
 
 
 def test_the_same_epoch_again_assigns_nothing() -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=3)) == ()
 
 
 def test_a_stale_decision_changes_nothing() -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=2, isr=(1, 2), replicas=(1, 2))) == ()
     partition.follow(leadership(leader=2, epoch=2))
@@ -57,7 +57,7 @@ def test_a_stale_decision_changes_nothing() -> None:
 def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
     """As in Apache Kafka: a LeaderAndIsr that is late does not bring a replica back into the ISR
     that AlterPartition has removed."""
-    partition = Partition(1, high_watermark=0, log_end=10)
+    partition = PartitionState(1, high_watermark=0, log_end=10)
     partition.lead(Leadership(1, 1, 3, (1,), 5, (1, 2)))
     assert partition.lead(Leadership(1, 1, 3, (1, 2), 4, (1, 2))) == ()
     assert (partition.isr, partition.partition_epoch) == ((1,), 5)
@@ -68,7 +68,7 @@ def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
 
 
 def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     assert partition.appended(10)
     assert partition.high_watermark == 10
@@ -76,18 +76,18 @@ def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
 
 
 def test_with_another_replica_in_sync_an_append_alone_commits_nothing() -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership(isr=(1, 2), replicas=(1, 2)))
     assert not partition.appended(10)
     assert partition.high_watermark == 0
 
 
 def test_the_checkpointed_high_watermark_never_passes_the_log() -> None:
-    assert Partition(1, high_watermark=9, log_end=4).high_watermark == 4
+    assert PartitionState(1, high_watermark=9, log_end=4).high_watermark == 4
 
 
 def test_following_keeps_the_high_watermark() -> None:
-    partition = Partition(1, high_watermark=0, log_end=5)
+    partition = PartitionState(1, high_watermark=0, log_end=5)
     partition.lead(leadership(epoch=1))
     partition.follow(leadership(leader=2, epoch=2, isr=(2,), replicas=(1, 2)))
     assert not partition.is_leader
@@ -96,7 +96,7 @@ def test_following_keeps_the_high_watermark() -> None:
 
 def test_unflushed_records_count_up_to_a_number() -> None:
     """`flush.messages`; 1 is `kavka.durability=fsync`."""
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     partition.configure(3)
     assert partition.appended(2)
@@ -111,7 +111,7 @@ def test_unflushed_records_count_up_to_a_number() -> None:
 
 
 def test_flushing_moves_the_high_watermark() -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     partition.configure(1)
     assert not partition.appended(4)
@@ -123,7 +123,7 @@ def test_flushing_moves_the_high_watermark() -> None:
 
 
 def test_a_follower_s_flush_moves_nothing() -> None:
-    partition = Partition(1, high_watermark=0, log_end=5)
+    partition = PartitionState(1, high_watermark=0, log_end=5)
     partition.follow(leadership(leader=2, isr=(2,), replicas=(1, 2)))
     assert not partition.flushed(5)
     assert partition.high_watermark == 0
@@ -142,7 +142,7 @@ events = st.lists(
 
 @given(events)
 def test_invariants_hold_and_nothing_committed_is_taken_back(steps: list[tuple[str, int]]) -> None:
-    partition = Partition(1, high_watermark=0, log_end=0)
+    partition = PartitionState(1, high_watermark=0, log_end=0)
     end = watermark = 0
     epoch = -1
     for step, number in steps:

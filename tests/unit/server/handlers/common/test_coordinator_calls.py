@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from kavka.server.handlers.common.coordinator_calls import Calls
+from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime.cooperative import Slices, Waits
 from kavka.wire.apis import end_txn
@@ -20,7 +20,7 @@ class Story:
 
     def __init__(self) -> None:
         broker: Any = SimpleNamespace(tasks=VirtualTasks(VirtualClock()))
-        self.calls = Calls(broker, end_txn.API)
+        self.calls = CoordinatorCalls(broker, end_txn.API)
         self.context = RequestContext(Peer("PLAINTEXT", "127.0.0.1:5"), 0, 1, None)
         self.told: list[object] = []
 
