@@ -49,6 +49,12 @@ async def claim_directories(
                 known[directory_id],
                 directory_id,
             )
+        else:
+            logger.warning(
+                "kavka.lost.log.dirs names %s, which no log directory of this broker has as its "
+                "id: it has no effect",
+                directory_id,
+            )
     if record != recorded:
         data = paths.encode_log_directories(record)
         if recorded is None:

@@ -142,6 +142,15 @@ async def test_partitions_stay_offline_until_their_directory_is_back(
     await check_whole(broker)
 
 
+@scenario(TWO)
+async def test_an_id_that_no_directory_has_is_named(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.restart("kavka.lost.log.dirs=ubKSmUTmTHmyGqoZ5Y-mVw")
+    assert "names ubKSmUTmTHmyGqoZ5Y-mVw, which no log directory" in caplog.text
+    assert broker.instance.health().is_well
+
+
 @scenario(TWO, topics={"t": 4})
 async def test_an_operator_can_give_up_a_directory(broker: MemoryBroker) -> None:
     await prepare(broker)
