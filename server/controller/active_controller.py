@@ -1,6 +1,6 @@
 """One term of this broker as controller: a queue of events, the machine, and what it asks for.
 
-All that a controller knows lives and dies with its reign; a broker that is elected again begins
+All that a controller knows lives and dies with its term; a broker that is elected again begins
 with an empty one and reads the tree.
 """
 
@@ -59,7 +59,7 @@ QUEUED_EVENTS_MAX: Final = 100_000
 that runs away from itself gets there."""
 
 OVER: Final = (ControllerMoved, ConnectionLost, SessionExpired)
-"""What ends a reign. Whoever raises one of them has told the `Controller` already."""
+"""What ends a term. Whoever raises one of them has told the `Controller` already."""
 
 Step: TypeAlias = Callable[[], Awaitable[None]]
 """Something to do in its turn that has to ask the tree first."""
@@ -123,7 +123,7 @@ class ActiveController:
             await future
 
     def close(self, error: ApiError) -> None:
-        """End the reign. Requests that wait fail with `error`."""
+        """End the term. Requests that wait fail with `error`."""
         self._closed = True
         self._queue.clear()
         self._channels.close()

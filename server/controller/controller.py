@@ -74,7 +74,7 @@ class Controller:
         self._clock = clock
         self._tasks = tasks
         self._random = random
-        self._reign: ActiveController | None = None
+        self._active_controller: ActiveController | None = None
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
         self._closed = False
@@ -87,12 +87,12 @@ class Controller:
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller."""
-        return self._reign is not None
+        return self._active_controller is not None
 
     @property
     def epoch(self) -> int:
-        """The controller epoch of this broker's reign; 0 while it does not reign."""
-        return 0 if self._reign is None else self._reign.cluster.epoch
+        """The controller epoch while this broker is the controller; 0 while it is not."""
+        return 0 if self._active_controller is None else self._active_controller.cluster.epoch
 
     async def start(self) -> None:
         """Stand for election. If elected: return when this broker has been told everything.
@@ -100,8 +100,8 @@ class Controller:
         The broker is registered already and takes what `port` brings.
         """
         await self._elect()
-        if self._reign is not None:
-            await self._reign.settled()
+        if self._active_controller is not None:
+            await self._active_controller.settled()
 
     def close(self) -> None:
         """Be the controller no more; the registration goes with the session."""
@@ -110,8 +110,8 @@ class Controller:
 
     async def settled(self) -> None:
         """Wait until the controller has nothing left to do."""
-        if self._reign is not None:
-            await self._reign.settled()
+        if self._active_controller is not None:
+            await self._active_controller.settled()
 
     # Election
 
@@ -141,9 +141,9 @@ class Controller:
     async def _look(self) -> None:
         current = await tree_store.current_controller(self._coordination, self._controller_changed)
         if current is not None and current.session_id == self._coordination.session_id:
-            if self._reign is not None:
+            if self._active_controller is not None:
                 return
-            await self._coordination.delete(paths.CONTROLLER)  # left by a reign that ended
+            await self._coordination.delete(paths.CONTROLLER)  # left by a term that ended
         else:
             self._resign()
             if current is not None:
@@ -155,11 +155,11 @@ class Controller:
             self._look_again = True  # another one was quicker
         elif not self._closed:
             logger.info("broker %d became controller with epoch %d", broker_id, term.epoch)
-            self._begin_reign(term)
+            self._begin_term(term)
 
-    def _begin_reign(self, term: tree_store.Term) -> None:
+    def _begin_term(self, term: tree_store.Term) -> None:
         self.controller_id = self._settings.broker_id
-        self._reign = ActiveController(
+        self._active_controller = ActiveController(
             term,
             self._coordination,
             broker_id=self._settings.broker_id,
@@ -169,9 +169,11 @@ class Controller:
             tasks=self._tasks,
             random=self._random,
         )
-        self._partitions = PartitionRequests(self._reign, tasks=self._tasks, random=self._random)
+        self._partitions = PartitionRequests(
+            self._active_controller, tasks=self._tasks, random=self._random
+        )
         self._topics = TopicRequests(
-            self._reign,
+            self._active_controller,
             defaults=self._defaults,
             validate_configs=self._validate_configs,
             tasks=self._tasks,
@@ -180,7 +182,7 @@ class Controller:
 
     def _moved(self) -> None:
         """A write was refused: somebody has taken over."""
-        if self._reign is not None:
+        if self._active_controller is not None:
             logger.warning(
                 "controller epoch %d ended: another broker became controller", self.epoch
             )
@@ -188,10 +190,11 @@ class Controller:
             self._tasks.spawn(self._see_controller(), name="controller election")
 
     def _resign(self) -> None:
-        reign, self._reign, self._topics, self._partitions = self._reign, None, None, None
+        active, self._active_controller = self._active_controller, None
+        self._topics = self._partitions = None
         self.controller_id = NO_CONTROLLER
-        if reign is not None:
-            reign.close(not_controller())
+        if active is not None:
+            active.close(not_controller())
 
     def _session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
@@ -245,9 +248,9 @@ class Controller:
         Of these partitions, or all. None, which comes when this broker tells clients the new
         leader, or an error by partition. ApiError when this broker is not the controller.
         """
-        reign = self._active()
+        active = self._active()
         assert self._partitions is not None
-        asked = list(reign.cluster.all_partitions()) if partitions is None else partitions
+        asked = list(active.cluster.all_partitions()) if partitions is None else partitions
         return await self._partitions.elect(asked, unclean=unclean, timeout_ms=timeout_ms)
 
     def reassign(
@@ -276,13 +279,13 @@ class Controller:
         return list(under_way(self._active().cluster, partitions))
 
     def _active(self) -> ActiveController:
-        if self._reign is None:
+        if self._active_controller is None:
             raise not_controller()
-        return self._reign
+        return self._active_controller
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """The first id of a fresh block and how many follow on each other; ApiError."""
-        if self._reign is None:
+        if self._active_controller is None:
             raise not_controller()
         block = await next_block(self._coordination, self._settings.broker_id)
         return block.first, BLOCK_IDS

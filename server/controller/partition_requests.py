@@ -19,10 +19,10 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 
 class PartitionRequests:
-    """Handles requests by writing to the tree and waiting for the reign to act on it."""
+    """Handles requests: writes to the tree, and waits for the active controller to act on it."""
 
-    def __init__(self, reign: ActiveController, *, tasks: Tasks, random: Random) -> None:
-        self._reign = reign
+    def __init__(self, controller: ActiveController, *, tasks: Tasks, random: Random) -> None:
+        self._controller = controller
         self._tasks = tasks
         self._random = random
 
@@ -35,7 +35,7 @@ class PartitionRequests:
         results: dict[str, ApiError | None] = {}
         added = 0
         planned: list[tuple[NewPartitions, TopicAssignment, int]] = []
-        with Outcomes(self._reign.ready, self._tasks) as made:
+        with Outcomes(self._controller.ready, self._tasks) as made:
             for number, topic in enumerate(topics):
                 if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
                     await self._tasks.sleep(0)
@@ -52,25 +52,25 @@ class PartitionRequests:
                 planned.append((topic, after, version))
             # Begun when all have been read: to read what is being written takes a sync of the disk.
             for topic, after, version in [] if validate_only else planned:
-                ready = partial(self._reign.cluster.is_ready, topic.name, topic.count)
+                ready = partial(self._controller.cluster.is_ready, topic.name, topic.count)
                 made.add(topic.name, ready, self._write(topic, after, version))
             return results | await made.wait(timeout_ms)
 
     async def _current(self, name: str) -> tuple[TopicAssignment, int]:
         """What the topic has, and the version of that."""
-        known = self._reign.cluster.topics.get(name)
+        known = self._controller.cluster.topics.get(name)
         if known is not None and known.deleting:
             message = "The topic is queued for deletion."
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
         if known is None:  # as with a name that no node can have
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            return await self._reign.store.assignment(name)
+            return await self._controller.store.assignment(name)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
 
     def _plan(self, topic: NewPartitions, before: TopicAssignment) -> TopicAssignment:
-        brokers = self._reign.cluster.brokers
+        brokers = self._controller.cluster.brokers
         racks = {broker_id: broker.info.rack for broker_id, broker in brokers.items()}
         added = plan_partitions(topic, before, racks=racks, random=self._random)
         return replace(before, replicas={**before.replicas, **added})
@@ -79,7 +79,7 @@ class PartitionRequests:
         """Write the assignment; planned again where another request was quicker."""
         while True:
             try:
-                await self._reign.store.set_assignment(topic.name, after, version)
+                await self._controller.store.set_assignment(topic.name, after, version)
                 return
             except BadVersion:
                 before, version = await self._current(topic.name)
@@ -96,7 +96,7 @@ class PartitionRequests:
         results: dict[TopicPartition, ApiError | None] = {}
         leaders: dict[str, dict[TopicPartition, int]] = {}
         for chunk in chunks(list(dict.fromkeys(partitions))):
-            for where, result in self._reign.elect(chunk, unclean=unclean).items():
+            for where, result in self._controller.elect(chunk, unclean=unclean).items():
                 if isinstance(result, ApiError):
                     results[where] = result
                 else:
@@ -112,7 +112,7 @@ class PartitionRequests:
         self, leaders: Mapping[str, Mapping[TopicPartition, int]], timeout_ms: int
     ) -> dict[str, ApiError]:
         """Wait until this broker tells clients the leaders; the topics that this fails for."""
-        with Outcomes(self._reign.ready, self._tasks) as elected:
+        with Outcomes(self._controller.ready, self._tasks) as elected:
             for topic, expected in leaders.items():
-                elected.add(topic, partial(self._reign.cluster.is_led_by, expected))
+                elected.add(topic, partial(self._controller.cluster.is_led_by, expected))
             return await elected.wait(timeout_ms)

@@ -1,4 +1,4 @@
-"""What one request wants of topics: it writes to the tree, and waits for the reign to act."""
+"""What one request wants of topics: it writes to the tree, and waits for the controller to act."""
 
 from __future__ import annotations
 

@@ -26,24 +26,24 @@ logger = logging.getLogger(__name__)
 
 
 class TopicRequests:
-    """Handles requests by writing to the tree and waiting for the reign to act on it."""
+    """Handles requests: writes to the tree, and waits for the active controller to act on it."""
 
     def __init__(
         self,
-        reign: ActiveController,
+        controller: ActiveController,
         *,
         defaults: Defaults,
         validate_configs: ValidateConfigs,
         tasks: Tasks,
         random: Random,
     ) -> None:
-        self._reign = reign
+        self._controller = controller
         self._defaults = defaults
         self._validate_configs = validate_configs
         self._tasks = tasks
         self._random = random
         self._making: dict[Outcomes, dict[str, None]] = {}
-        """Topics of requests that are not answered; the reign may not know them yet."""
+        """Topics of requests that are not answered; the active controller may not know them yet."""
 
     async def create(
         self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
@@ -54,7 +54,7 @@ class TopicRequests:
         except ApiError as error:
             return {topic.name: TopicResult(error.code, error.message) for topic in topics}
         results: dict[str, TopicResult] = {}
-        with Outcomes(self._reign.ready, self._tasks) as made:
+        with Outcomes(self._controller.ready, self._tasks) as made:
             self._making[made] = {}
             try:
                 for topic in topics:
@@ -81,7 +81,7 @@ class TopicRequests:
             configs = {key: value for key, value in topic.configs.items() if value is not None}
             self._making[made][topic.name] = None
             write = self._create(topic.name, topic_id, replicas, configs)
-            made.add(topic.name, partial(self._reign.cluster.is_ready, topic.name), write)
+            made.add(topic.name, partial(self._controller.cluster.is_ready, topic.name), write)
         return TopicResult(ErrorCode.NONE, None, topic_id, len(replicas), len(replicas[0]))
 
     async def _create(
@@ -91,7 +91,7 @@ class TopicRequests:
         replicas: Mapping[int, tuple[int, ...]],
         configs: Mapping[str, str],
     ) -> None:
-        await self._reign.store.create_topic(name, topic_id, replicas, configs)
+        await self._controller.store.create_topic(name, topic_id, replicas, configs)
         logger.info(
             "created topic %s with topic id %s: %d partitions, replication factor %d",
             name,
@@ -101,7 +101,7 @@ class TopicRequests:
         )
 
     def _plan(self, topic: NewTopic, made: Outcomes) -> dict[int, tuple[int, ...]]:
-        cluster = self._reign.cluster
+        cluster = self._controller.cluster
         # As in Apache Kafka 4.3, topics of one request may collide with each other.
         others = [names for request, names in self._making.items() if request is not made]
         return plan_topic(
@@ -116,7 +116,7 @@ class TopicRequests:
     async def delete(self, names: Sequence[str], timeout_ms: int) -> dict[str, ErrorCode]:
         """A code by name; see `Controller.delete_topics`."""
         results: dict[str, ErrorCode] = {}
-        with Outcomes(self._reign.gone, self._tasks) as marked:
+        with Outcomes(self._controller.gone, self._tasks) as marked:
             for number, name in enumerate(dict.fromkeys(names)):
                 if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
                     await self._tasks.sleep(0)
@@ -127,6 +127,6 @@ class TopicRequests:
 
     async def _mark(self, name: str) -> None:
         try:
-            await self._reign.store.mark_for_deletion(name)
+            await self._controller.store.mark_for_deletion(name)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None

@@ -93,7 +93,7 @@ def write_marker(
     return Written(replica, replica.partition.leader_epoch, appended.last_offset)
 
 
-class _Reign:
+class _Leadership:
     """The time that this broker has the coordinators of one partition of their topic."""
 
     __slots__ = ("endings", "is_over")
@@ -107,12 +107,12 @@ class _Reign:
 class _Ending:
     """A transaction that ends."""
 
-    __slots__ = ("_is_replaced", "coordinator_epoch", "left", "markers", "reign", "written")
+    __slots__ = ("_is_replaced", "coordinator_epoch", "left", "markers", "leadership", "written")
 
-    def __init__(self, markers: Markers, coordinator_epoch: int, reign: _Reign) -> None:
+    def __init__(self, markers: Markers, coordinator_epoch: int, leadership: _Leadership) -> None:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
-        self.reign = reign
+        self.leadership = leadership
         self.left: Final = dict.fromkeys(markers.partitions)
         """The partitions that have no marker yet that is safe."""
         self.written: dict[Place, Written] = {}
@@ -122,7 +122,7 @@ class _Ending:
     @property
     def is_dropped(self) -> bool:
         """Whether nobody cares any more."""
-        return self._is_replaced or self.reign.is_over
+        return self._is_replaced or self.leadership.is_over
 
     def drop(self) -> None:
         self._is_replaced = True
@@ -130,7 +130,7 @@ class _Ending:
 
     def forget(self) -> None:
         """It has ended, or is dropped."""
-        del self.reign.endings[self.markers.transactional_id]
+        del self.leadership.endings[self.markers.transactional_id]
 
 
 class TransactionMarkers:
@@ -150,7 +150,7 @@ class TransactionMarkers:
         self._clock: Final[Clock] = replicas.clock
         self._tasks: Final[Tasks] = replicas.tasks
         self._purgatory: Final[Purgatory] = replicas.purgatory
-        self._reigns: Final[dict[int, _Reign]] = {}
+        self._leaderships: Final[dict[int, _Leadership]] = {}
         """By partition of the coordinators' topic."""
         self._queue: Final[deque[Slices[None]]] = deque()
         """What there is to do, one after the other."""
@@ -169,20 +169,20 @@ class TransactionMarkers:
         What else was to be written for the transactional id is not any more."""
         name = markers.transactional_id
         partition = self._transactions.partition_of(name)
-        reign = self._reigns.get(partition)
-        if reign is None:
-            reign = self._reigns[partition] = _Reign()
-        if (before := reign.endings.get(name)) is not None:
+        leadership = self._leaderships.get(partition)
+        if leadership is None:
+            leadership = self._leaderships[partition] = _Leadership()
+        if (before := leadership.endings.get(name)) is not None:
             self._drop(before)
-        ending = reign.endings[name] = _Ending(markers, coordinator_epoch, reign)
+        ending = leadership.endings[name] = _Ending(markers, coordinator_epoch, leadership)
         self._do(self._write(ending))
 
     def resigned(self, partition: int) -> None:
         """The coordinators of this partition are elsewhere now: so are their markers."""
-        reign = self._reigns.pop(partition, None)
-        if reign is not None:
-            reign.is_over = True
-            self._do(self._forget(reign.endings.values()))
+        leadership = self._leaderships.pop(partition, None)
+        if leadership is not None:
+            leadership.is_over = True
+            self._do(self._forget(leadership.endings.values()))
 
     def _drop(self, ending: _Ending) -> None:
         ending.drop()

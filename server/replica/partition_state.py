@@ -72,7 +72,7 @@ class PartitionState:
         self.replicas: tuple[int, ...] = ()
         self.is_leader = False
         self.epoch_start = 0
-        """Where the log ended when this broker's reign began."""
+        """Where the log ended when this leader epoch began."""
         self.log_end = log_end
         self.flushed_end = 0
         self.flush_after = NEVER
@@ -146,8 +146,8 @@ class PartitionState:
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether the high watermark lags behind what the log held when this reign began: what
-        was acknowledged before may lie above it (KIP-207)."""
+        """Whether the high watermark lags behind what the log held when this leader epoch began:
+        what was acknowledged before may lie above it (KIP-207)."""
         return self.high_watermark < self.epoch_start
 
     def is_safe_here(self, offset: int) -> bool:

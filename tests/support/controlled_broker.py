@@ -146,7 +146,7 @@ def on_a_cluster(
         await body(cluster)
         cluster.session._tree.check_invariants()
         assert cluster.tasks.pending_timers == 0
-        if cluster.controller._reign is not None:
-            cluster.controller._reign.cluster.check_invariants()
+        if cluster.controller._active_controller is not None:
+            cluster.controller._active_controller.cluster.check_invariants()
 
     asyncio.run(run())

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller import active_controller as reign_module
+from kavka.server.controller import active_controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordination import paths
 from kavka.wire.errors import ErrorCode
@@ -81,32 +81,32 @@ def test_a_state_changed_by_others_is_read_again(caplog: pytest.LogCaptureFixtur
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         cluster = await started()
-        reign = cluster.controller._reign
-        assert reign is not None
-        monkeypatch.setattr(reign_module, "QUEUED_EVENTS_MAX", 3)
+        active = cluster.controller._active_controller
+        assert active is not None
+        monkeypatch.setattr(active_controller, "QUEUED_EVENTS_MAX", 3)
 
         async def step() -> None: ...
 
         for _ in range(3):
-            reign.put(step)
+            active.put(step)
         with pytest.raises(OverflowError):
-            reign.put(step)
-        await reign.settled()
+            active.put(step)
+        await active.settled()
 
     asyncio.run(run())
 
 
-def test_a_closed_reign_takes_nothing_and_is_settled() -> None:
+def test_a_closed_controller_takes_nothing_and_is_settled() -> None:
     async def run() -> None:
         cluster = await started()
-        reign = cluster.controller._reign
-        assert reign is not None
+        active = cluster.controller._active_controller
+        assert active is not None
         cluster.broker.gate.clear()
         asking = asyncio.ensure_future(
             cluster.controller.create_topics([NewTopic("t")], timeout_ms=100, validate_only=False)
         )
         await settle()
-        settled = asyncio.ensure_future(reign.settled())
+        settled = asyncio.ensure_future(active.settled())
         await settle()
         assert not settled.done()
         cluster.controller.close()
@@ -116,7 +116,7 @@ def test_a_closed_reign_takes_nothing_and_is_settled() -> None:
         async def step() -> None:
             raise AssertionError("never taken")
 
-        reign.put(step)
+        active.put(step)
         cluster.broker.gate.set()
         await settle()
 
@@ -169,9 +169,9 @@ def test_a_topic_that_others_remove_is_no_change_of_it() -> None:
             await cluster.session.delete(path)
         await settle()
         await cluster.controller.settled()
-        reign = cluster.controller._reign
-        assert reign is not None
-        assert reign.cluster.topics == {}
+        active = cluster.controller._active_controller
+        assert active is not None
+        assert active.cluster.topics == {}
 
     asyncio.run(run())
 

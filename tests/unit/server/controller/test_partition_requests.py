@@ -241,9 +241,9 @@ def test_the_right_leaders_stay(unclean: bool) -> None:
 
 def leaderless(cluster: ControlledCluster, where: TopicPartition, isr: int = 9) -> None:
     """As after the death of the only in-sync replica: nobody leads, though this broker could."""
-    reign = cluster.controller._reign
-    assert reign is not None
-    partition = reign.cluster.partition(where)
+    active = cluster.controller._active_controller
+    assert active is not None
+    partition = active.cluster.partition(where)
     assert partition is not None and partition.state is not None
     partition.replicas = (0, 9)
     partition.state = partition.state._replace(leader=-1, isr=(isr,))

@@ -98,7 +98,7 @@ def test_who_is_cancelled_waits_no_longer() -> None:
     run(body)
 
 
-def test_the_end_of_the_reign_is_told() -> None:
+def test_the_end_of_the_term_is_told() -> None:
     async def body(outcomes: Outcomes, waiters: Waiters, tasks: VirtualTasks) -> None:
         outcomes.add("t", never)
         waiters.fail(not_controller())

@@ -87,9 +87,9 @@ async def test_without_its_log_no_replica_leads(broker: MemoryBroker) -> None:
     broker.fs.capacity_bytes = 0
     assert (await broker.produce(build(), "t", 1)).error_code == Code.KAFKA_STORAGE_ERROR
     broker.fs.capacity_bytes = None
-    reign = broker.parts.controller._reign
-    assert reign is not None
-    partition = reign.cluster.topics["t"].partitions[1]
+    active = broker.parts.controller._active_controller
+    assert active is not None
+    partition = active.cluster.topics["t"].partitions[1]
     assert partition.state is not None
     partition.offline = (1,)
     partition.state = partition.state._replace(leader=-1)

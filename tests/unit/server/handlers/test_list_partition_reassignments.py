@@ -33,9 +33,9 @@ async def test_nothing_moves(broker: MemoryBroker, timeout_ms: int) -> None:
 
 @scenario(topics={"t": 2})
 async def test_what_a_cluster_left_half_done(broker: MemoryBroker) -> None:
-    reign = broker.parts.controller._reign
-    assert reign is not None
-    partitions = reign.cluster.topics["t"].partitions
+    active = broker.parts.controller._active_controller
+    assert active is not None
+    partitions = active.cluster.topics["t"].partitions
     partitions[1] = Partition((1, 2), adding=(2,), removing=(1,))
     for asked in (None, [("t", [0, 1])]):
         answer = await listed(broker, asked)

@@ -249,7 +249,7 @@ def test_a_batch_that_grows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_may_lie_above_the_high_watermark_of_a_new_leader_is_not_told() -> None:
-    """It was acknowledged, perhaps, before this reign: KIP-207."""
+    """It was acknowledged, perhaps, before this leader epoch: KIP-207."""
 
     async def story(s: Search) -> None:
         s.write_times([10, 20, 30])

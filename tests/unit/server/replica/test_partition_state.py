@@ -23,7 +23,7 @@ def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
     assert partition.high_watermark == 7, "an ISR of one commits what it has"
 
 
-def test_a_reign_catches_up_with_what_the_log_held_when_it_began() -> None:
+def test_a_new_leader_catches_up_with_what_the_log_held_when_it_began() -> None:
     """With `kavka.durability=fsync`, after a crash, that takes an fsync."""
     partition = PartitionState(1, high_watermark=5, log_end=7)
     partition.flush_after = 1
@@ -35,7 +35,7 @@ def test_a_reign_catches_up_with_what_the_log_held_when_it_began() -> None:
     partition.flushed(7)
     assert partition.high_watermark == 7 and not partition.is_catching_up
     partition.lead(leadership(epoch=3))
-    assert not partition.is_catching_up, "the same reign goes on"
+    assert not partition.is_catching_up, "the same leader epoch goes on"
 
 
 def test_the_same_epoch_again_assigns_nothing() -> None:
