@@ -265,11 +265,13 @@ class Dispatcher:
         try:
             return await answer
         except BadRequest as refusal:
+            forget_frames(refusal)
             return refusal
         except Exception as failure:
             try:
                 return self.failed(api, context, request, failure)
             except BadRequest as refusal:
+                forget_frames(refusal)
                 return refusal
 
     def _call_later(
@@ -304,6 +306,7 @@ class Dispatcher:
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
             applied.set_result(None)
+            forget_frames(refusal)
             return refusal
         except BaseException:
             applied.set_result(None)

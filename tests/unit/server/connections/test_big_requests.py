@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,8 @@ from support.wire_client import encode
 VERSION = 9
 NAMES = [f"topic-{number:05d}" for number in range(5_000)]
 PAUSES = len(NAMES) // ITEMS_A_SLICE
+ASKED = "MetadataRequestTopic"
+"""What the codec makes of each name."""
 
 
 def asking(names: list[str]) -> dict[str, Any]:
@@ -256,6 +259,30 @@ def test_a_malformed_one_ends_the_connection(
         assert pauses
         assert caplog.messages[-1].endswith(f": malformed Metadata v9: {reason}")
         assert broker.parts.arenas.in_use_bytes == 0
+
+    story()
+
+
+@pytest.mark.parametrize("garbage", BROKEN)
+def test_nothing_is_left_of_a_malformed_one(garbage: str) -> None:
+    """Not even for the garbage collector, which seldom looks at all there is: many of these took
+    hundreds of megabytes meanwhile."""
+    frame, _ = BROKEN[garbage]
+
+    @scenario()
+    async def story(broker: MemoryBroker) -> None:
+        await settle()
+        gc.collect()
+        gc.disable()
+        try:
+            client = broker.connect()
+            client.send_frame(frame)
+            await client.closed()
+            await settle()
+            left = [one for one in gc.get_objects() if type(one).__name__ == ASKED]
+        finally:
+            gc.enable()
+        assert not left
 
     story()
 
