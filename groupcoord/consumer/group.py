@@ -299,22 +299,18 @@ class ConsumerGroup:
         """Mostly they stay the same, and may be thousands."""
         if before == now:
             return
-        add_subscriptions(self.subscriptions, before, -1)
-        add_subscriptions(self.subscriptions, now, 1)
-
-    def _count_subscription(self, topic: str, names: int, regexes: int) -> None:
-        add_subscription(self.subscriptions, topic, names, regexes)
+        add_subscriptions(self.subscriptions, before, -1, 0)
+        add_subscriptions(self.subscriptions, now, 1, 0)
 
     def put_resolved(self, regex: str, resolved: Resolved) -> None:
         self.remove_resolved(regex)
         self.resolved[regex] = resolved
-        for topic in resolved.topics:
-            self._count_subscription(topic, 0, 1)
+        add_subscriptions(self.subscriptions, resolved.topics, 0, 1)
 
     def remove_resolved(self, regex: str) -> None:
         old = self.resolved.pop(regex, None)
-        for topic in old.topics if old is not None else ():
-            self._count_subscription(topic, 0, -1)
+        if old is not None:
+            add_subscriptions(self.subscriptions, old.topics, 0, -1)
 
     def subscribed_topics(self, member: Member) -> Sequence[str]:
         """Of one member: by name, and by what its expression stands for so far."""
@@ -429,16 +425,16 @@ _NEVER: Final = SubscriptionCount(-1, -1)
 
 
 def add_subscriptions(
-    subscriptions: dict[str, SubscriptionCount], topics: Iterable[str], names: int
+    subscriptions: dict[str, SubscriptionCount], topics: Iterable[str], names: int, regexes: int
 ) -> None:
-    """Count `names` more of each. They may be thousands, and are counted in one go: most of them
+    """Count so many more of each. They may be thousands, and are counted in one go: most of them
     have the same count, which is one object."""
     before: SubscriptionCount | None = _NEVER
     after: SubscriptionCount | None = None
     for topic in topics:
         found = subscriptions.get(topic)
         if found is not before:
-            add_subscription(subscriptions, topic, names, 0)
+            add_subscription(subscriptions, topic, names, regexes)
             before, after = found, subscriptions.get(topic)
         elif after is None:
             subscriptions.pop(topic, None)

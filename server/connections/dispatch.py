@@ -265,13 +265,11 @@ class Dispatcher:
         try:
             return await answer
         except BadRequest as refusal:
-            forget_frames(refusal)
             return refusal
         except Exception as failure:
             try:
                 return self.failed(api, context, request, failure)
             except BadRequest as refusal:
-                forget_frames(refusal)
                 return refusal
 
     def _call_later(
@@ -306,7 +304,6 @@ class Dispatcher:
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
             applied.set_result(None)
-            forget_frames(refusal)
             return refusal
         except BaseException:
             applied.set_result(None)

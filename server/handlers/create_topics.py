@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _SETTINGS_SINCE: Final = 5
 
-TOPICS_A_SLICE: Final = 500
+READ_A_SLICE: Final = 500
 """Topics that are read before the loop gets a turn, at a microsecond each."""
 
 ANSWERS_A_SLICE: Final = 10
@@ -85,7 +85,7 @@ async def _create(
 ) -> CreateTopicsResponse:
     new: list[NewTopic] = []
     for topic in wanted:
-        if len(new) % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
+        if len(new) % READ_A_SLICE == READ_A_SLICE - 1:
             await broker.tasks.sleep(0)
         new.append(_new_topic(topic))
     results = await broker.controller.create_topics(
