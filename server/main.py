@@ -20,6 +20,7 @@ from kavka.server.coordinators.base import Coordinator
 from kavka.server.host import Host, new_event_loop
 from kavka.server.instance import Instance, StartError
 from kavka.server.monitoring.process_log import start_log
+from kavka.server.runtime.allocator import return_freed_memory
 from kavka.server.runtime.clock import process_age_ms
 
 logger = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ async def _serve(settings: BrokerSettings) -> int:
         assert broker is not None
         _quieten_collector(broker.groups, broker.transactions)
         print(ready_line(machine.instance), flush=True)
+        return_freed_memory(os.environ)
         await stop.wait()
     except LoadingStopped:
         logger.info("stopping before the start is over")

@@ -43,6 +43,7 @@ from kavka.server.coordination.api import (
 from kavka.server.coordination.storage import SLICE_NODES, Storage, load
 from kavka.server.coordination.tree import CloseSession, Transaction, Tree, TreeOp
 from kavka.server.coordination.watches import Watches
+from kavka.wire.errors import forget_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -203,7 +204,8 @@ class Embedded:
             try:
                 return self._request([op])[0]
             except MultiFailed as failed:
-                raise failed.cause from None
+                cause = failed.cause
+            raise cause
 
         return self._answer(write)
 
@@ -236,6 +238,7 @@ class Embedded:
                 raise SessionExpired
             reply.value = work()
         except CoordinationError as error:
+            forget_frames(error)  # this one has the future, and the future the error
             reply.error = error
         if self._gathering.transactions:
             self._gathering.waiting.append(reply)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -16,6 +18,7 @@ from kavka.server.coordination.api import (
     ConnectionLost,
     Coordination,
     NodeExists,
+    NoNode,
     Overloaded,
     SessionEvent,
     SessionExpired,
@@ -412,3 +415,28 @@ async def reopened(fs: MemFs) -> tuple[Embedded, HeldJobs]:
         jobs.let_one_through()
         await settle()
     return await opening, jobs
+
+
+def test_nothing_is_left_of_a_refused_request() -> None:
+    """Nodes that are not there are asked for all day: the garbage collector has no part in it."""
+
+    async def refused(request: Callable[[], Awaitable[object]]) -> weakref.ref[NoNode]:
+        try:
+            await request()
+        except NoNode as error:
+            return weakref.ref(error)
+        raise AssertionError("the node is there")
+
+    async def body(session: Embedded, jobs: HeldJobs) -> None:
+        gc.disable()
+        try:
+            errors = [
+                await refused(lambda: session.get("/a")),
+                await refused(lambda: session.delete("/a")),
+                await refused(lambda: session.set("/a", b"")),
+            ]
+            assert [error() for error in errors] == [None] * 3
+        finally:
+            gc.enable()
+
+    held(body)
