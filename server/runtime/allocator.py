@@ -11,7 +11,6 @@ Source: mallopt(3).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -35,23 +34,16 @@ def return_freed_memory(environ: Mapping[str, str]) -> bool:
         return False
     if "GLIBC_TUNABLES" in environ or "LD_PRELOAD" in environ:
         return False
-    if not _is_glibc():
-        return False
     import ctypes  # 3 ms, which a start need not wait for
 
-    set_limit = ctypes.CDLL(None).mallopt
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
     # One of them alone would set the other to a constant: 128 KiB, which costs much.
     return all(
-        set_limit(name, limit) == 1
+        library.mallopt(name, limit) == 1
         for name, limit in (
             (_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
             (_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
         )
     )
-
-
-def _is_glibc() -> bool:
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
-    except ValueError:  # a name that other systems don't know
-        return False

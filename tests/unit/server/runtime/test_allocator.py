@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -27,7 +28,9 @@ del blocks
 print(resident_bytes() - before)
 """
 
-of_glibc = pytest.mark.skipif(not allocator._is_glibc(), reason="the C library is not glibc")
+of_glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="the C library is not glibc"
+)
 
 
 def kept_bytes(how: str) -> int:
