@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from bench import frames
-from kavka.wire import codec, header
+from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.apis import fetch, produce
+from kavka.wire.codec.frames import encode_response
 from kavka.wire.frame import ArenaPool, Framer
 from kavka.wire.records import check_batch
 
@@ -78,10 +79,10 @@ def _reading(api: Api, version: int, request: bytes) -> Callable[[], object]:
 def _produced() -> object:
     partition = produce.PartitionResponse(0, 0, 12345, -1, 0)
     answer = produce.ProduceResponse([produce.TopicResponse(TOPIC, None, [partition])])
-    return codec.encode_response(produce.API, PRODUCE_VERSION, 1, answer)
+    return encode_response(produce.API, PRODUCE_VERSION, 1, answer)
 
 
 def _fetched(records: memoryview) -> object:
     partition = fetch.PartitionResponse(0, 0, 12345, 12345, 0, records, None)
     answer = fetch.FetchResponse([fetch.TopicResponse(TOPIC, None, [partition])])
-    return codec.encode_response(fetch.API, FETCH_VERSION, 1, answer)
+    return encode_response(fetch.API, FETCH_VERSION, 1, answer)

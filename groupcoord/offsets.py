@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.group import Group, PartitionCheck
+from kavka.groupcoord.java_strings import fits
 from kavka.groupcoord.offset_records import (
     NO_EPOCH,
     NO_TIME,
@@ -29,9 +30,8 @@ from kavka.groupcoord.offset_records import (
     topic_key,
 )
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
-from kavka.groupcoord.pending import Pending
+from kavka.groupcoord.pending_txn_offsets import Pending
 from kavka.groupcoord.state import GroupsState
-from kavka.groupcoord.texts import fits
 from kavka.log.journal import Decision, Made, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Pace, Slices, each, without_pauses

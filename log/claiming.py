@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.directories import LogDirectory
-from kavka.log.directory import META_FILE, Meta
+from kavka.log.dir_names import META_FILE, Meta
 from kavka.log.errors import LostDirectoryError, StorageError
 from kavka.log.fs import FileSystem
+from kavka.log.log_dir import LogDirectory
 from kavka.seams import Random
 
 LOST_SETTING: Final = "kavka.lost.log.dirs"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from kavka.log.directories import LogDirectory
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.flush import FlushPlan
 from kavka.log.fs import FileSystem
+from kavka.log.log_dir import LogDirectory
 from kavka.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)

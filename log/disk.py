@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from kavka.log.deferred_deletes import Garbage
 from kavka.log.fs import Buffer, File, FileSystem
-from kavka.log.garbage import Garbage
 from kavka.log.index import IndexCache
+from kavka.log.settings import LogSettings
 
 
 class Holder(Protocol):
@@ -137,3 +138,14 @@ class Disk:
             index_cache_bytes=index_cache_bytes,
             watch=watch,
         )
+
+
+class LogPlace(NamedTuple):
+    """Which log, and what it needs to work."""
+
+    disk: Disk
+    directory: str
+    topic: str
+    partition: int
+    settings: LogSettings
+    now_ms: int

@@ -13,11 +13,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
+from kavka.log.deferred_deletes import Garbage
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
-from kavka.log.garbage import Garbage
 from kavka.log.mirror import LogMirror
 from kavka.log.partition_log import PartitionLog
 from kavka.log.relocation import relocate

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.log.timers import Timers
-from kavka.log.verification import Guard
+from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, Slices, each, without_pauses
 

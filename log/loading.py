@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.directories import LogDirectory
 from kavka.log.disk import Disk
 from kavka.log.errors import (
     TOO_MANY_FILES,
@@ -30,6 +29,7 @@ from kavka.log.errors import (
 )
 from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.futures import choose
+from kavka.log.log_dir import LogDirectory
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
 from kavka.log.scan import BatchScanner

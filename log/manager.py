@@ -14,18 +14,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, offset_line
 from kavka.log.claiming import claim_all, common_owner, logs_in
 from kavka.log.closing import DirectoryClosing
-from kavka.log.directories import CheckpointPlan, LogDirectory
-from kavka.log.directory import Meta
+from kavka.log.deferred_deletes import Garbage
+from kavka.log.dir_names import Meta
 from kavka.log.disk import Disk
 from kavka.log.errors import TOO_MANY_FILES, HalfMadeError, StorageError
 from kavka.log.fs import FileSystem, Volume, is_shortage
 from kavka.log.futures import FutureLogs
-from kavka.log.garbage import Garbage
 from kavka.log.loading import DirectoryLoading, check_apart
+from kavka.log.log_dir import CheckpointPlan, LogDirectory
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings

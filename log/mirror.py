@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.fs import FileSystem
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from kavka.log.leftovers import base_of
+from kavka.log.interrupted_work import base_of
 from kavka.log.mirror_files import (
     copy_bytes,
     copy_file,

@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from kavka.log.compaction.of_log import LogCompaction
+from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk
+from kavka.log.disk import LogPlace as LogPlace
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
-from kavka.log.place import LogPlace as LogPlace
-from kavka.log.producer_history import ProducerHistory, unknown
+from kavka.log.producer_entry import AppendedBatch
+from kavka.log.producer_snapshots import ProducerHistory, unknown
 from kavka.log.producer_state import ProducerStates
-from kavka.log.reader import LogReader
-from kavka.log.results import Appended as Appended
-from kavka.log.results import Slice as Slice
-from kavka.log.results import duplicate_of, out_of_range, slice_of
+from kavka.log.reader import LogReader, out_of_range, slice_of
+from kavka.log.reader import Slice as Slice
 from kavka.log.retention import Bounds, count_old, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import UNREAD_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import Aborted, AbortedTxn, OpenTxnIndex
-from kavka.log.verification import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
@@ -37,6 +36,21 @@ logger = logging.getLogger(__name__)
 
 _LOOK: Final = -(1 << 63) - 1
 """A time after which to roll that makes `append` look more closely."""
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log. `log_append_time_ms` is -1 for the producer's own times."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+
+
+def duplicate_of(earlier: AppendedBatch) -> Appended:
+    """The answer to a copy of a batch that is in the log."""
+    # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
+    return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)
 
 
 class PartitionLog:

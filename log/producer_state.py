@@ -28,8 +28,8 @@ from kavka.log.producer_entry import (
     encode_entry,
 )
 from kavka.log.transactions import Transactions
+from kavka.log.txn_guards import Guard, Verifications
 from kavka.log.txn_index import AbortedTxn
-from kavka.log.verification import Guard, Verifications
 from kavka.wire.control_records import Marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode

@@ -5,14 +5,15 @@ Only batch headers and indexes are looked at; who asks reads the bytes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.results import Slice
+from kavka.log.fs import File
 from kavka.log.scan import Extent, extents
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.txn_index import Aborted, collect_aborted
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import HEADER_BYTES
 
 PLACES_MAX: Final = 64
@@ -25,6 +26,32 @@ EMPTY_SEGMENTS_MAX: Final = 100
 """Segments in which it does, at some 20 us each."""
 
 NONE_ABORTED: Final = Aborted()
+
+
+class Slice(NamedTuple):
+    """Batches in one file: `length` bytes from `position` on. The last may be cut off."""
+
+    file: File
+    position: int
+    length: int
+    base_offset: int
+    """Of the first batch."""
+    more_follows: bool = False
+    """What may be read goes on in a later segment, however little there is of this one."""
+
+
+def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:
+    """The whole batch that was found, if one was."""
+    if found is None:
+        return None
+    segment, extent = found
+    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+
+
+def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
+    """Why nothing is read at an offset of the log of that name, which has these bounds."""
+    told = f"offset {offset} of {name} is not within {start} to {end}"
+    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, told)
 
 
 class LogReader:

@@ -19,7 +19,7 @@ from kavka.log.checkpoint import decode_epochs
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
-from kavka.log.leftovers import base_of, settle
+from kavka.log.interrupted_work import base_of, settle
 from kavka.log.partition_log import LogPlace, PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage

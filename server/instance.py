@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kavka.log.directory import Meta
+from kavka.log.dir_names import Meta
 from kavka.log.errors import LoadingStopped, OrphanedDirectoryError
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager

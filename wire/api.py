@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from kavka.wire import library
+from kavka.wire.codec import private_copy
 from kavka.wire.errors import ErrorCode
 
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
@@ -73,9 +73,9 @@ class Api:
         """The request reader of one served version."""
         found = self._decoders.get(version)
         if found is None:
-            made = library.message_class(self.request_name)
+            made = private_copy.message_class(self.request_name)
             flexible = self.is_flexible(version)
-            with library.making:
+            with private_copy.making:
                 found = self._decoders[version] = made._struct.compiled_decode_from(
                     version, compact=flexible, tagged=flexible, data_class=made
                 )
@@ -85,9 +85,9 @@ class Api:
         """The response writer of one served version."""
         found = self._encoders.get(version)
         if found is None:
-            made = library.message_class(self.response_name)
+            made = private_copy.message_class(self.response_name)
             flexible = self.is_flexible(version)
-            with library.making:
+            with private_copy.making:
                 found = self._encoders[version] = made._struct.compiled_encode_into(
                     version, compact=flexible, tagged=flexible
                 )

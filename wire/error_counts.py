@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from kavka.wire import library
 from kavka.wire.api import Api
+from kavka.wire.codec import private_copy
 
 Counts: TypeAlias = MutableMapping[int, int]
 """Error code -> how often; must give 0 for a code that it lacks (`Counter`, `defaultdict`)."""
@@ -48,7 +48,7 @@ def counter_source(api: Api) -> str:
 
 def error_paths(api: Api) -> list[tuple[str, ...]]:
     """The lists to go through, outermost first, to each error code; () for one at the top."""
-    return list(_paths(library.message_class(api.response_name)._struct.fields))
+    return list(_paths(private_copy.message_class(api.response_name)._struct.fields))
 
 
 def _paths(fields: Any) -> Iterator[tuple[str, ...]]:

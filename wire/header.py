@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kavka.wire.mending import read_tags
+from kavka.wire.codec.patches import read_tags
 
 _unpack: Final = struct.Struct(">hhih").unpack_from
 _FIXED_BYTES: Final = 10

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member, member_timer
-from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Rebalancing,

@@ -12,7 +12,7 @@ from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
 from kavka.groupcoord.classic.joining import Joining
-from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
     failing_as,

@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
 from kavka.groupcoord.classic.members import Member
-from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse

@@ -7,7 +7,7 @@ from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member
-from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.state import GroupsState

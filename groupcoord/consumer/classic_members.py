@@ -19,10 +19,10 @@ from kavka.groupcoord.classic.requests import (
     LeaveRequest,
     SyncRequest,
 )
-from kavka.groupcoord.consumer import embedded
-from kavka.groupcoord.consumer.book import JOIN, SYNC, Book
+from kavka.groupcoord.consumer import embedded_protocol
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
+from kavka.groupcoord.consumer.group_index import JOIN, SYNC, Book
 from kavka.groupcoord.consumer.heartbeats import (
     check_instance,
     check_size,
@@ -37,9 +37,9 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
+from kavka.groupcoord.consumer.member_update import Change, RegexChange
 from kavka.groupcoord.consumer.migration import DISABLED, Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.groupcoord.consumer.updates import Change, RegexChange
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
@@ -181,7 +181,9 @@ class ClassicMembers:
         self._book.cancel_timer(SYNC, group.group_id, member.member_id)
         self._book.keep_alive(group, member, now_ms)
         names = self._migration.by_name(without_pauses(partitions_of(member.assigned)))
-        assignment = embedded.assignment(names, embedded.version_of(protocols.protocols[0][1]))
+        assignment = embedded_protocol.assignment(
+            names, embedded_protocol.version_of(protocols.protocols[0][1])
+        )
         answer = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
         return Decision(replies=[Reply(ticket, answer)])
 
@@ -232,7 +234,9 @@ class ClassicMembers:
         return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
 
-def _told(old: Member, request: JoinRequest, subscription: embedded.Subscription) -> Member:
+def _told(
+    old: Member, request: JoinRequest, subscription: embedded_protocol.Subscription
+) -> Member:
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         old,
@@ -271,10 +275,10 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str)
     )
 
 
-def _subscription(request: JoinRequest) -> embedded.Subscription:
+def _subscription(request: JoinRequest) -> embedded_protocol.Subscription:
     """All protocols of a member name the same topics."""
     try:
-        return embedded.read_subscription(request.protocols[0].metadata)
+        return embedded_protocol.read_subscription(request.protocols[0].metadata)
     except Malformed as failure:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.member_update import new_epoch
 from kavka.groupcoord.consumer.migration import Migration
-from kavka.groupcoord.consumer.updates import new_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError
 from kavka.wire.steps import Slices, each

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -23,9 +23,9 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
+from kavka.groupcoord.consumer.member_update import Change, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.groupcoord.consumer.updates import Change, RegexChange
 from kavka.log.journal import Decision, Made, Record, Reply, Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode

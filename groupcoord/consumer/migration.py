@@ -16,9 +16,9 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member as ClassicMember
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.protocol import ClassicProtocol
-from kavka.groupcoord.consumer import embedded, records
-from kavka.groupcoord.consumer.book import Book, not_found
+from kavka.groupcoord.consumer import embedded_protocol, records
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book, not_found
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
@@ -138,7 +138,7 @@ class Migration:
         yield from add(records.current_member)
 
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
-        assignment = embedded.read_assignment(member.assignment)
+        assignment = embedded_protocol.read_assignment(member.assignment)
         if assignment.user_data:
             # the consumer protocol has no place for it
             raise _not_upgraded(
@@ -242,11 +242,11 @@ class Migration:
         pace = Pace()
         for member_id, one in classic.members.items():
             try:
-                version = embedded.version_of(one.metadata(classic.protocol))
+                version = embedded_protocol.version_of(one.metadata(classic.protocol))
             except Malformed as failure:
                 raise _not_downgraded(group.group_id) from failure
             names = self.by_name(targets.get(member_id, {}))
-            one.assignment = embedded.assignment(names, version)
+            one.assignment = embedded_protocol.assignment(names, version)
             if pace.is_over(10 + 10 * len(names)):
                 yield
         yield from self._classic.adopt(classic, out, reason, now_ms)
@@ -270,7 +270,7 @@ def _not_upgraded(group_id: str, why: str) -> ApiError:
 def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:
     """Malformed. Where no protocol has been chosen yet, all of them say the same of the topics."""
     metadata = member.metadata(group.protocol) or member.protocols[0].metadata
-    subscription = embedded.read_subscription(metadata)
+    subscription = embedded_protocol.read_subscription(metadata)
     return Member(
         member.member_id,
         member_epoch=group.generation,

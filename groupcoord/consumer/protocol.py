@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.consumer import replay
-from kavka.groupcoord.consumer.book import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.classic_members import ClassicMembers
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
+from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, Heartbeats
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
+from kavka.groupcoord.consumer.member_update import resolved
 from kavka.groupcoord.consumer.migration import Migration
-from kavka.groupcoord.consumer.updates import resolved
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Record, Ticket
 from kavka.wire.steps import Slices

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.member import NO_EPOCH, Member
 from kavka.groupcoord.consumer.records import CurrentValue, Key, MadeRecord
 from kavka.log.journal import Record

@@ -7,7 +7,7 @@ from typing import Final
 
 from kavka.log.fs import Buffer, FileSystem
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexCache, OffsetIndex, TimeIndex
-from kavka.log.leftovers import CLEANED
+from kavka.log.interrupted_work import CLEANED
 from kavka.log.segment import (
     FILES,
     INDEX,

@@ -24,7 +24,7 @@ from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
-from kavka.log.leftovers import CLEANED
+from kavka.log.interrupted_work import CLEANED
 from kavka.log.scan import implausible
 from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
@@ -75,7 +75,7 @@ class _Run:
 
     def run(self) -> Outcome:
         order, outcome = self._order, self._outcome
-        # they would have a swap undone that a crash interrupts: see `kavka.log.leftovers`
+        # they would have a swap undone that a crash interrupts: see `kavka.log.interrupted_work`
         remove_cleaned(self._worker, self._fs, order.directory)
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])

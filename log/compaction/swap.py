@@ -1,6 +1,6 @@
 """Cleaned segments take the place of those that they were made of.
 
-The protocol is Apache Kafka's, and `kavka.log.leftovers` finishes or undoes it after a crash:
+The protocol is Apache Kafka's; `kavka.log.interrupted_work` finishes or undoes it after a crash:
 `.cleaned` becomes `.swap`, then the old files `.deleted`, then the suffix is taken off. Before
 the first `.swap` the new files are on the disk, and a directory's changes get there in order.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kavka.log.compaction.order import Replacement
 from kavka.log.disk import Disk
-from kavka.log.leftovers import CLEANED, SWAP
+from kavka.log.interrupted_work import CLEANED, SWAP
 from kavka.log.segment import FILES, TXN_INDEX, Segment
 from kavka.log.segments import SegmentList, mark_deleted
 from kavka.log.settings import LogSettings

@@ -72,9 +72,9 @@ from kavka.wire.apis import (
     update_features,
     write_txn_markers,
 )
-from kavka.wire.codec import encode_response
+from kavka.wire.codec.frames import encode_response
+from kavka.wire.codec.long_messages import decode_slowly
 from kavka.wire.errors import ApiError, ErrorCode, forget_frames
-from kavka.wire.slow_codec import decode_slowly
 from kavka.wire.steps import begun
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from kavka.server.coordinators.journal_runner import JournalRunner
 from kavka.server.handlers import heartbeat
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.heartbeat import API, HeartbeatResponse
-from kavka.wire.codec import encode_response
+from kavka.wire.codec.frames import encode_response
 
 _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP

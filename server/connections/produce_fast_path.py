@@ -32,12 +32,12 @@ from kavka.wire.apis.produce import (
     ProduceResponse,
     TopicResponse,
 )
-from kavka.wire.codec import encode_response
+from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ApiError
 from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
-    from kavka.log.verification import Guard
+    from kavka.log.txn_guards import Guard
     from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
     from kavka.wire.apis.heartbeat import HeartbeatResponse
 

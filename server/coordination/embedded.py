@@ -41,8 +41,7 @@ from kavka.server.coordination.api import (
     Znode,
 )
 from kavka.server.coordination.storage import SLICE_NODES, Storage, load
-from kavka.server.coordination.tree import CloseSession, Transaction, Tree, TreeOp
-from kavka.server.coordination.watches import Watches
+from kavka.server.coordination.tree import CloseSession, Transaction, Tree, TreeOp, Watches
 from kavka.wire.errors import forget_frames
 
 if TYPE_CHECKING:

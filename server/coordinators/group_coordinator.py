@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kavka.groupcoord.counts import Counts
+from kavka.groupcoord.state import Counts
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.cluster.entity_configs import TopicConfigs
-from kavka.server.cluster.internal_topics import GROUP_TOPIC
-from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.cluster.metadata_cache import GROUP_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
 from kavka.server.controller.controller import Controller
@@ -46,7 +45,7 @@ MODULES: Final = (
     "kavka.groupcoord.classic.protocol",
     "kavka.groupcoord.consumer.records",
     "kavka.groupcoord.consumer.group",
-    "kavka.groupcoord.consumer.book",
+    "kavka.groupcoord.consumer.group_index",
     "kavka.groupcoord.consumer.classic_members",
     "kavka.groupcoord.consumer.replay",
     "kavka.groupcoord.consumer.protocol",

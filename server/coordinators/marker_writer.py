@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kavka.log.partition_log import Appended
 from kavka.seams import Clock, Tasks, Timer
-from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordination import paths
 from kavka.server.coordination.api import Coordination, CoordinationError, NoNode, WatchEvent
 from kavka.server.coordinators.group_coordinator import GroupCoordinator

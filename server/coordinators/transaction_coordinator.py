@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kavka.server.cluster.internal_topics import TRANSACTION_TOPIC
-from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.cluster.metadata_cache import TRANSACTION_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.transaction_rows import REPLICATION_FACTOR
 from kavka.server.controller.controller import Controller

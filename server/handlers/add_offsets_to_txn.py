@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.transaction_coordinator import adding
 from kavka.server.handlers.common.transaction_calls import ask, check_id
 from kavka.server.request.context import RequestContext

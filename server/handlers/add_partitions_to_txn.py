@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.coordinators.transaction_coordinator import adding
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id, told

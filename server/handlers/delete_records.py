@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices

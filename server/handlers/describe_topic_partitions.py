@@ -16,8 +16,12 @@ from kavka.server.auth.allowed_operations import TOPIC_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.control_messages import NO_LEADER
-from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
-from kavka.server.cluster.metadata_cache import MetadataImage, PartitionImage, TopicImage
+from kavka.server.cluster.metadata_cache import (
+    INTERNAL_TOPICS,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from kavka.server.controller.topic_validation import check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import JoinRequest
+from kavka.groupcoord.java_strings import MEMBER_ID_BYTES, fits
 from kavka.groupcoord.shard import GroupShard
-from kavka.groupcoord.texts import MEMBER_ID_BYTES, fits
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker

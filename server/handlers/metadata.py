@@ -22,8 +22,13 @@ from kavka.server.auth.authorizer import (
     ResourceType,
 )
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
-from kavka.server.cluster.metadata_cache import PartitionImage, TopicImage
+from kavka.server.cluster.metadata_cache import (
+    GROUP_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_TOPIC,
+    PartitionImage,
+    TopicImage,
+)
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import answer

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import INTERNAL_TOPICS
+from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.handlers.common.produce_request import (
     each_once,
     is_transactional,
@@ -54,7 +54,7 @@ from kavka.wire.records import (
 from kavka.wire.steps import begun
 
 if TYPE_CHECKING:
-    from kavka.log.verification import Guard
+    from kavka.log.txn_guards import Guard
     from kavka.server.handlers.common.transaction_verification import Verdict, Verdicts
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import TOLD, Made, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.handlers.common.offset_commits import (
     Shape,
     SortedOut,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem, is_shortage
 from kavka.log.futures import FutureLog

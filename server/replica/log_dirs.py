@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from kavka.log.directory import Meta, new_directory_id
+from kavka.log.dir_names import Meta, new_directory_id
 from kavka.log.manager import LogManager
 from kavka.seams import Random
 from kavka.server.coordination import paths

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from kavka.log.checkpoint import TopicPartition
+from kavka.log.deferred_deletes import remove_garbage
 from kavka.log.fs import FileSystem, is_shortage
-from kavka.log.garbage import remove_garbage
 from kavka.log.manager import LOGS_PER_STEP, LogManager
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings

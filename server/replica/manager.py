@@ -20,7 +20,7 @@ from kavka.log.markers import append_marker
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
-from kavka.log.verification import Guard
+from kavka.log.txn_guards import Guard
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.replica.cleaning_stats import CleaningStats

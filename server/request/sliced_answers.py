@@ -9,8 +9,8 @@ from typing import Any, Final
 from kavka.seams import Tasks
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.runtime import cooperative
-from kavka.wire import slow_codec
 from kavka.wire.api import Api
+from kavka.wire.codec import long_messages
 from kavka.wire.error_counts import Counts
 
 
@@ -49,8 +49,8 @@ async def written(
 
     def steps() -> cooperative.Slices[Written]:
         version, correlation_id = context.version, context.correlation_id
-        frame = yield from slow_codec.encode_slowly(api, version, correlation_id, response)
-        errors = yield from slow_codec.count_slowly(api, response)
+        frame = yield from long_messages.encode_slowly(api, version, correlation_id, response)
+        errors = yield from long_messages.count_slowly(api, response)
         return Written(response, frame, errors)
 
     try:

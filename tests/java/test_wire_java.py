@@ -16,7 +16,7 @@ import pytest
 
 from kavka.wire import header
 from kavka.wire.apis import fetch, produce
-from kavka.wire.codec import encode_response
+from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
 from support import java_compiler, messages, stock_codec, wire_java
 from support.wire_java import Frame, Judged, Kind, Outcome

@@ -158,7 +158,9 @@ EXEMPTIONS: Final = (
         "server/runtime/process_worker.py", (JOBS, CLOCK, FILES), "is the process at the other end"
     ),
     Exemption("wire/frame.py", (FILES,), "has memory mapped, which is no file"),
-    Exemption("wire/library.py", (JOBS,), "has a lock: brokers in threads share what it makes"),
+    Exemption(
+        "wire/codec/private_copy.py", (JOBS,), "has a lock: brokers in threads share what it makes"
+    ),
     Exemption("server/runtime/sockets.py", (NETWORK,), "is the seam to sockets"),
     Exemption(
         "server/runtime/sockets.py", (TASKS,), "sets up what it accepts on the loop it was given"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from kavka.log.directory import CLEAN_SHUTDOWN_FILE
+from kavka.log.dir_names import CLEAN_SHUTDOWN_FILE
 from kavka.log.memfs import Died, Fault, MemFs
 from kavka.log.settings import FSYNC, SYSTEM
 from support import compaction, logs

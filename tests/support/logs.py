@@ -10,15 +10,15 @@ from uuid import UUID
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from kavka.log.deferred_deletes import remove_garbage
 from kavka.log.fs import FileSystem
-from kavka.log.garbage import remove_garbage
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import Appended, PartitionLog, Slice
 from kavka.log.settings import SYSTEM, LogSettings
-from kavka.log.verification import NOT_NEEDED, Guard
+from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.control_records import Marker
 from kavka.wire.records import read_header
 from support.virtual import VirtualClock

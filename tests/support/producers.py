@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from kavka.log.memfs import MemFs
 from kavka.log.producer_state import ProducerStates
-from kavka.log.verification import Guard
+from kavka.log.txn_guards import Guard
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import TRANSACTIONAL, BatchHeader, read_header

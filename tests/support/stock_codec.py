@@ -1,7 +1,7 @@
 """kafka-python's codec as it is published, not mended: the judge of Kavka's.
 
 A private copy again, so that making message classes of it leaves the `kafka` of a client in the
-same process alone. Loaded by code of its own, not by `kavka.wire.library`. Messages that the
+same process alone. Loaded by code of its own, not by `wire.codec.private_copy`. Messages that the
 library has no schema of are read by the schema in Apache Kafka's own jar.
 """
 

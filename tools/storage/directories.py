@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import UUID
 
-from kavka.log import directory as names
-from kavka.log.directory import Meta
+from kavka.log import dir_names as names
+from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem, Lock
 from kavka.log.segment import LOG

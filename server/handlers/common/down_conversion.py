@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.log.results import Slice
+from kavka.log.reader import Slice
 from kavka.log.settings import LogSettings
 from kavka.seams import Jobs, Pool
 from kavka.server.broker import Broker

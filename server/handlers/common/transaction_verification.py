@@ -3,7 +3,7 @@
 A client adds partitions to its transaction at the coordinator, or, if its protocol is so new, by
 writing to them. Before the first batch of a transaction is appended to a partition, the coordinator
 is asked: whether the partition is in it, or to take it in. The guard that each partition gives for
-that is shown with the batch: see `kavka.log.verification`.
+that is shown with the batch: see `kavka.log.txn_guards`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.log.verification import NOT_NEEDED, Guard, Verifications
+from kavka.log.txn_guards import NOT_NEEDED, Guard, Verifications
 from kavka.server.broker import Broker
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified

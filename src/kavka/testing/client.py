@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from kavka.server.broker import Broker
 from kavka.server.connections.dispatch import HANDLERS
 from kavka.server.request.context import Peer, RequestContext
-from kavka.wire import library, records
+from kavka.wire import records
 from kavka.wire.api import Api
 from kavka.wire.apis import (
     create_topics,
@@ -25,6 +25,7 @@ from kavka.wire.apis import (
 )
 from kavka.wire.apis.list_offsets import EARLIEST, LATEST
 from kavka.wire.building import NewRecord, build_batch
+from kavka.wire.codec import private_copy
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
 
@@ -79,7 +80,7 @@ class Client:
     async def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str | None]
     ) -> None:
-        make = library.message_class(create_topics.API.request_name)
+        make = private_copy.message_class(create_topics.API.request_name)
         answer = await self._ask(
             create_topics.API,
             topics=[
@@ -108,7 +109,7 @@ class Client:
         return sorted(topic.name for topic in answer.topics if not topic.is_internal)
 
     async def partitions(self, topic: str) -> list[int]:
-        make = library.message_class(metadata.API.request_name)
+        make = private_copy.message_class(metadata.API.request_name)
         asked = make.MetadataRequestTopic(name=topic)
         answer = await self._ask(metadata.API, topics=[asked], allow_auto_topic_creation=False)
         (found,) = answer.topics
@@ -117,7 +118,7 @@ class Client:
 
     async def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
         """The offset for a time, which may be a special one, by partition."""
-        make = library.message_class(list_offsets.API.request_name).ListOffsetsTopic
+        make = private_copy.message_class(list_offsets.API.request_name).ListOffsetsTopic
         asked = [
             make.ListOffsetsPartition(
                 partition_index=index, current_leader_epoch=-1, timestamp=timestamp
@@ -148,7 +149,7 @@ class Client:
             _check_bytes(f"header {name!r}", header)
         now_ms = self._broker.clock.now_ms()
         record = NewRecord(now_ms if timestamp_ms is None else timestamp_ms, key, value, headers)
-        make = library.message_class(produce.API.request_name).TopicProduceData
+        make = private_copy.message_class(produce.API.request_name).TopicProduceData
         written = make.PartitionProduceData(
             index=partition, records=memoryview(build_batch([record]))
         )
@@ -185,7 +186,7 @@ class Client:
     async def _fetch(self, topic: str, positions: dict[int, int], max_wait_ms: int) -> list[Record]:
         """Records from `positions` (offset by partition) on, as many as come at once, waiting
         for the first up to `max_wait_ms`; `positions` then tells where to go on."""
-        make = library.message_class(fetch.API.request_name).FetchTopic
+        make = private_copy.message_class(fetch.API.request_name).FetchTopic
         asked = [
             make.FetchPartition(
                 partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
@@ -219,7 +220,7 @@ class Client:
 
     async def _ask(self, api: Api, context: RequestContext | None = None, **fields: Any) -> Any:
         context = context or self._context(api)
-        request = library.message_class(api.request_name)(version=context.version, **fields)
+        request = private_copy.message_class(api.request_name)(version=context.version, **fields)
         _, handler = HANDLERS[api.key]
         answer: Any = handler(self._broker, context, request)
         return await answer if isawaitable(answer) else answer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.directory import Meta, decode_directory_id
+from kavka.log.dir_names import Meta, decode_directory_id
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
 from kavka.log.manager import LogManager

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.directory import Meta
+from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import OsFs
 from kavka.log.partition_log import PartitionLog

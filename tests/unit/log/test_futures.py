@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log import mirror as mirror_module
 from kavka.log.errors import StorageError
 from kavka.log.fs import File, FileSystem

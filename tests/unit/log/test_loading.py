@@ -10,11 +10,11 @@ from threading import Thread
 import pytest
 
 from kavka.log import loading
-from kavka.log.directories import LogDirectory
 from kavka.log.disk import Disk
 from kavka.log.errors import StorageError
 from kavka.log.fs import OsFs
 from kavka.log.loading import DirectoryLoading
+from kavka.log.log_dir import LogDirectory
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog

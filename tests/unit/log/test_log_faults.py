@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from kavka.log import producer_history, producer_state
+from kavka.log import producer_snapshots, producer_state
 from kavka.log.compaction.order import Progress, Replacement
 from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.markers import append_marker
 from kavka.log.memfs import Died, MemFs
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
 from kavka.wire.records import read_header
@@ -54,7 +54,7 @@ class LogUnderFaults(LogThatMoves):
     @initialize(are_many=st.booleans())
     def begin_with_producers(self, are_many: bool) -> None:
         """Their snapshot is made in pieces where they count as very many."""
-        for module in (producer_state, producer_history) if are_many else ():
+        for module in (producer_state, producer_snapshots) if are_many else ():
             self.patch.setattr(module, "ENTRIES_PER_STEP", 1)
 
     def teardown(self) -> None:

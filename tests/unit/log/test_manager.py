@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from kavka.log.directory import Meta
+from kavka.log.deferred_deletes import remove_garbage
+from kavka.log.dir_names import Meta
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
-from kavka.log.garbage import remove_garbage
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from support import logs

@@ -14,7 +14,7 @@ from kavka.log import producer_state
 from kavka.log.errors import CorruptFileError
 from kavka.log.producer_entry import AppendedBatch, ProducerEntry
 from kavka.log.producer_state import ProducerStates
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from support import logs

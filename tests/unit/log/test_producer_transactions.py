@@ -7,8 +7,8 @@ import pytest
 
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ProducerStates
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.log.txn_index import AbortedTxn
-from kavka.log.verification import NOT_NEEDED
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from support.producers import (

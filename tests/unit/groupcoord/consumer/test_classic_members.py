@@ -8,7 +8,7 @@ import pytest
 
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import Leaver
-from kavka.groupcoord.consumer import embedded
+from kavka.groupcoord.consumer import embedded_protocol
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.wire.errors import ApiError, ErrorCode
 from support.classic_groups import SESSION_MS, reading
@@ -38,7 +38,7 @@ def got(kit: ConsumerKit, member_id: str, generation: int, **more: Any) -> list[
     """What SyncGroup gives a member."""
     answer = kit.sync(member_id, generation, **more).answer
     assert (answer.error_code, answer.protocol_type) == (0, "consumer")
-    partitions = embedded.read_assignment(answer.assignment).partitions
+    partitions = embedded_protocol.read_assignment(answer.assignment).partitions
     return sorted((topic, one) for topic, own in partitions.items() for one in own)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.consumer import embedded
+from kavka.groupcoord.consumer import embedded_protocol
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.member import MemberState
 from kavka.wire.errors import ErrorCode
@@ -25,7 +25,9 @@ def classic_pair(kit: ConsumerKit) -> tuple[str, str]:
         kit.advance(kit.settings.group_initial_rebalance_delay_ms)
     first, second = (member_id for member_id, _ in tickets)
     halves = {first: {"t": [0, 1]}, second: {"t": [2, 3]}}
-    kit.sync_all([first, second], {one: embedded.assignment(own, 1) for one, own in halves.items()})
+    kit.sync_all(
+        [first, second], {one: embedded_protocol.assignment(own, 1) for one, own in halves.items()}
+    )
     assert kit.group.current is GroupState.STABLE
     return first, second
 
@@ -68,7 +70,7 @@ def test_classic_members_give_up_by_joining_again() -> None:
         joined = kit.join(one, protocols=RANGE).answer
         assert (joined.error_code, joined.protocol_name, joined.leader) == (0, "range", "")
         synced = kit.sync(one, joined.generation_id).answer
-        embedded.read_assignment(synced.assignment)
+        embedded_protocol.read_assignment(synced.assignment)
     newcomer.beat()
     assert newcomer.partitions == [("t", 3)]
     assert_sound(kit, kit.consumer_group())
@@ -256,7 +258,7 @@ def test_an_instance_comes_back_with_the_classic_protocol() -> None:
     group = classic_group(kit)
     assert (group.current, group.generation) == (GroupState.STABLE, 2)
     (member,) = group.members.values()
-    assert embedded.read_assignment(member.assignment).partitions == ALL_OF_T
+    assert embedded_protocol.read_assignment(member.assignment).partitions == ALL_OF_T
     replayed = kit.replayed().state.groups["g"]
     assert isinstance(replayed, ClassicGroup)
     assert list(replayed.members) == list(group.members)

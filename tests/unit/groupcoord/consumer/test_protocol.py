@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.groupcoord.consumer.book import TOPICS_A_SLICE
+from kavka.groupcoord.consumer.group_index import TOPICS_A_SLICE
 from kavka.wire.errors import ErrorCode
 from support.consumer_groups import (
     REBALANCE_MS,

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.consumer import records, replay
-from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record

@@ -7,7 +7,7 @@ import pytest
 from kavka.log.compaction import cleaned
 from kavka.log.compaction.cleaned import SYNC_BYTES, WRITE_BYTES, CleanedSegment
 from kavka.log.disk import Disk
-from kavka.log.leftovers import CLEANED
+from kavka.log.interrupted_work import CLEANED
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.segment import FILES, Segment
 from kavka.log.txn_index import AbortedTxn

@@ -17,9 +17,9 @@ from kavka.server.connections.dispatch import BIG_BYTES
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import written
 from kavka.wire.apis import metadata
+from kavka.wire.codec.long_messages import ITEMS_A_SLICE, decode_slowly
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.slow_codec import ITEMS_A_SLICE, decode_slowly
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until

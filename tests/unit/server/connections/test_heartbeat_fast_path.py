@@ -14,7 +14,7 @@ import pytest
 
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
-from kavka.server.cluster.internal_topics import GROUP_TOPIC
+from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
 from kavka.server.connections.produce_fast_path import Shortcut
 from kavka.server.coordinators import journal_runner

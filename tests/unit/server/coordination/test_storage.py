@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.log.directory import NOT_OURS
+from kavka.log.dir_names import NOT_OURS
 from kavka.log.memfs import MemFs
 from kavka.server.coordination import storage
 from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.server.coordination.api import WatchEvent, WatchKind
-from kavka.server.coordination.watches import Watches
+from kavka.server.coordination.tree import Watches
 
 
 def first(event: WatchEvent) -> None: ...

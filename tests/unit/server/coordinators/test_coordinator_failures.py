@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kavka.log.journal import FAILED_DEADLINE_RETRY_MS, Decision, Producer, Record, Ticket
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_runner, marker_writer
 from kavka.server.coordinators.marker_writer import RETRY_S, TransactionMarkers
 from kavka.wire.errors import ApiError, ErrorCode

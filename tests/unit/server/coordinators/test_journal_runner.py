@@ -12,7 +12,7 @@ import pytest
 
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.log.memfs import Fault
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_port, journal_runner
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S
 from kavka.server.replica.partition_state import Leadership

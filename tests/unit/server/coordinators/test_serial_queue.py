@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kavka.log.journal import Decision, Producer, Record, Ticket
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from kavka.log.results import Appended
-from kavka.log.verification import Guard
+from kavka.log.partition_log import Appended
+from kavka.log.txn_guards import Guard
 from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
 from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
 from kavka.wire.errors import ErrorCode as Code

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.log import producer_history, producer_state
+from kavka.log import producer_snapshots, producer_state
 from kavka.log.memfs import Fault
-from kavka.log.verification import NOT_NEEDED
+from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ErrorCode as Code
@@ -242,7 +242,7 @@ def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled() -> None
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots of producers are written two entries at a time."""
-    for module in (producer_state, producer_history):
+    for module in (producer_state, producer_snapshots):
         monkeypatch.setattr(module, "ENTRIES_PER_STEP", 2)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.request.sliced_answers import Written, written
-from kavka.wire import slow_codec
 from kavka.wire.apis.find_coordinator import API, Coordinator, FindCoordinatorResponse
-from kavka.wire.codec import encode_response
+from kavka.wire.codec import long_messages
+from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import Closed
@@ -38,7 +38,7 @@ def test_an_answer_is_written_beside_others() -> None:
     assert b"".join(found.frame) == encode_response(API, VERSION, 77, answer(KEYS))[0]
     of_the_whole = {ErrorCode.NONE: 1}
     assert found.errors == {**of_the_whole, ErrorCode.COORDINATOR_NOT_AVAILABLE: len(KEYS)}
-    assert turns >= 2 * (len(KEYS) // slow_codec.ITEMS_A_SLICE)
+    assert turns >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
 
 
 @scenario()

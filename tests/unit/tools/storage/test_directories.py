@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from kavka.log.directory import Meta, encode_meta, encode_partition
+from kavka.log.dir_names import Meta, encode_meta, encode_partition
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.coordination import paths, storage
 from kavka.server.coordination.broker_registration import prepare_tree

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire.codec import encode_response
+from kavka.wire.codec.frames import encode_response
 from support import messages, stock_codec
 
 SERVED = messages.served()

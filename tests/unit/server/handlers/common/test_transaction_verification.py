@@ -474,7 +474,7 @@ async def test_strangers_that_make_up_producers_are_no_harm_to_others(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, knows_id: bool
 ) -> None:
     """An INVALID_TXN_STATE would be fatal for the producer that waits."""
-    monkeypatch.setattr("kavka.log.verification.PENDING_MAX", 5)
+    monkeypatch.setattr("kavka.log.txn_guards.PENDING_MAX", 5)
     one = await Transactor(broker).init()
     hold(broker)
     waiting = one.begin()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.log import directory
-from kavka.log.directory import Meta
+from kavka.log import dir_names
+from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError, StorageError
 
 # meta.properties of a broker of Apache Kafka 3.9 in ZooKeeper mode
@@ -19,9 +19,9 @@ KAFKA_META = (
 
 
 def test_names_of_logs() -> None:
-    assert directory.log_name("a-b.c_d", 12) == "a-b.c_d-12"
-    assert directory.parse_log_name("a-b.c_d-12", "/logs") == ("a-b.c_d", 12)
-    assert directory.parse_log_name("a--1", "/logs") == ("a-", 1)
+    assert dir_names.log_name("a-b.c_d", 12) == "a-b.c_d-12"
+    assert dir_names.parse_log_name("a-b.c_d-12", "/logs") == ("a-b.c_d", 12)
+    assert dir_names.parse_log_name("a--1", "/logs") == ("a-", 1)
 
 
 @pytest.mark.parametrize(
@@ -30,31 +30,31 @@ def test_names_of_logs() -> None:
      "remote-log-index-cache"],
 )  # fmt: skip
 def test_directories_that_are_not_ours(name: str) -> None:
-    assert directory.parse_log_name(name, "/logs") is None
+    assert dir_names.parse_log_name(name, "/logs") is None
 
 
 @pytest.mark.parametrize("name", ["lost+found", "words", "-1", "words-", "words-x", "wörter-1"])
 def test_directories_that_should_not_be_there(name: str) -> None:
     with pytest.raises(StorageError, match="/logs/"):
-        directory.parse_log_name(name, "/logs")
+        dir_names.parse_log_name(name, "/logs")
 
 
 @given(st.text(alphabet="abc._-", min_size=1, max_size=249), st.integers(0, 2**31 - 1))
 def test_deleted_logs(topic: str, partition: int) -> None:
-    name = directory.delete_name(topic, partition, "0" * 32)
+    name = dir_names.delete_name(topic, partition, "0" * 32)
     assert len(name) <= 255
-    assert directory.is_deleted(name)
+    assert dir_names.is_deleted(name)
     if len(topic) < 200:
         assert name == f"{topic}-{partition}.{'0' * 32}-delete"
-    live = directory.log_name(topic, partition)
-    assert not directory.is_deleted(live)
-    assert directory.parse_log_name(live, "/") == (topic, partition)
+    live = dir_names.log_name(topic, partition)
+    assert not dir_names.is_deleted(live)
+    assert dir_names.parse_log_name(live, "/") == (topic, partition)
 
 
 def test_whose_directory() -> None:
     meta = Meta("vPeOCWypqUOSepEvx0cbog", 3)
-    assert directory.decode_meta(KAFKA_META, "f") == meta
-    assert directory.decode_meta(directory.encode_meta(meta), "f") == meta
+    assert dir_names.decode_meta(KAFKA_META, "f") == meta
+    assert dir_names.decode_meta(dir_names.encode_meta(meta), "f") == meta
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_whose_directory() -> None:
 )
 def test_whose_directory_is_unknown(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"/logs/meta\.properties"):
-        directory.decode_meta(data, "/logs/meta.properties")
+        dir_names.decode_meta(data, "/logs/meta.properties")
 
 
 def test_topic_ids() -> None:
     # Uuid.fromString of Apache Kafka reads this as most 0x000102..., least 0x08090a...
     topic_id = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
     data = b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
-    assert directory.encode_partition(topic_id) == data
-    assert directory.decode_partition(data, "f") == topic_id
-    assert directory.decode_partition(data + b"\n", "f") == topic_id
+    assert dir_names.encode_partition(topic_id) == data
+    assert dir_names.decode_partition(data, "f") == topic_id
+    assert dir_names.decode_partition(data + b"\n", "f") == topic_id
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_topic_ids() -> None:
 )
 def test_broken_topic_ids(data: bytes) -> None:
     with pytest.raises(CorruptFileError):
-        directory.decode_partition(data, "f")
+        dir_names.decode_partition(data, "f")

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire import slow_codec
 from kavka.wire.api import Api
 from kavka.wire.apis import (
     consumer_group_describe,
@@ -26,10 +25,11 @@ from kavka.wire.apis import (
     offset_fetch,
     sync_group,
 )
-from kavka.wire.codec import encode_response
+from kavka.wire.codec import long_messages
+from kavka.wire.codec.frames import encode_response
+from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
-from kavka.wire.slow_codec import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
 from support import messages, stock_codec
 from support.wire_client import plain
 
@@ -56,9 +56,9 @@ def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
 
 @pytest.fixture
 def a_pause_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_codec, "SLICE_BYTES", 1)
-    monkeypatch.setattr(slow_codec, "_decoders", {})
-    monkeypatch.setattr(slow_codec, "_encoders", {})
+    monkeypatch.setattr(long_messages, "SLICE_BYTES", 1)
+    monkeypatch.setattr(long_messages, "_decoders", {})
+    monkeypatch.setattr(long_messages, "_encoders", {})
 
 
 def items(fields: Any, version: int, found: messages.Values) -> int:
@@ -98,7 +98,7 @@ def test_requests_written_by_the_library_are_read(
 ) -> None:
     api, schema = module.API, messages.schema(module.API.request_name)
     found, body = request(api, version, rnd)
-    work = slow_codec.decode_slowly(api, version, memoryview(b"head" + body), 4)
+    work = long_messages.decode_slowly(api, version, memoryview(b"head" + body), 4)
     (message, end), turns = run(work)
     assert end == len(b"head" + body)
     assert list(messages.differences(schema, found, message)) == []
@@ -126,7 +126,9 @@ def test_damaged_requests_are_refused_as_by_the_quick_reader(
         body[rnd.randrange(len(body))] = rnd.choice((0, 1, 0x7F, 0x80, 0xFF, rnd.randrange(256)))
     frame = memoryview(body)
     quick = outcome(lambda: module.API.decoder(version)(frame, 0))
-    assert outcome(lambda: run(slow_codec.decode_slowly(module.API, version, frame, 0))[0]) == quick
+    assert (
+        outcome(lambda: run(long_messages.decode_slowly(module.API, version, frame, 0))[0]) == quick
+    )
 
 
 def leaving(count: int) -> memoryview:
@@ -141,7 +143,7 @@ def leaving(count: int) -> memoryview:
 @pytest.mark.parametrize("count", [0, 400, 600, 9_000])
 def test_others_have_a_turn_while_a_request_is_read(count: int) -> None:
     frame = leaving(count)
-    (message, _), turns = run(slow_codec.decode_slowly(leave_group.API, 5, frame, 0))
+    (message, _), turns = run(long_messages.decode_slowly(leave_group.API, 5, frame, 0))
     assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
     assert turns == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
 
@@ -152,14 +154,14 @@ def test_bytes_are_copied_in_slices() -> None:
     values = {"group_id": "g", "assignments": members}
     schema = messages.schema("SyncGroupRequest")
     body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
-    (message, _), turns = run(slow_codec.decode_slowly(sync_group.API, 5, memoryview(body), 0))
+    (message, _), turns = run(long_messages.decode_slowly(sync_group.API, 5, memoryview(body), 0))
     assert len(message.assignments) == 200
     assert turns >= len(body) // (SLICE_BYTES + each)
 
 
 def test_two_are_read_at_once() -> None:
     frames = leaving(1_100), leaving(900)
-    works = [slow_codec.decode_slowly(leave_group.API, 5, frame, 0) for frame in frames]
+    works = [long_messages.decode_slowly(leave_group.API, 5, frame, 0) for frame in frames]
     for work in works:
         next(work)
     assert [len(run(work)[0][0].members) for work in works] == [1_100, 900]
@@ -179,7 +181,7 @@ def test_answers_are_the_bytes_of_the_library(
     schema = messages.schema(name)
     found = messages.values(schema, version, rnd)
     response = messages.as_answer(getattr(module, name), schema, found)
-    frame, turns = run(slow_codec.encode_slowly(api, version, 77, response))
+    frame, turns = run(long_messages.encode_slowly(api, version, 77, response))
     whole = b"".join(map(bytes, frame))
     head = struct.pack(">ii", len(whole) - 4, 77)
     if api.is_flexible(version) and api.flexible_response_header:
@@ -219,7 +221,7 @@ def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
     for count in (0, 400, 600, 1_700):
         response = answer(count)
         (whole,) = encode_response(api, api.highest, 1, response)
-        parts, turns = run(slow_codec.encode_slowly(api, api.highest, 1, response))
+        parts, turns = run(long_messages.encode_slowly(api, api.highest, 1, response))
         assert b"".join(parts) == whole
         at_least = items * count // ITEMS_A_SLICE
         assert at_least <= turns <= at_least + len(whole) // SLICE_BYTES + 1
@@ -228,14 +230,14 @@ def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
 
 def test_big_answers_are_made_of_parts() -> None:
     response = describing(200, bytes(20_000))
-    parts, _ = run(slow_codec.encode_slowly(describe_groups.API, 6, 1, response))
+    parts, _ = run(long_messages.encode_slowly(describe_groups.API, 6, 1, response))
     assert max(map(len, parts)) < SLICE_BYTES + 21_000
     assert b"".join(parts) == encode_response(describe_groups.API, 6, 1, response)[0]
 
 
 def test_two_at_once() -> None:
     one, other = listing(1_100), listing(900)
-    works = [slow_codec.encode_slowly(list_groups.API, 5, 1, answer) for answer in (one, other)]
+    works = [long_messages.encode_slowly(list_groups.API, 5, 1, answer) for answer in (one, other)]
     for work in works:
         next(work)
     for work, answer in zip(works, (one, other), strict=True):
@@ -244,7 +246,7 @@ def test_two_at_once() -> None:
 
 def test_an_answer_without_lists() -> None:
     answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
-    frame, turns = run(slow_codec.encode_slowly(find_coordinator.API, 2, 1, answer))
+    frame, turns = run(long_messages.encode_slowly(find_coordinator.API, 2, 1, answer))
     assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
 
 
@@ -256,7 +258,7 @@ def test_lists_of_names_are_gone_through_in_slices() -> None:
     )
     group = consumer_group_describe.DescribedGroup("g", members=[member])
     response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
-    work = slow_codec.encode_slowly(consumer_group_describe.API, 1, 77, response)
+    work = long_messages.encode_slowly(consumer_group_describe.API, 1, 77, response)
     frame, turns = run(work)
     assert turns >= 3
     assert b"".join(frame) == encode_response(consumer_group_describe.API, 1, 77, response)[0]
@@ -287,10 +289,10 @@ def test_errors_are_counted_as_the_quick_way(version: int, counts: list[int]) ->
     response = offsets(version, counts)
     expected: defaultdict[int, int] = defaultdict(int)
     error_counter(offset_fetch.API, expected)(response)
-    assert run(slow_codec.count_slowly(offset_fetch.API, response))[0] == expected
+    assert run(long_messages.count_slowly(offset_fetch.API, response))[0] == expected
 
 
 def test_others_have_a_turn_while_errors_are_counted() -> None:
-    counts, turns = run(slow_codec.count_slowly(offset_fetch.API, offsets(9, [600, 1_500])))
+    counts, turns = run(long_messages.count_slowly(offset_fetch.API, offsets(9, [600, 1_500])))
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
     assert turns == 2_100 // ITEMS_A_SLICE

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
-from kavka.wire import library
 from kavka.wire.api import Api
-from kavka.wire.codec import SpliceBuffer, take_parts
+from kavka.wire.codec import private_copy
+from kavka.wire.codec.frames import SpliceBuffer, take_parts
 from kavka.wire.error_counts import Counts, counter_source
 from kavka.wire.steps import Slices
 
@@ -51,13 +51,13 @@ def decode_slowly(
     key = (api.key, version)
     found = _decoders.get(key)
     if found is None:
-        with library.making:
+        with private_copy.making:
             found = _decoders[key] = _make_decoder(api, version)
     return found(frame, position)
 
 
 def _make_decoder(api: Api, version: int) -> SlowDecoder:
-    made = library.reader_of(api.request_name, version, flexible=api.is_flexible(version))
+    made = private_copy.reader_of(api.request_name, version, flexible=api.is_flexible(version))
     exec(_in_slices(made.source(), _PAUSE), made.globs)
     decoder: SlowDecoder = made.globs["_decode"]
     return decoder
@@ -67,8 +67,8 @@ def _make_decoder(api: Api, version: int) -> SlowDecoder:
 
 
 def encode_slowly(api: Api, version: int, correlation_id: int, response: Any) -> Slices[list[Any]]:
-    """As `kavka.wire.codec.encode_response`, in as many parts as there are slices. What is in
-    `response` must stay as it is meanwhile."""
+    """As `frames.encode_response`, in as many parts as there are slices. What is in `response`
+    must stay as it is meanwhile."""
     out = SpliceBuffer()
     out.pos = 8
     if version >= api.first_flexible and api.flexible_response_header:
@@ -95,13 +95,13 @@ def _encoder(api: Api, version: int) -> SlowEncoder:
     key = (api.key, version)
     found = _encoders.get(key)
     if found is None:
-        with library.making:
+        with private_copy.making:
             found = _encoders[key] = _make_encoder(api, version)
     return found
 
 
 def _make_encoder(api: Api, version: int) -> SlowEncoder:
-    struct = library.message_class(api.response_name)._struct
+    struct = private_copy.message_class(api.response_name)._struct
     flexible = api.is_flexible(version)
     made = struct.encode_into__optimized_context(version, compact=flexible, tagged=flexible)
     exec(_in_slices(made.source(), _PAUSE_OF_WRITER), made.globs)

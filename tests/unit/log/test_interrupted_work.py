@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kavka.log.leftovers import base_of, settle
+from kavka.log.interrupted_work import base_of, settle
 from kavka.log.memfs import Fault, MemFs
 from kavka.wire.records import stamp
 from support import logs

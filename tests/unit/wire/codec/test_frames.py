@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire import codec
 from kavka.wire.apis import api_versions, fetch, metadata, produce
-from kavka.wire.codec import BUFFER_BYTES, BUFFER_BYTES_MAX, encode_response
+from kavka.wire.codec import frames
+from kavka.wire.codec.frames import BUFFER_BYTES, BUFFER_BYTES_MAX, encode_response
 from kavka.wire.errors import ErrorCode
 from support import messages, stock_codec
 
@@ -118,7 +118,7 @@ def test_a_big_answer_does_not_keep_its_buffer() -> None:
     frame = b"".join(encode_response(metadata.API, 12, 1, answer))
     assert len(frame) > BUFFER_BYTES_MAX
     assert frame == library_frame("MetadataResponse", 12, 1, answer)
-    assert all(len(kept.buf) <= BUFFER_BYTES_MAX for kept in codec._free)
+    assert all(len(kept.buf) <= BUFFER_BYTES_MAX for kept in frames._free)
 
 
 class Interrupted(metadata.MetadataResponse):

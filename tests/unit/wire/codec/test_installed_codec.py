@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.wire import place
+from kavka.wire.codec import private_copy
 from support.broker import kavka_environment
 
 
@@ -25,7 +25,7 @@ def package(directory: Path, version: str | None) -> Path:
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory for Kavka's own copy, empty."""
-    monkeypatch.setattr(place, "OWN", str(tmp_path / "own"))
+    monkeypatch.setattr(private_copy, "OWN", str(tmp_path / "own"))
     return tmp_path / "own"
 
 
@@ -41,14 +41,16 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_programs_is_used_if_it_is_the_right_one(own: Path, program: Path) -> None:
     package(program, "3.0.12")
-    assert place.find().root == str(program / "kafka")
+    assert private_copy.find().root == str(program / "kafka")
 
 
 def test_an_own_copy_comes_first(own: Path, program: Path) -> None:
     package(program, "2.0.2")
     package(own, "3.0.15")
-    assert place.find().root == str(own / "kafka")
-    assert b"3.0.15" in place.find().loader.get_data(f"{place.find().root}/version.py")
+    assert private_copy.find().root == str(own / "kafka")
+    assert b"3.0.15" in private_copy.find().loader.get_data(
+        f"{private_copy.find().root}/version.py"
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_another_version_is_refused_with_what_to_do(
 ) -> None:
     found = package(program, version)
     with pytest.raises(ImportError) as caught:
-        place.find()
+        private_copy.find()
     assert caught.value.name == "kafka"
     said = str(caught.value)
     assert f"kafka-python {named} in {found} is another one" in said

@@ -1,8 +1,13 @@
 """kafka-python's schema-driven codec, loaded as a private copy.
 
 Private, because a test may run the broker in a process whose own program imports kafka-python:
-our mended readers (`kavka.wire.mending`) and message classes must not reach that program, nor
+our mended readers (`kavka.wire.codec.patches`) and message classes must not reach that program, nor
 its registries us. It also starts quicker, since none of the client's packages is imported.
+
+The library is the program's, or a copy that is Kavka's own: a program may need kafka-python 2,
+whose codec is another, and an environment has one version of it. Kavka's version may then lie in
+the directory `codec` among Kavka's own modules, where `pip install --no-deps --target` has put it,
+and is looked for there first.
 
 Message classes are made one at a time, on first use, straight from the JSON schemas that the
 library ships; its modules of ready classes (with patches meant for its client) stay unloaded.
@@ -18,9 +23,12 @@ import re
 import sys
 import threading
 import types
-from typing import Any, Final
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from typing import Any, Final, NamedTuple
 
-from kavka.wire import mending, place, quickening
+from kavka import __path__ as _PACKAGE
+from kavka.wire.codec import patches, speedups
 
 _MODULES: Final = (
     "kafka.protocol.api_message",
@@ -42,6 +50,53 @@ _OWN_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
 
+WANTED: Final = "kafka-python>=3.0.12,<3.1"
+_LEAST: Final = (3, 0, 12)
+_BELOW: Final = (3, 1)
+_VERSION: Final = re.compile(rb"__version__ *= *['\"](\d+)\.(\d+)(?:\.(\d+))?")
+
+OWN: Final = f"{_PACKAGE[0]}/codec"
+"""The directory for a copy of Kavka's own."""
+
+
+class Place(NamedTuple):
+    """A `kafka` package that has the codec."""
+
+    loader: Any
+    """Reads its files: `get_data(path)`."""
+    root: str
+
+
+def find() -> Place:
+    """The codec that Kavka uses. ImportError, which says what to do, where there is none."""
+    for spec in (PathFinder.find_spec("kafka", [OWN]), find_spec("kafka")):
+        if spec is None or not spec.submodule_search_locations or spec.loader is None:
+            continue
+        place = Place(spec.loader, spec.submodule_search_locations[0])
+        found = _version(place)
+        if _LEAST <= found < _BELOW:
+            return place
+        raise _missing(f"kafka-python {'.'.join(map(str, found))} in {place.root} is another one")
+    raise _missing("it is not installed")
+
+
+def _version(place: Place) -> tuple[int, ...]:
+    try:
+        text = place.loader.get_data(f"{place.root}/version.py")
+    except OSError:
+        return (0,)
+    found = _VERSION.search(text)
+    return tuple(int(part or 0) for part in found.groups()) if found else (0,)
+
+
+def _missing(why: str) -> ImportError:
+    return ImportError(
+        f"Kavka needs the codec of {WANTED}: {why}. Install that version, or give Kavka a copy of "
+        f"its own beside yours: pip install --no-deps --target '{OWN}' '{WANTED}'",
+        name="kafka",
+    )
+
+
 def _is_library(name: str) -> bool:
     return name == "kafka" or name.startswith("kafka.")
 
@@ -52,7 +107,7 @@ def _load_private_copy() -> dict[str, types.ModuleType]:
     for name in users:
         del sys.modules[name]
     try:
-        found = place.find()
+        found = find()
         stub = types.ModuleType("kafka")
         stub.__path__ = [found.root]
         sys.modules["kafka"] = stub
@@ -117,13 +172,13 @@ _classes: Final[dict[str, Any]] = {}
 EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
 _CodegenContext: Final[Any] = _copy["kafka.protocol.schemas.fields.codegen"].CodegenContext
 
-quickening.quicken(
+speedups.quicken(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     struct_field=_copy["kafka.protocol.schemas.fields.struct"],
     struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
     codegen=_copy["kafka.protocol.schemas.fields.codegen"],
 )
-mending.mend(
+patches.mend(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     simple=_copy["kafka.protocol.schemas.fields.simple"],
     array=_copy["kafka.protocol.schemas.fields.array"],
@@ -146,7 +201,7 @@ def message_class(name: str) -> Any:
             found = _classes.get(name)
             if found is None:
                 found = type(_ApiMessage)(name, (_ApiMessage,), {})
-                mending.use_record_views(found._struct)
+                patches.use_record_views(found._struct)
                 _classes[name] = found
     return found
 

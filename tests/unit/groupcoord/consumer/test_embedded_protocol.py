@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.groupcoord.consumer import embedded
+from kavka.groupcoord.consumer import embedded_protocol
 from kavka.wire.fields import Malformed
 
 names = st.text("abc.", min_size=1, max_size=5)
@@ -15,13 +15,13 @@ partitions = st.dictionaries(names, st.lists(st.integers(0, 100), max_size=4), m
 
 @given(partitions, st.integers(0, 9))
 def test_assignments(assigned: dict[str, list[int]], version: int) -> None:
-    data = embedded.assignment(assigned, version)
-    assert embedded.version_of(data) == min(version, embedded.VERSION_MAX)
-    assert embedded.read_assignment(data) == (assigned, b"")
+    data = embedded_protocol.assignment(assigned, version)
+    assert embedded_protocol.version_of(data) == min(version, embedded_protocol.VERSION_MAX)
+    assert embedded_protocol.read_assignment(data) == (assigned, b"")
 
 
 def test_an_assignment_as_it_is_written_down() -> None:
-    assert embedded.assignment({"t": [0, 2]}, 1) == bytes.fromhex(
+    assert embedded_protocol.assignment({"t": [0, 2]}, 1) == bytes.fromhex(
         "0001 00000001 0001 74 00000002 00000000 00000002 ffffffff"
     )
 
@@ -33,7 +33,7 @@ def test_subscriptions_of_all_versions() -> None:
     for version, data in enumerate(
         (head, head + owned, head + owned + generation, head + owned + generation + rack)
     ):
-        found = embedded.read_subscription(version.to_bytes(2, "big") + data)
+        found = embedded_protocol.read_subscription(version.to_bytes(2, "big") + data)
         assert found.topics == ["b", "a"]
         assert found.owned == ({"a": [0, 3]} if version else {})
         assert found.rack_id == ("r1" if version == 3 else None)
@@ -41,12 +41,15 @@ def test_subscriptions_of_all_versions() -> None:
 
 def test_what_later_versions_have_more_is_left_alone() -> None:
     data = bytes.fromhex("0004 00000000 ffffffff 00000000 ffffffff ffff 1234")
-    assert embedded.read_subscription(data) == ([], {}, None)
+    assert embedded_protocol.read_subscription(data) == ([], {}, None)
 
 
 def test_an_assignment_that_was_never_given() -> None:
-    assert embedded.read_assignment(b"") == ({}, b"")
-    assert embedded.read_assignment(bytes.fromhex("0000 00000000 00000001 78")).user_data == b"x"
+    assert embedded_protocol.read_assignment(b"") == ({}, b"")
+    assert (
+        embedded_protocol.read_assignment(bytes.fromhex("0000 00000000 00000001 78")).user_data
+        == b"x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,4 +57,4 @@ def test_an_assignment_that_was_never_given() -> None:
 )
 def test_what_is_malformed(data: str) -> None:
     with pytest.raises(Malformed):
-        embedded.read_subscription(bytes.fromhex(data))
+        embedded_protocol.read_subscription(bytes.fromhex(data))

@@ -11,8 +11,8 @@ from typing import Final
 
 from kavka.groupcoord.consumer import records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
-from kavka.groupcoord.consumer.book import REBALANCE, REGEX, Book
 from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
+from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, Book
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.reconcile import Reported, Towards, next_member
 from kavka.groupcoord.consumer.records import Resolved

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from kavka.log import directory as names
+from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
-from kavka.log.directory import Meta
+from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError, OrphanedDirectoryError, StorageError
 from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_shortage
 from kavka.seams import Random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.groupcoord.pending import Ended, Pending
+from kavka.groupcoord.pending_txn_offsets import Ended, Pending
 
 ONE, TWO = 7, 8
 PLACE = ("g", "t", 0)
@@ -114,7 +114,7 @@ def test_what_may_come_to_count() -> None:
 
 
 def test_many_are_decided_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.groupcoord.pending.PLACES_A_STEP", 2)
+    monkeypatch.setattr("kavka.groupcoord.pending_txn_offsets.PLACES_A_STEP", 2)
     pending = Pending()
     for partition in range(5):
         pending.put(ONE, "g", "t", partition, b"v")

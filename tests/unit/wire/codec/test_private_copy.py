@@ -10,7 +10,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.schemas.fields.codecs.types import Bytes, UnsignedVarInt32
 
-from kavka.wire import library
+from kavka.wire.codec import private_copy
 from support.fresh import printed
 
 # Run in a process of their own, since import order is what they are about.
@@ -23,15 +23,15 @@ from kafka import KafkaConsumer
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.schemas.fields.codecs.types import Bytes
-from kavka.wire import library
-ours = library.message_class("FetchResponse")
+from kavka.wire.codec import private_copy
+ours = private_copy.message_class("FetchResponse")
 assert ResponseClassRegistry.get_response_class.__self__ is ResponseClassRegistry
 assert ResponseClassRegistry._response_class_registry[1] is not ours
 assert Bytes.emit_decode_from.__func__.__module__ == "kafka.protocol.schemas.fields.codecs.types"
 assert sys.modules["kafka"] is kafka
 """
 KAFKA = "import kafka"
-KAVKA = "import kavka.wire.library; kavka.wire.library.message_class('FetchResponse')"
+KAVKA = "from kavka.wire.codec import private_copy; private_copy.message_class('FetchResponse')"
 
 
 @pytest.mark.parametrize(("first", "second"), [(KAFKA, KAVKA), (KAVKA, KAFKA)])
@@ -42,7 +42,7 @@ def test_either_may_be_imported_first(first: str, second: str) -> None:
 
 def test_no_client_is_imported() -> None:
     program = (
-        "import sys, kavka.wire.library\n"
+        "import sys, kavka.wire.codec.private_copy\n"
         "found = [n for n in sys.modules if n == 'kafka' or n.startswith('kafka.')]\n"
         "assert not found, found"
     )
@@ -50,24 +50,24 @@ def test_no_client_is_imported() -> None:
 
 
 def test_registries_are_apart() -> None:
-    ours = library.message_class("FetchResponse")
+    ours = private_copy.message_class("FetchResponse")
     assert ours is not FetchResponse
     registered = ResponseClassRegistry._response_class_registry[FetchResponse.API_KEY]
     assert registered != ours
 
 
 def test_the_mending_is_in_our_copy_only() -> None:
-    ours = library._copy["kafka.protocol.schemas.fields.codecs.types"]
-    assert ours.Bytes.emit_decode_from.__func__.__module__ == "kavka.wire.mending"
+    ours = private_copy._copy["kafka.protocol.schemas.fields.codecs.types"]
+    assert ours.Bytes.emit_decode_from.__func__.__module__ == "kavka.wire.codec.patches"
     for theirs in (Bytes, UnsignedVarInt32):
         assert theirs.emit_decode_from.__func__.__module__ == theirs.__module__
 
 
 def test_message_classes_are_made_once() -> None:
-    assert library.message_class("FetchRequest") is library.message_class("FetchRequest")
+    assert private_copy.message_class("FetchRequest") is private_copy.message_class("FetchRequest")
 
 
 def test_the_version_is_the_one_that_was_looked_at() -> None:
-    """The names used in `kavka.wire.library` and `mending` are private to the library."""
+    """The names that `private_copy` and `patches` use are private to the library."""
     assert version("kafka-python").startswith("3.0.")
     assert kafka.__version__ == version("kafka-python")

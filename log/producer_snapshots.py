@@ -16,7 +16,7 @@ from kavka.log.replay import replay_in_steps
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
 from kavka.log.transactions import Transactions
-from kavka.log.verification import Guard
+from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
 

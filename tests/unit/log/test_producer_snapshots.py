@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kavka.log import producer_history, producer_state
+from kavka.log import producer_snapshots, producer_state
 from kavka.log.memfs import Died, Fault, MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.wire.errors import ApiError, ErrorCode
@@ -21,7 +21,7 @@ PER_STEP = 3
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", PER_STEP)
-    monkeypatch.setattr(producer_history, "ENTRIES_PER_STEP", PER_STEP)
+    monkeypatch.setattr(producer_snapshots, "ENTRIES_PER_STEP", PER_STEP)
     monkeypatch.setattr("kavka.log.replay.BATCHES_PER_STEP", 4)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.log import verification
-from kavka.log.verification import NOT_NEEDED, Verifications
+from kavka.log import txn_guards
+from kavka.log.txn_guards import NOT_NEEDED, Verifications
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -76,7 +76,7 @@ def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() 
 
 @pytest.fixture
 def room_for_two(monkeypatch: pytest.MonkeyPatch) -> Verifications:
-    monkeypatch.setattr(verification, "PENDING_MAX", 2)
+    monkeypatch.setattr(txn_guards, "PENDING_MAX", 2)
     return Verifications()
 
 
@@ -99,11 +99,11 @@ def test_but_not_of_one_that_is_being_confirmed_or_was(
         for producer, guard in enumerate(guards, 1):
             found.confirmed(producer, guard)
     with pytest.raises(ApiError) as refusal:
-        found.begin(3, 0, 0, 100 + verification.STALE_MS - 1)
+        found.begin(3, 0, 0, 100 + txn_guards.STALE_MS - 1)
     assert refusal.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert found.holds(1, guards[0]) and found.holds(2, guards[1])
     if is_confirmed:  # and was never shown
-        assert found.holds(3, found.begin(3, 0, 0, 100 + verification.STALE_MS))
+        assert found.holds(3, found.begin(3, 0, 0, 100 + txn_guards.STALE_MS))
         assert not found.holds(1, guards[0]) and found.holds(2, guards[1])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.log.garbage import Garbage
+from kavka.log.deferred_deletes import Garbage
 
 
 def test_a_path_goes_after_its_delay() -> None:

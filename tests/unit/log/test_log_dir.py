@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kavka.log.directories import CheckpointPlan, LogDirectory
-from kavka.log.directory import Meta
+from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError, StorageError
+from kavka.log.log_dir import CheckpointPlan, LogDirectory
 from kavka.log.memfs import Fault, MemFs
 
 META = Meta("vPeOCWypqUOSepEvx0cbog", 3)

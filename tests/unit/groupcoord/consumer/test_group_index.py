@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.groupcoord.consumer.book import JOIN, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import JOIN, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode

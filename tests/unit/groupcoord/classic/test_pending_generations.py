@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.groupcoord.classic.proposals import Proposals
+from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
 

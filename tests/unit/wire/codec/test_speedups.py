@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kavka.wire import library
 from kavka.wire.apis import describe_configs, fetch
-from kavka.wire.codec import SpliceBuffer, encode_response
+from kavka.wire.codec import private_copy
+from kavka.wire.codec.frames import SpliceBuffer, encode_response
 from support import messages, stock_codec
 
 
@@ -21,7 +21,7 @@ def writer_source(made: Any, version: int) -> str:
 @pytest.mark.parametrize("name", stock_codec.message_names())
 def test_every_message_of_the_library_is_read_and_written_as_it_does(name: str) -> None:
     """Of APIs that are not served, too: they will be. The served ones: `test_round_trips.py`."""
-    made = library.message_class(name)
+    made = private_copy.message_class(name)
     for version in {0, made.max_version // 2, made.max_version}:
         flexible = made.flexible_version_q(version)
         write = made._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
@@ -50,12 +50,12 @@ def whole(buffer: SpliceBuffer) -> bytes:
 
 
 def test_numbers_side_by_side_are_written_with_one_call() -> None:
-    ours = writer_source(library.message_class("ProduceResponse"), 9)
+    ours = writer_source(private_copy.message_class("ProduceResponse"), 9)
     assert ours.count("pack_into_ihqqq(buf, pos, ") == 1  # a partition's five, of a ready Struct
 
 
 def test_the_code_of_an_array_is_written_once() -> None:
-    ours = writer_source(library.message_class("MetadataResponse"), 12)
+    ours = writer_source(private_copy.message_class("MetadataResponse"), 12)
     published = writer_source(stock_codec.message_class("MetadataResponse"), 12)
     assert ours.count(".is_internal") == 1
     assert published.count(".is_internal") == 1  # its other copy takes tuples
@@ -63,7 +63,7 @@ def test_the_code_of_an_array_is_written_once() -> None:
 
 
 def test_a_struct_without_tags_costs_no_call() -> None:
-    ours = writer_source(library.message_class("MetadataResponse"), 12)
+    ours = writer_source(private_copy.message_class("MetadataResponse"), 12)
     published = writer_source(stock_codec.message_class("MetadataResponse"), 12)
     assert published.count(".encode_into(") > 0
     assert ours.count(".encode_into(") == 0

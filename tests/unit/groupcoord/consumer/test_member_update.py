@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.book import Book
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.hashing import TopicHashes
 from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Resolved
-from kavka.groupcoord.consumer.updates import (
+from kavka.groupcoord.consumer.member_update import (
     RESOLVING_INTERVAL_MS,
     Change,
     RegexChange,
     resolved,
 )
+from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
 from kavka.wire.steps import without_pauses
 from support.consumer_groups import INTERVAL_MS, ConsumerKit, FakeTopics, assert_sound

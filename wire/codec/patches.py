@@ -1,8 +1,8 @@
 """What kafka-python's generated readers and writers do unsafely for a server, mended.
 
 The library was written for a client, which trusts its broker. Each function below replaces one
-piece of its code generator, in our private copy only (`kavka.wire.library`), and says what was
-wrong. Each has a test in `tests/unit/wire/test_mending.py`.
+piece of its code generator, in our copy only (`kavka.wire.codec.private_copy`), and says what
+was wrong. Each has a test in `tests/unit/wire/codec/test_patches.py`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from kavka.wire import library
 from kavka.wire.api import Api
+from kavka.wire.codec import private_copy
 
 _pack_frame_head: Final = struct.Struct(">ii").pack_into
 
@@ -19,7 +19,7 @@ BUFFER_BYTES_MAX: Final = 1024 * 1024
 """A response that needed a bigger buffer does not leave it behind."""
 
 
-class SpliceBuffer(library.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
+class SpliceBuffer(private_copy.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
     """An encode buffer that notes record payloads instead of copying them."""
 
     __slots__ = ("parts",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kavka.log.disk import LogPlace
 from kavka.log.flush import Unsynced
-from kavka.log.place import LogPlace
-from kavka.log.producer_history import ProducerHistory
+from kavka.log.producer_snapshots import ProducerHistory
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
