@@ -19,7 +19,6 @@ from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import HANDLERS, TELEMETRY
 from kavka.server.controller.controller import Controller, ControllerSettings
-from kavka.server.coordination.api import Coordination
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIds
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
@@ -32,6 +31,7 @@ from kavka.server.request.quotas import Unlimited
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.frame import ArenaPool
+from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
     from kavka.server.telemetry.receiver import Telemetry

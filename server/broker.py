@@ -17,7 +17,6 @@ from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.controller.controller import Controller
-from kavka.server.coordination.api import Coordination
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIds
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
@@ -32,6 +31,7 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
+from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
     from kavka.server.coordinators.marker_writer import TransactionMarkers

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from kavka.log.errors import StorageError
 from kavka.log.fs import OsFs
 from kavka.server.config import BrokerSettings
-from kavka.server.coordination.api import CoordinationError
 from kavka.server.instance import Instance, StartError
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.jobs import ThreadJobs
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.server.runtime.tasks import LoopTasks
+from kavka.zktree.api import CoordinationError
 
 try:
     import uvloop

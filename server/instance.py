@@ -28,7 +28,6 @@ from kavka.server.config.value_types import BadValue
 from kavka.server.connections.connection import Connection
 from kavka.server.connections.dispatch import IMPORTED_LATER, Dispatcher
 from kavka.server.connections.registry import Connections, Gate
-from kavka.server.coordination.api import Coordination, SessionEvent
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
@@ -36,8 +35,6 @@ from kavka.server.coordination.broker_registration import (
     tell_directory_failed,
 )
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.coordination.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
-from kavka.server.coordination.storage_format import Corrupt
 from kavka.server.monitoring.health import BrokerState, Health
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.log_cleaner import LogCleaner
@@ -45,6 +42,9 @@ from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
 from kavka.server.runtime.lazy_imports import Imports
+from kavka.zktree.api import Coordination, SessionEvent
+from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
+from kavka.zktree.storage_format import Corrupt
 
 if TYPE_CHECKING:
     from kavka.server.monitoring.pages import Monitor

@@ -15,7 +15,7 @@ from kavka.server.config import ConfigError
 from kavka.server.config.dynamic_rules import usable
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import one_line
-from kavka.server.coordination import paths
+from kavka.zktree import paths
 
 logger = logging.getLogger(__name__)
 

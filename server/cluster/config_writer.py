@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kavka.seams import Tasks
 from kavka.server.cluster.entity_configs import TopicConfigs
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import (
     BadVersion,
     Check,
     Coordination,
@@ -24,7 +25,6 @@ from kavka.server.coordination.api import (
     Op,
     SetData,
 )
-from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.zktree import paths
+from kavka.zktree.api import (
     Coordination,
     CoordinationError,
     Delete,

@@ -23,8 +23,9 @@ from kavka.server.config.features import (
     updated,
 )
 from kavka.server.config.live import LiveSettings
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import (
     BadVersion,
     Coordination,
     NodeExists,
@@ -33,7 +34,6 @@ from kavka.server.coordination.api import (
     WatchEvent,
     Znode,
 )
-from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 

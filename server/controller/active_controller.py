@@ -39,15 +39,15 @@ from kavka.server.controller.events import (
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.topic_waiters import Waiters
 from kavka.server.controller.tree_store import ControllerMoved, Store, Term
-from kavka.server.coordination.api import (
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import (
     ConnectionLost,
     Coordination,
     SessionExpired,
     WatchEvent,
     WatchKind,
 )
-from kavka.server.coordination.paths import TopicAssignment, random_uuid
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import TopicAssignment, random_uuid
 
 if TYPE_CHECKING:
     import asyncio

@@ -29,14 +29,14 @@ from kavka.server.controller.topic_validation import (
     TopicResult,
     ValidateConfigs,
 )
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import (
     Coordination,
     SessionEvent,
     SessionExpired,
     WatchEvent,
 )
-from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 

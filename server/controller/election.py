@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from kavka.server.cluster.control_messages import NO_LEADER
-from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import PartitionState
 
 RECOVERING: Final = 1
 """Leader recovery state of a leader that may lack what was acknowledged (KIP-704)."""

@@ -15,8 +15,8 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadata,
 )
 from kavka.server.controller.state import LiveBroker
-from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import PartitionState
 
 CHUNK_PARTITIONS: Final = 128
 """Partitions in one event or one request: what keeps a turn of the loop under 5 ms."""

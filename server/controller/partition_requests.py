@@ -13,9 +13,9 @@ from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
 from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
-from kavka.server.coordination.api import BadVersion, NoNode
-from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import BadVersion, NoNode
+from kavka.zktree.paths import TopicAssignment
 
 
 class PartitionRequests:

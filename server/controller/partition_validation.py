@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from kavka.seams import Random
 from kavka.server.controller.replica_assignment import Existing, assign_replicas
 from kavka.server.controller.topic_validation import check_replicas, too_few_brokers
-from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import TopicAssignment
 
 
 @dataclass(frozen=True, slots=True)

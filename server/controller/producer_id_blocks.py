@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import BadVersion, Coordination
-from kavka.server.coordination.paths import ProducerIdBlock
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import BadVersion, Coordination
+from kavka.zktree.paths import ProducerIdBlock
 
 BLOCK_IDS: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Self
 from kavka.seams import Tasks
 from kavka.server.controller.topic_waiters import Condition, Outcome, Waiters
 from kavka.server.controller.tree_store import ControllerMoved
-from kavka.server.coordination.api import CoordinationError, NodeExists
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import CoordinationError, NodeExists
 
 if TYPE_CHECKING:
     import asyncio

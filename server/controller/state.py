@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kavka.server.cluster.control_messages import NO_LEADER, TopicPartition
-from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
+from kavka.zktree.paths import BrokerInfo, PartitionState, TopicAssignment
 
 NOT_STORED: Final = -1
 """Version, and zxid, of a partition state that is not in the coordination tree yet."""

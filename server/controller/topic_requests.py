@@ -18,9 +18,9 @@ from kavka.server.controller.topic_validation import (
     check_total,
     plan_topic,
 )
-from kavka.server.coordination.api import NoNode
-from kavka.server.coordination.paths import random_uuid, uuid_text
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import NoNode
+from kavka.zktree.paths import random_uuid, uuid_text
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from kavka.server.controller.events import (
     StoredState,
 )
 from kavka.server.controller.state import NOT_STORED, LiveBroker
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.zktree import paths
+from kavka.zktree.api import (
     BadVersion,
     Check,
     Coordination,
@@ -38,7 +38,7 @@ from kavka.server.coordination.api import (
     Stat,
     Watch,
 )
-from kavka.server.coordination.paths import TopicAssignment
+from kavka.zktree.paths import TopicAssignment
 
 DELETES_PER_TRANSACTION_MAX: Final = 500
 """Keeps the removal of a big topic in slices, and below ZooKeeper's limit for one request."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kavka.seams import Clock
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.zktree import paths
+from kavka.zktree.api import (
     ConnectionLost,
     Coordination,
     Create,

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.log.fs import is_shortage
 from kavka.seams import Clock, Jobs, Pool, Tasks
-from kavka.server.coordination import storage_format
-from kavka.server.coordination.api import (
+from kavka.wire.errors import forget_frames
+from kavka.zktree import storage_format
+from kavka.zktree.api import (
     ANY_VERSION,
     ConnectionLost,
     CoordinationError,
@@ -40,9 +41,8 @@ from kavka.server.coordination.api import (
     WatchEvent,
     Znode,
 )
-from kavka.server.coordination.storage import SLICE_NODES, Storage, load
-from kavka.server.coordination.tree import CloseSession, Transaction, Tree, TreeOp, Watches
-from kavka.wire.errors import forget_frames
+from kavka.zktree.storage import SLICE_NODES, Storage, load
+from kavka.zktree.tree import CloseSession, Transaction, Tree, TreeOp, Watches
 
 if TYPE_CHECKING:
     import asyncio

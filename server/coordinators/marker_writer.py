@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from kavka.log.partition_log import Appended
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Coordination, CoordinationError, NoNode, WatchEvent
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
 from kavka.server.replica.batch_admission import check_in_sync
@@ -33,6 +31,8 @@ from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices, each
+from kavka.zktree import paths
+from kavka.zktree.api import Coordination, CoordinationError, NoNode, WatchEvent
 
 if TYPE_CHECKING:
     from kavka.txncoord.requests import Markers

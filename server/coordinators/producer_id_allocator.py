@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from kavka.seams import Tasks
-from kavka.server.coordination.api import CoordinationError
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import CoordinationError
 
 Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
 """Reserves a block: (first id, count). Ids of a block are never handed out again."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Coordination, CoordinationError, NoNode
 from kavka.server.coordination.broker_registration import ensure_paths
-from kavka.server.coordination.tree import check_path
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import Coordination, CoordinationError, NoNode
+from kavka.zktree.tree import check_path
 
 
 class TreeOffsets:

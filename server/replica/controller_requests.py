@@ -31,10 +31,10 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
-from kavka.server.coordination.paths import TOPIC_CONFIGS
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.replica.partition_state import Leadership, PartitionState
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.paths import TOPIC_CONFIGS
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from collections.abc import Collection
 from kavka.log.dir_names import Meta, new_directory_id
 from kavka.log.manager import LogManager
 from kavka.seams import Random
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Coordination, NoNode
 from kavka.server.coordination.broker_registration import ensure_paths
+from kavka.zktree import paths
+from kavka.zktree.api import Coordination, NoNode
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from uuid import UUID
 from crc32c import crc32c
 
 from kavka.server.config.subscriptions import ALL_METRICS, Subscription
-from kavka.server.coordination.paths import uuid_text
 from kavka.server.runtime.java_hash import hash_set_order
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import uuid_text
 
 CLIENTS_MAX: Final = 16_384
 """Clients that are known at a time; beyond it the one is forgotten that was heard of least late."""

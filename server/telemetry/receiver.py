@@ -16,14 +16,14 @@ from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
 from kavka.server.cluster.entity_configs import TopicConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.value_types import one_line
-from kavka.server.coordination import paths
-from kavka.server.coordination.paths import random_uuid
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.lazy_imports import import_in_turns
 from kavka.server.telemetry.clients import Clients, Instance
 from kavka.server.telemetry.series import Series
 from kavka.wire.compression import Bytes, Codec, decompress
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.paths import random_uuid
 
 if TYPE_CHECKING:
     import asyncio

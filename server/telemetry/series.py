@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from kavka.server.coordination.paths import uuid_text
+from kavka.zktree.paths import uuid_text
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from differential.case import Ground, Step
 from differential.configs import DELETE, SET, SUBSCRIPTION, Change, resource
-from kavka.server.coordination.paths import uuid_text
+from kavka.zktree.paths import uuid_text
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 LONG_MS: Final = 3_600_000

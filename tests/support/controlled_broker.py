@@ -23,8 +23,8 @@ from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import Embedded
-from kavka.server.coordination.paths import BrokerInfo, Endpoint
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from kavka.server.coordination.api import (
+from kavka.zktree.api import (
     BadArguments,
     BadVersion,
     Check,

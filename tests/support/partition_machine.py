@@ -17,7 +17,7 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.state import LiveBroker
-from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState
+from kavka.zktree.paths import BrokerInfo, Endpoint, PartitionState
 
 TOPIC_ID = uuid.UUID(int=77)
 EPOCH = 3

@@ -23,10 +23,10 @@ from kavka.server.cluster.control_messages import (
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
-from kavka.server.coordination.paths import TOPIC_CONFIGS
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.runtime.purgatory import Purgatory
+from kavka.zktree.paths import TOPIC_CONFIGS
 from support import logs
 from support.memory_broker import HoldableJobs, LifeTasks
 from support.virtual import VirtualClock

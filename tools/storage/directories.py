@@ -15,14 +15,14 @@ from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem, Lock
 from kavka.log.segment import LOG
-from kavka.server.coordination import paths, storage_format
-from kavka.server.coordination.api import NO_SESSION, Create, MultiFailed
-from kavka.server.coordination.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
-from kavka.server.coordination.storage_format import Corrupt
-from kavka.server.coordination.tree import ROOT, Node, Transaction, Tree
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried, Held, is_carried
 from kavka.wire.records import CURRENT_MAGIC
+from kavka.zktree import paths, storage_format
+from kavka.zktree.api import NO_SESSION, Create, MultiFailed
+from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
+from kavka.zktree.storage_format import Corrupt
+from kavka.zktree.tree import ROOT, Node, Transaction, Tree
 
 EXPORTED: Final = ".exported"
 """Suffix of a tree's files that count no more."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.paths import TopicAssignment
 from kavka.tools.storage.errors import Refused
+from kavka.zktree import paths
+from kavka.zktree.paths import TopicAssignment
 
 Nodes: TypeAlias = Mapping[str, bytes | None]
 """Data by path."""

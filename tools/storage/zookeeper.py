@@ -11,9 +11,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
-from kavka.server.coordination import paths
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ROOTS, Carried, is_carried
+from kavka.zktree import paths
 
 CONNECT_WITHIN_S: Final = 15.0
 ANSWER_WITHIN_S: Final = 30.0

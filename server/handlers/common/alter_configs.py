@@ -32,11 +32,11 @@ from kavka.server.config.subscriptions import validate_subscription
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.value_types import BadValue, Type, one_line
 from kavka.server.controller.topic_validation import check_topic_name
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import CoordinationError
 from kavka.server.handlers.common.config_rights import authorize, node_id
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import CoordinationError
 
 logger = logging.getLogger(__name__)
 

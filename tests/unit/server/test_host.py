@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from kavka.server.config import BrokerSettings
-from kavka.server.coordination.storage import Storage
 from kavka.server.host import Host, new_event_loop, socket_network
 from kavka.server.instance import StartError
 from kavka.server.runtime.sockets import SYSTEM_SIZED
+from kavka.zktree.storage import Storage
 
 CLEAN = ".kafka_cleanshutdown"
 

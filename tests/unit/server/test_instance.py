@@ -10,11 +10,11 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import CoordinationError
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import StartError
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
+from kavka.zktree.api import CoordinationError
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from kavka.server.coordination import storage
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import storage
 from support import logs
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT

@@ -10,7 +10,7 @@ import pytest
 from kavka.server.cluster.broker_overrides import DynamicSettings
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
-from kavka.server.coordination import paths
+from kavka.zktree import paths
 
 OF_ALL = paths.DEFAULT_ENTITY
 

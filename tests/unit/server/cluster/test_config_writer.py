@@ -10,11 +10,11 @@ import pytest
 from kavka.server.cluster import config_writer as writing
 from kavka.server.cluster.config_writer import ConfigWriter
 from kavka.server.cluster.entity_configs import TopicConfigs
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import SessionExpired
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import Embedded
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import SessionExpired
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 

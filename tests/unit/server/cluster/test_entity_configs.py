@@ -11,10 +11,10 @@ import pytest
 
 from kavka.server.cluster import entity_configs
 from kavka.server.cluster.entity_configs import TopicConfigs
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Overloaded, SessionExpired
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import Embedded
+from kavka.zktree import paths
+from kavka.zktree.api import Overloaded, SessionExpired
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 

@@ -11,8 +11,8 @@ import pytest
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller import active_controller
 from kavka.server.controller.topic_validation import NewTopic
-from kavka.server.coordination import paths
 from kavka.wire.errors import ErrorCode
+from kavka.zktree import paths
 from support.controlled_broker import ControlledCluster
 from support.virtual import settle
 

@@ -16,8 +16,8 @@ from kavka.server.controller.events import (
     WriteStates,
 )
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import PartitionState
 from support.partition_machine import EPOCH, brokers, found, machine, stored, where, with_partition
 
 BOUNCED = brokers(1, 2, epochs={2: 60})

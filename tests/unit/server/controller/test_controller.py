@@ -20,10 +20,10 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
-from kavka.server.coordination import paths, storage
-from kavka.server.coordination.api import Create, Delete, SetData
 from kavka.server.coordination.broker_registration import cluster_id
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths, storage
+from kavka.zktree.api import Create, Delete, SetData
 from support.controlled_broker import INFO, ControlledCluster
 from support.virtual import settle
 

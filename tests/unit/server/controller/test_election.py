@@ -12,8 +12,8 @@ from kavka.server.controller.election import (
     preferred_state,
     unclean_state,
 )
-from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import PartitionState
 
 NO_LEADER = -1
 

@@ -44,8 +44,8 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.partition_machine import PartitionMachine, chunks
 from kavka.server.controller.state import LiveBroker
-from kavka.server.coordination.paths import PartitionState
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import PartitionState
 from support.partition_machine import (
     EPOCH,
     TOPIC_ID,

@@ -28,8 +28,8 @@ from kavka.server.controller import events
 from kavka.server.controller.events import Event, FoundPartition, StateWrite, StoredState
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.state import NOT_STORED, LiveBroker
-from kavka.server.coordination.paths import BrokerInfo, Endpoint
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.paths import BrokerInfo, Endpoint
 
 CONTROLLER = 1
 BROKERS = st.integers(1, 4)

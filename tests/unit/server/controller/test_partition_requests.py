@@ -11,8 +11,8 @@ from kavka.log.memfs import Fault
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, NewTopic
-from kavka.server.coordination import paths, storage
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree import paths, storage
 from support.controlled_broker import ControlledCluster, on_a_cluster
 from support.virtual import settle
 

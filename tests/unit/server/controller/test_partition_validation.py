@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
-from kavka.server.coordination.paths import TopicAssignment
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import TopicAssignment
 
 TWO = TopicAssignment(uuid.UUID(int=1), {0: (1,), 1: (1,)}, {}, {})
 TWICE = TopicAssignment(uuid.UUID(int=1), {0: (2, 3), 1: (3, 1)}, {}, {})

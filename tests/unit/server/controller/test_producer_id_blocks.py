@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, PRODUCER_ID_MAX, next_block
-from kavka.server.coordination import paths
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import Embedded
-from kavka.server.coordination.paths import ProducerIdBlock
 from kavka.wire.errors import ApiError
+from kavka.zktree import paths
+from kavka.zktree.paths import ProducerIdBlock
 from support.embedded_coordination import new_fs, open_on
 
 

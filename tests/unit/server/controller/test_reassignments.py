@@ -9,8 +9,8 @@ import pytest
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.reassignments import UnderWay, reassign, under_way
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
-from kavka.server.coordination.paths import BrokerInfo
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import BrokerInfo
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

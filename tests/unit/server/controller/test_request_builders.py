@@ -23,7 +23,7 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller import request_builders
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
-from kavka.server.coordination.paths import BrokerInfo, Endpoint, PartitionState
+from kavka.zktree.paths import BrokerInfo, Endpoint, PartitionState
 
 ID_A, ID_B = uuid.UUID(int=10), uuid.UUID(int=11)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -10,8 +10,8 @@ import pytest
 from kavka.server.controller.request_outcomes import Outcomes, never, not_controller
 from kavka.server.controller.topic_waiters import Waiters
 from kavka.server.controller.tree_store import ControllerMoved
-from kavka.server.coordination.api import ConnectionLost, NodeExists
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import ConnectionLost, NodeExists
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 Body = Callable[[Outcomes, Waiters, VirtualTasks], Awaitable[None]]

@@ -8,7 +8,7 @@ import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
-from kavka.server.coordination.paths import BrokerInfo, PartitionState, TopicAssignment
+from kavka.zktree.paths import BrokerInfo, PartitionState, TopicAssignment
 
 TOPIC_ID = uuid.UUID(int=77)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

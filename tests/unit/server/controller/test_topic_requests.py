@@ -13,8 +13,8 @@ from kavka.log.memfs import Fault
 from kavka.server.cluster.control_messages import NO_TOPIC_ID, TopicPartition
 from kavka.server.config import validate_topic_configs
 from kavka.server.controller.topic_validation import NewTopic, TopicResult
-from kavka.server.coordination import paths, storage
 from kavka.wire.errors import ErrorCode
+from kavka.zktree import paths, storage
 from support.controlled_broker import ControlledCluster, on_a_cluster
 from support.virtual import settle
 

@@ -21,8 +21,10 @@ from kavka.server.controller.tree_store import (
     current_controller,
     elect,
 )
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import (
+from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
+from kavka.server.coordination.embedded import Embedded
+from kavka.zktree import paths
+from kavka.zktree.api import (
     BadVersion,
     NodeExists,
     NoNode,
@@ -32,9 +34,7 @@ from kavka.server.coordination.api import (
     WatchEvent,
     WatchKind,
 )
-from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
-from kavka.server.coordination.embedded import Embedded
-from kavka.server.coordination.paths import PartitionState, TopicAssignment
+from kavka.zktree.paths import PartitionState, TopicAssignment
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock
 

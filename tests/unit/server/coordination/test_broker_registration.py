@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Create, NodeExists, Op, OpResult
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     ensure_paths,
@@ -18,7 +16,9 @@ from kavka.server.coordination.broker_registration import (
     register_broker,
 )
 from kavka.server.coordination.embedded import Embedded
-from kavka.server.coordination.paths import BrokerInfo, Endpoint
+from kavka.zktree import paths
+from kavka.zktree.api import Create, NodeExists, Op, OpResult
+from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock
 

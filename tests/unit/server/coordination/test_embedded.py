@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.log.memfs import Fault, MemFs
-from kavka.server.coordination import embedded, storage
-from kavka.server.coordination.api import (
+from kavka.server.coordination import embedded
+from kavka.server.coordination.embedded import Embedded
+from kavka.zktree import storage
+from kavka.zktree.api import (
     ConnectionLost,
     Coordination,
     NodeExists,
@@ -24,7 +26,6 @@ from kavka.server.coordination.api import (
     SessionExpired,
     WatchEvent,
 )
-from kavka.server.coordination.embedded import Embedded
 from support.embedded_coordination import DIRECTORY, HeldJobs, new_fs, open_on
 from support.virtual import VirtualClock, settle
 

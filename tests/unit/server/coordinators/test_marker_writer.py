@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Overloaded
 from kavka.server.coordinators import marker_writer
 from kavka.server.coordinators import serial_queue as turns
 from kavka.server.coordinators.marker_writer import RETRY_S, TransactionMarkers
 from kavka.server.replica.partition_state import Leadership
 from kavka.txncoord.requests import Markers
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
+from kavka.zktree.api import Overloaded
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.memory_network import until
 from support.memory_transactions import (

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.server.controller.request_outcomes import not_controller
-from kavka.server.coordination.api import Overloaded
 from kavka.server.coordinators.producer_id_allocator import ProducerIds
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import Overloaded
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 

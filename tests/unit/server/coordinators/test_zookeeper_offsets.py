@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kavka.server.coordination.api import SetData
 from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import SetData
 from support.memory_broker import MemoryBroker, scenario
 
 

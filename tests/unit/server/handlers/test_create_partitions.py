@@ -9,10 +9,10 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import partition_requests
-from kavka.server.coordination import paths
 from kavka.server.coordination.embedded import Embedded
 from kavka.wire.apis.create_partitions import API
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario

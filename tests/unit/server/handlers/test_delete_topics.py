@@ -12,10 +12,10 @@ import pytest
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import topic_requests
 from kavka.server.controller.tree_store import Store
-from kavka.server.coordination import paths
 from kavka.server.coordination.embedded import Embedded
 from kavka.wire.apis.delete_topics import API
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import DATA, MemoryBroker, scenario

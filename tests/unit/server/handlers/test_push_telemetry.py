@@ -160,7 +160,7 @@ async def test_a_subscription_by_another_hand(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What can't be is left out and told; the rest counts."""
-    from kavka.server.coordination import paths
+    from kavka.zktree import paths
 
     tree = broker.parts.coordination
     await subscribe(broker, interval_ms="700")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.coordination import paths
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import Transactor

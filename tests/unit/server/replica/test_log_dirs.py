@@ -14,9 +14,9 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
-from kavka.server.coordination import paths
 from kavka.server.instance import StartError
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
 from support.batches import build
 from support.memory_broker import NEVER_AWAITED, MemoryBroker, scenario
 from support.mortal_broker import MortalBroker

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Create
+from kavka.zktree import paths
+from kavka.zktree.api import Create
 from support.memory_broker import MemoryBroker, scenario
 
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.coordination.paths import uuid_text
 from kavka.server.telemetry import series as module
 from kavka.server.telemetry.payload import Point
 from kavka.server.telemetry.series import Series
+from kavka.zktree.paths import uuid_text
 
 ONE, TWO = UUID(int=7), UUID(int=8)
 UNTIL_MS = 1000

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kavka.log.fs import OsFs
-from kavka.server.coordination import paths
 from kavka.server.coordination.broker_registration import cluster_id, prepare_tree
 from kavka.tools.storage import command
 from kavka.tools.storage.command import Place, main
+from kavka.zktree import paths
 from support.embedded_coordination import open_on
 from support.logs import TOPIC_ID
 

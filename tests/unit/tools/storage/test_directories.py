@@ -9,11 +9,11 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from kavka.log.dir_names import Meta, encode_meta, encode_partition
 from kavka.log.memfs import Fault, MemFs
-from kavka.server.coordination import paths, storage
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried
+from kavka.zktree import paths, storage
 from support import logs
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
 from support.logs import TOPIC_ID

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.paths import TopicAssignment, encode_cluster_id, encode_topic
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried, Held, check, cluster_id, is_carried, summary, topics
+from kavka.zktree import paths
+from kavka.zktree.paths import TopicAssignment, encode_cluster_id, encode_topic
 
 TREE: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).parents[2].joinpath("server", "coordination", "kafka39_tree.json").read_text()

@@ -13,12 +13,12 @@ import pytest
 
 from kavka.server.cluster.config_changes import Alteration, Kind
 from kavka.server.config import dynamic_rules
-from kavka.server.coordination import paths
-from kavka.server.coordination.api import Op, OpResult, Overloaded
 from kavka.server.handlers.common import alter_configs as altering
 from kavka.server.handlers.common.alter_configs import SUBSCRIPTIONS_MAX
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree import paths
+from kavka.zktree.api import Op, OpResult, Overloaded
 from support.config_requests import (
     APPEND,
     BROKER,

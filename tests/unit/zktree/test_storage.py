@@ -8,8 +8,8 @@ import pytest
 
 from kavka.log.dir_names import NOT_OURS
 from kavka.log.memfs import MemFs
-from kavka.server.coordination import storage
-from kavka.server.coordination.storage_format import LOG_HEADER, Corrupt
+from kavka.zktree import storage
+from kavka.zktree.storage_format import LOG_HEADER, Corrupt
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
 
 LOG = f"{DIRECTORY}/{storage.LOG_NAME}"

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from kavka.log.memfs import MemFs
-from kavka.server.coordination.api import Coordination
 from kavka.server.coordination.embedded import open_embedded
+from kavka.zktree.api import Coordination
 from support.coordination_scenarios import SCENARIOS, Scenario
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
 

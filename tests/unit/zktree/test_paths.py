@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.coordination import paths
-from kavka.server.coordination.paths import (
+from kavka.zktree import paths
+from kavka.zktree.paths import (
     BrokerInfo,
     Endpoint,
     PartitionState,

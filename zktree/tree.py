@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from kavka.server.coordination.api import (
+from kavka.zktree.api import (
     ANY_VERSION,
     NO_SESSION,
     BadArguments,

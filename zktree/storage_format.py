@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kavka.server.coordination.api import Check, Create, Delete, SetData
-from kavka.server.coordination.tree import CloseSession, Node, Transaction, TreeOp
 from kavka.wire.crc import crc32c
+from kavka.zktree.api import Check, Create, Delete, SetData
+from kavka.zktree.tree import CloseSession, Node, Transaction, TreeOp
 
 LOG_HEADER: Final = b"kavka coordination log 1\n"
 SNAPSHOT_HEADER: Final = b"kavka coordination snapshot 1\n"

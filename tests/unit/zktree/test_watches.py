@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.server.coordination.api import WatchEvent, WatchKind
-from kavka.server.coordination.tree import Watches
+from kavka.zktree.api import WatchEvent, WatchKind
+from kavka.zktree.tree import Watches
 
 
 def first(event: WatchEvent) -> None: ...

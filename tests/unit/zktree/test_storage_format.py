@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.coordination import storage_format
-from kavka.server.coordination.api import Check, Create, Delete, SetData
-from kavka.server.coordination.storage_format import Corrupt
-from kavka.server.coordination.tree import CloseSession, Node, Transaction, TreeOp
+from kavka.zktree import storage_format
+from kavka.zktree.api import Check, Create, Delete, SetData
+from kavka.zktree.storage_format import Corrupt
+from kavka.zktree.tree import CloseSession, Node, Transaction, TreeOp
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(-(2**31), 2**31 - 1)

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kavka.seams import Jobs, Pool, Tasks
-from kavka.server.coordination import storage_format
-from kavka.server.coordination.api import MultiFailed
-from kavka.server.coordination.storage_format import Corrupt
-from kavka.server.coordination.tree import Tree
+from kavka.zktree import storage_format
+from kavka.zktree.api import MultiFailed
+from kavka.zktree.storage_format import Corrupt
+from kavka.zktree.tree import Tree
 
 if TYPE_CHECKING:
     from kavka.log.fs import File, FileSystem

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kavka.server.coordination.api import (
+from kavka.zktree.api import (
     ANY_VERSION,
     BadArguments,
     BadVersion,
@@ -29,7 +29,7 @@ from kavka.server.coordination.api import (
     WatchEvent,
     WatchKind,
 )
-from kavka.server.coordination.tree import (
+from kavka.zktree.tree import (
     PATH_CHARACTERS_MAX,
     CloseSession,
     Transaction,
