@@ -47,7 +47,6 @@ of 100 MB/s writes as much while a thread is asked to do something."""
 
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
-_OFFSET_BYTES: Final = 8
 
 
 class Step(NamedTuple):
@@ -137,10 +136,8 @@ class LogMirror:
             if copy is None:
                 return segment.base_offset
             if copy.size < segment.size:
-                position = segment.indexed_before(copy.size)
-                if not position:
-                    return segment.base_offset
-                return int.from_bytes(segment.file.pread(_OFFSET_BYTES, position), "big")
+                last = segment.indexed_before(copy.size)
+                return segment.base_offset if last is None else last.base_offset
         return self.log.end_offset
 
     # --- copying
@@ -355,7 +352,8 @@ class LogMirror:
             files = [f"{self.path}/{file_name(segment.base_offset, end)}" for end in FILES]
             size = copy.size
             if size < segment.size:
-                size = segment.indexed_before(size)
+                last = segment.indexed_before(size)
+                size = 0 if last is None else last.position
             if cut is None:
                 cut = files[0], size
                 removed += files[0 if not size else 1 :]

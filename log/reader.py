@@ -157,16 +157,17 @@ class LogReader:
                 del places[next(iter(places))]
             places[offset] = position
 
-    @staticmethod
-    def _cut(segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
+    def _cut(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
         """How many of the bytes at `position`, more than `max_bytes`, to give.
 
         Rather up to a batch that is in the index, which the reader asks for next: it is then
         found without a search, and no part of a batch is sent for nothing.
         """
-        cut = segment.indexed_before(position + max_bytes) - position
-        if cut > 0:
-            return cut
+        following = segment.indexed_before(position + max_bytes)
+        if following is not None and following.position > position:
+            if segment is self._active and following.size > HEADER_BYTES:
+                self._remember(following.base_offset, following.position)
+            return following.position - position
         first = segment.extent_at(position).size
         if first <= max_bytes:
             return max_bytes

@@ -329,35 +329,37 @@ class Segment:
 
     def _last_indexed(self) -> int:
         """Where the last batch is that the offset index knows; 0 when it knows none."""
-        entry = self._checked(lambda: self.offsets.last())
-        return 0 if entry is None else entry.position
+        found = self._indexed(lambda: self.offsets.last())
+        return 0 if found is None else found.position
 
-    def indexed_before(self, position: int) -> int:
-        """The last indexed position that is not above; 0: there is none, or there is damage."""
+    def indexed_before(self, position: int) -> Extent | None:
+        """The last indexed batch that does not begin above; None where there is none, and where
+        there is damage."""
         try:
-            entry = self._checked(lambda: self.offsets.last_before(position))
+            return self._indexed(lambda: self.offsets.last_before(position))
         except CorruptLogError:
-            return 0
-        return 0 if entry is None else entry.position
+            return None
 
     def indexed_after(self, position: int) -> int:
         """The first indexed offset at or behind a position; -1: there is none, or damage."""
         try:
-            entry = self._checked(lambda: self.offsets.first_from(position))
+            found = self._indexed(lambda: self.offsets.first_from(position))
         except CorruptLogError:
             return -1
-        return -1 if entry is None else entry.offset
+        return -1 if found is None else found.last_offset
 
-    def _checked(self, look_up: Callable[[], Entry | None]) -> Entry | None:
-        """An entry of the offset index that is right; a wrong one has the indexes made anew."""
+    def _indexed(self, look_up: Callable[[], Entry | None]) -> Extent | None:
+        """The batch of an entry of the offset index. A wrong entry has the indexes made anew."""
         entry = look_up()
-        if entry is not None:
-            with suppress(CorruptLogError):
-                if self.extent_at(entry.position).last_offset == entry.offset:
-                    return entry
-            self.rebuild_indexes()
-            return look_up()
-        return None
+        if entry is None:
+            return None
+        with suppress(CorruptLogError):
+            extent = self.extent_at(entry.position)
+            if extent.last_offset == entry.offset:
+                return extent
+        self.rebuild_indexes()
+        entry = look_up()
+        return None if entry is None else self.extent_at(entry.position)
 
     def find(self, offset: int) -> Extent | None:
         """The first batch that ends at `offset` or later; None if the segment ends before.
