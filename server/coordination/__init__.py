@@ -1,1 +1,1 @@
-"""The coordination tree: ZooKeeper's semantics, in memory and on this broker's own disk."""
+"""The coordination service of a broker without ZooKeeper, and how a broker registers in it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,8 +18,8 @@ from kavka.zktree.paths import (
     ProducerIdBlock,
     TopicAssignment,
 )
+from support.kafka39 import CREATED as TREE
 
-TREE = json.loads(Path(__file__).with_name("kafka39_tree.json").read_text())["created"]
 ORDERS_ID = uuid.UUID(bytes=bytes.fromhex("44ef7c569db44a66ace412a6c3463a2e"))
 """As the client that made the topic was told."""
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import uuid
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -24,12 +23,11 @@ from kavka.server.coordination.broker_registration import cluster_id
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths, storage
 from kavka.zktree.api import Create, Delete, SetData
+from support import kafka39
 from support.controlled_broker import INFO, ControlledCluster
 from support.virtual import settle
 
-KAFKA = json.loads(
-    Path(__file__).parents[1].joinpath("coordination", "kafka39_tree.json").read_text()
-)
+KAFKA = {"created": kafka39.CREATED, "deleted": kafka39.DELETED}
 NEVER_THE_SAME = ("timestamp", "topic_id", "id")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,10 @@ from kavka.zktree import paths
 from kavka.zktree.api import Create, NodeExists, Op, OpResult
 from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
+from support.kafka39 import CREATED as KAFKA
 from support.virtual import VirtualClock
 
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
-KAFKA = json.loads(Path(__file__).with_name("kafka39_tree.json").read_text())["created"]
 
 
 def test_ensure_paths_makes_what_is_missing_in_one_transaction() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,10 +11,8 @@ from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import Carried, Held, check, cluster_id, is_carried, summary, topics
 from kavka.zktree import paths
 from kavka.zktree.paths import TopicAssignment, encode_cluster_id, encode_topic
+from support.kafka39 import CREATED as TREE
 
-TREE: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).parents[2].joinpath("server", "coordination", "kafka39_tree.json").read_text()
-)["created"]
 APACHE = {
     path: None if node["data"] is None else node["data"].encode() for path, node in TREE.items()
 }
