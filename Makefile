@@ -32,7 +32,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test lint unit format crash groups transactions commits moves misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
+.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -44,6 +44,9 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 		--override "log.dirs=$(DATA)"
 
 test: lint java clients archives tests ## all that CI runs (as root it installs Java, Maven, Node.js, Go)
+
+pythons: $(FOR_TEST) java clients ## the unit tests and a round trip on the other Pythons that are here
+	@.ci/pythons $(BIN)/python $(WORKERS)
 
 .PHONY: archives tests
 archives: $(FOR_TEST) java
@@ -137,7 +140,7 @@ clients-page: $(FOR_TEST) java
 	@.ci/page $(BIN)/python clients.md admin
 
 clean: ## remove what make made, but not ./data
-	rm -rf $(VENV) build dist src/kavka.egg-info .cache .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) .venv-3.* build dist src/kavka.egg-info .cache .mypy_cache .ruff_cache .pytest_cache \
 		.hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
