@@ -92,7 +92,7 @@ class _Search:
 
     def referrers(self, *objects: object) -> list[Any]:
         found = gc.get_referrers(*objects)
-        self._own.append(found)
+        self._own += [objects, found]
         found = [one for one in found if not any(one is own for own in self._own)]
         self._own.append(found)
         return found
