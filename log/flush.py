@@ -32,7 +32,7 @@ class FlushPlan(NamedTuple):
     unsynced: Unsynced
     """What `paths` and `directories` were taken from."""
 
-    def give_back(self) -> None:
+    def add_back_unsynced(self) -> None:
         """It has not been run, or not to its end, for want of descriptors: another plan has to do
         it all, and what fails in the files themselves is not known to have failed."""
         for path in self.paths:
@@ -90,7 +90,7 @@ class Unsynced:
         """Something in the directory at `path` was."""
         self._directories[path] = None
 
-    def take(
+    def make_plan(
         self,
         fs: FileSystem,
         closed: Sequence[Segment],

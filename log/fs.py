@@ -92,7 +92,7 @@ class FileSystem(Protocol):
         """How many files this process may have open, sockets included."""
         ...
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
         """Where no more files can be opened, have `close_some` close some, and try once more
         unless it says that it had none. It may be called in any thread."""
         ...
@@ -180,7 +180,7 @@ class FileSystem(Protocol):
         ...
 
 
-def is_shortage(failure: OSError) -> bool:
+def is_fd_exhaustion(failure: OSError) -> bool:
     """Whether only too many files are open, which says nothing of the disk."""
     return failure.errno in (errno.EMFILE, errno.ENFILE)
 
@@ -298,14 +298,14 @@ class OsFs:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return limit if limit != resource.RLIM_INFINITY else _FILES_MAX
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
         self._close_some = close_some
 
     def _open(self, path: str, flags: int) -> int:
         try:
             return os.open(path, flags | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            if not is_shortage(error) or self._close_some is None or not self._close_some():
+            if not is_fd_exhaustion(error) or self._close_some is None or not self._close_some():
                 raise
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 

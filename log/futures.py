@@ -4,7 +4,7 @@ A copy lies in `<topic>-<partition>.<id>-future` until it is complete; then it t
 log, in its own log directory, and the log goes on in it. The directory that the log leaves keeps
 its name until that is on the disk, and only then is renamed to be deleted. So there is a whole log
 under its own name at any time, and where a crash leaves two, the marked one counts
-(`directory.MOVED_FILE`): it has all that the other has.
+(`dir_names.MOVED_FILE`): it has all that the other has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.deferred_deletes import Garbage
+from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.mirror import LogMirror
@@ -50,7 +50,7 @@ class FutureLog:
         """What knows how far it is; None: it was left behind, and nobody has looked yet."""
 
 
-class _Left(NamedTuple):
+class _MoveSource(NamedTuple):
     """The directory that a log has left, and that has its name still."""
 
     path: str
@@ -61,21 +61,21 @@ class _Left(NamedTuple):
 class FutureLogs:
     """The copies, one a partition, and the log directories that were asked for."""
 
-    def __init__(self, fs: FileSystem, random: Random, garbage: Garbage) -> None:
+    def __init__(self, fs: FileSystem, random: Random, deferred_deletes: DeferredDeletes) -> None:
         self._fs = fs
         self._random = random
-        self._garbage = garbage
+        self._deferred_deletes = deferred_deletes
         self._copies: dict[TopicPartition, FutureLog] = {}
-        self._left: dict[TopicPartition, _Left] = {}
+        self._sources: dict[TopicPartition, _MoveSource] = {}
         self._preferred: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[FutureLog]:
         return iter(list(self._copies.values()))
 
     @property
-    def left(self) -> list[TopicPartition]:
+    def sources(self) -> list[TopicPartition]:
         """The partitions of which a directory is there that their log has left."""
-        return list(self._left)
+        return list(self._sources)
 
     def get(self, key: TopicPartition) -> FutureLog | None:
         """The copy of a partition's log."""
@@ -98,9 +98,9 @@ class FutureLogs:
             for one in self.in_directory(directory)
             if one.mirror is not None and one.mirror.synced_end
         ]
-        for key, left in self._left.items():
-            if parent_of(left.path) == directory:
-                found.append((key, left.log, left.recovery_point))
+        for key, source in self._sources.items():
+            if parent_of(source.path) == directory:
+                found.append((key, source.log, source.recovery_point))
         return found
 
     # --- which directory a log is made in
@@ -116,7 +116,7 @@ class FutureLogs:
         """Where a log was to be made."""
         return self._preferred.get(key)
 
-    def made(self, key: TopicPartition) -> None:
+    def log_created(self, key: TopicPartition) -> None:
         """A log has been made."""
         self._preferred.pop(key, None)
 
@@ -136,7 +136,7 @@ class FutureLogs:
         self._preferred.pop(key, None)
         return copy
 
-    def go_on(self, copy: FutureLog, log: PartitionLog) -> None:
+    def resume(self, copy: FutureLog, log: PartitionLog) -> None:
         """Complete a copy of `log` that was left behind."""
         # after an fsync that failed, what is in it may look as if it was on the disk
         is_kept = copy.is_sound or log.settings.kavka_durability != FSYNC
@@ -149,64 +149,68 @@ class FutureLogs:
         """Have no copy of a log, if there is one. OSError of the copy's directory."""
         copy = self._copies.pop(key, None)
         if copy is not None:
-            self._bury(key, copy.directory, copy.path, _delay_ms(copy))
+            self._mark_for_deletion(key, copy.directory, copy.path, _delay_ms(copy))
 
-    def _bury(self, key: TopicPartition, directory: str, path: str, delay_ms: int) -> None:
-        buried = f"{directory}/{names.delete_name(*key, self._unique())}"
-        self._fs.rename(path, buried)
-        self._garbage.add([buried], delay_ms)
+    def _mark_for_deletion(
+        self, key: TopicPartition, directory: str, path: str, delay_ms: int
+    ) -> None:
+        renamed = f"{directory}/{names.delete_name(*key, self._unique())}"
+        self._fs.rename(path, renamed)
+        self._deferred_deletes.add([renamed], delay_ms)
 
     def promote(self, log: PartitionLog) -> str:
         """Have `log` go on in its copy, which `is_ready`; the log directory that it is in then.
         OSError of the copy's directory, and SourceError: it stays where it is."""
         key = log.topic, log.partition
         copy = self._copies[key]
-        assert copy.mirror is not None and key not in self._left
+        assert copy.mirror is not None and key not in self._sources
         copy.mirror.copy_tail()
         path = f"{copy.directory}/{names.log_name(*key)}"
         self._fs.rename(copy.path, path)
-        self._left[key] = _Left(log.directory, log, log.recovery_point)
+        self._sources[key] = _MoveSource(log.directory, log, log.recovery_point)
         del self._copies[key]
         relocate(log, path)
         return copy.directory
 
-    def bury_left(self, key: TopicPartition) -> str | None:
+    def delete_source(self, key: TopicPartition) -> str | None:
         """Have the directory deleted that a log has left; its log directory. None: there is none.
         OSError of that: it stays."""
-        left = self._left.get(key)
-        if left is None:
+        source = self._sources.get(key)
+        if source is None:
             return None
-        directory = parent_of(left.path)
-        self._bury(key, directory, left.path, left.log.settings.file_delete_delay_ms)
-        del self._left[key]
+        directory = parent_of(source.path)
+        self._mark_for_deletion(
+            key, directory, source.path, source.log.settings.file_delete_delay_ms
+        )
+        del self._sources[key]
         return directory
 
-    def settle(self, key: TopicPartition) -> None:
+    def delete_source_durably(self, key: TopicPartition) -> None:
         """The same at once, and on the disk. OSError."""
-        left = self._left.get(key)
-        if left is not None:
-            self._fs.sync_dir(parent_of(left.log.directory))
-            self.bury_left(key)
-            self._fs.sync_dir(parent_of(left.path))
+        source = self._sources.get(key)
+        if source is not None:
+            self._fs.sync_dir(parent_of(source.log.directory))
+            self.delete_source(key)
+            self._fs.sync_dir(parent_of(source.path))
 
     def forget_directory(self, directory: str) -> None:
         """A log directory has failed: its files stay as they are."""
         for copy in list(self._copies.values()):
-            source = None if copy.mirror is None else copy.mirror.log.directory
-            if directory in (copy.directory, source and parent_of(source)):
+            origin = None if copy.mirror is None else copy.mirror.log.directory
+            if directory in (copy.directory, origin and parent_of(origin)):
                 del self._copies[copy.key]
-        for key, left in list(self._left.items()):
-            if parent_of(left.path) == directory:
-                del self._left[key]
+        for key, source in list(self._sources.items()):
+            if parent_of(source.path) == directory:
+                del self._sources[key]
 
     def clear(self) -> None:
         """Forget all."""
         self._copies.clear()
-        self._left.clear()
+        self._sources.clear()
 
     # --- start
 
-    def found(self, loading: DirectoryLoading) -> tuple[str, OSError] | None:
+    def add_loaded(self, loading: DirectoryLoading) -> tuple[str, OSError] | None:
         """Take over what is in a log directory that was loaded; a log directory that has failed
         meanwhile, and why."""
         at = loading.directory.path
@@ -216,27 +220,27 @@ class FutureLogs:
                     at = other.path
                     self._fs.sync_dir(at)  # it may have been given its name just before a crash
             at = loading.directory.path
-            self._bury_superseded(loading)
+            self._delete_superseded(loading)
             for key, path in loading.futures:
                 if key in self._copies or key in loading.keys:
                     logger.warning("%s is deleted: the log is, or moves, elsewhere", path)
-                    self._bury(key, at, path, 0)
+                    self._mark_for_deletion(key, at, path, 0)
                 else:
                     self._copies[key] = FutureLog(key, at, path, is_sound=loading.is_clean)
         except OSError as failure:
             return at, failure
         return None
 
-    def _bury_superseded(self, loading: DirectoryLoading) -> None:
+    def _delete_superseded(self, loading: DirectoryLoading) -> None:
         at = loading.directory.path
-        buried = 0
+        count = 0
         for key, other in loading.superseded.items():
             if other.failure is None:
                 path = f"{at}/{names.log_name(*key)}"
                 logger.info("%s is deleted: its log goes on in %s", path, other.path)
-                self._bury(key, at, path, 0)
-                buried += 1
-        if buried:  # as long as it may come back, the other one has to be marked
+                self._mark_for_deletion(key, at, path, 0)
+                count += 1
+        if count:  # as long as it may come back, the other one has to be marked
             self._fs.sync_dir(at)
 
 

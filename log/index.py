@@ -114,7 +114,7 @@ class OffsetIndex:
         return self._path
 
     @property
-    def crowded(self) -> bool:
+    def needs_write(self) -> bool:
         """Whether `write` should come before the next `append`."""
         return len(self._offsets) >= 2 * TAIL_ENTRIES
 
@@ -176,9 +176,9 @@ class OffsetIndex:
             keep = bisect_left((self._head or self._load_head())[0], relative)
         else:
             keep = self._first + bisect_left(self._offsets, relative)
-        self._cut(keep)
+        self._truncate_entries(keep)
 
-    def _cut(self, keep: int) -> None:
+    def _truncate_entries(self, keep: int) -> None:
         if keep >= self._count:
             return
         if keep < self._first:
@@ -292,13 +292,13 @@ class TimeIndex:
 
     def slot(self, timestamp: int) -> int:
         """The last entry whose timestamp is not above `timestamp`; -1: there is none."""
-        return bisect_right(range(len(self)), timestamp, key=self._searched(0)) - 1
+        return bisect_right(range(len(self)), timestamp, key=self._slot_key(0)) - 1
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""
-        self._cut(bisect_left(range(len(self)), offset, key=self._searched(1)))
+        self._truncate_entries(bisect_left(range(len(self)), offset, key=self._slot_key(1)))
 
-    def _searched(self, column: int) -> Callable[[int], int]:
+    def _slot_key(self, column: int) -> Callable[[int], int]:
         """What a slot holds, with the file opened once for many."""
         file = self._fs.open(self._path)
 
@@ -308,7 +308,7 @@ class TimeIndex:
 
         return key
 
-    def _cut(self, keep: int) -> None:
+    def _truncate_entries(self, keep: int) -> None:
         if keep >= len(self):
             return
         del self._timestamps[max(0, keep - self._written) :]

@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
-GARBAGE: Final = (".deleted", CLEANED, ".tmp")
+DISCARDED_SUFFIXES: Final = (".deleted", CLEANED, ".tmp")
 
 
-def settle(fs: FileSystem, directory: str) -> list[str]:
+def clean_up_interrupted(fs: FileSystem, directory: str) -> list[str]:
     """Leave only finished files in a partition's directory; their names, sorted."""
     names = fs.list_dir(directory)
-    if any(name.endswith((SWAP, *GARBAGE)) for name in names):
-        removed = _remove_garbage(fs, directory, names)
+    if any(name.endswith((SWAP, *DISCARDED_SUFFIXES)) for name in names):
+        removed = _remove_discarded(fs, directory, names)
         replaced, finished = _finish_swaps(fs, directory)
         logger.info(
             "%s: after an interruption removed %d files, and completed the swap of %d segments "
@@ -40,7 +40,7 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
     return names
 
 
-def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> int:
+def _remove_discarded(fs: FileSystem, directory: str, names: Sequence[str]) -> int:
     """Remove the files that count for nothing; how many."""
     cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
     removed = 0
@@ -48,7 +48,7 @@ def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> int
     for name in sorted(names, key=lambda name: not name.endswith(SWAP)):
         # swap files from the first .cleaned on belong to a split that did not get to its end
         half_split = name.endswith(SWAP) and cleaned and base_of(name) >= min(cleaned)
-        if half_split or name.endswith(GARBAGE):
+        if half_split or name.endswith(DISCARDED_SUFFIXES):
             fs.remove(f"{directory}/{name}")
             removed += 1
     return removed

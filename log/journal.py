@@ -30,7 +30,7 @@ FAILED_DEADLINE_RETRY_MS: Final = 10_000
 """The least time from one attempt to handle a deadline to the next, if it fails with an
 exception."""
 
-TOLD: Final[Mapping[int, ErrorCode]] = {
+CLIENT_ERRORS: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -39,7 +39,7 @@ TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when records can't be written: what is true of the partition says
+"""What a client is error when records can't be written: what is true of the partition says
 something else of a coordinator. As Apache Kafka's coordinators translate it."""
 
 
@@ -104,7 +104,7 @@ class Decision:
 
     records: Sequence[Record] = ()
     replies: list[Reply] = field(default_factory=list)
-    after: list[Hashable] = field(default_factory=list)
+    commands: list[Hashable] = field(default_factory=list)
     """Commands for whoever runs the machine, to be carried out once the records are committed."""
 
     refused: Callable[[ErrorCode, int], Decision] | None = None
@@ -117,7 +117,7 @@ class Decision:
     """The transaction that the records belong to."""
 
 
-Made: TypeAlias = Decision | Slices[Decision]
+DecisionOrSteps: TypeAlias = Decision | Slices[Decision]
 """A decision; or what makes one, and takes long: it pauses where others may have the loop. Until
 it is carried out nothing else is asked of the machine, and nothing changes it but the marker of a
 transaction, which is in the log by then, before the records of the decision. So that it is as if
@@ -151,11 +151,11 @@ class Machine(Protocol):
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
         """A transaction has ended, and its records count, or don't; with pauses if they are
-        many. It may come between two steps of a decision that pauses (see `Made`), before or after
+        many. It may come between two steps of a decision that pauses (see `DecisionOrSteps`), before or after
         any record of which it is in the log, but never between two of one decision."""
         ...
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """What the passing of a deadline leads to."""
         ...
 
@@ -206,8 +206,8 @@ class Journal:
         self._resigned: ErrorCode | None = None
 
     @property
-    def is_settled(self) -> bool:
-        """Whether all that was applied is committed: what is read now may be told at once."""
+    def is_fully_committed(self) -> bool:
+        """Whether all that was applied is committed: what is read now may be error at once."""
         return self._port.high_watermark >= self.applied_end
 
     @property
@@ -215,11 +215,11 @@ class Journal:
         """Whether there are answers that wait for the high watermark."""
         return bool(self._waiting)
 
-    def carry_out(self, made: Made, now_ms: int) -> None:
+    def carry_out(self, made: DecisionOrSteps, now_ms: int) -> None:
         """Append, apply, and answer when it is committed."""
-        without_pauses(self.carry_out_slowly(made, now_ms))
+        without_pauses(self.carry_out_in_steps(made, now_ms))
 
-    def carry_out_slowly(self, made: Made, now_ms: int) -> Slices[None]:
+    def carry_out_in_steps(self, made: DecisionOrSteps, now_ms: int) -> Slices[None]:
         """The same, with pauses if there is much to do; until it is done nothing else may be
         carried out, or be asked of the machine."""
         decision = made if isinstance(made, Decision) else (yield from made)
@@ -232,7 +232,7 @@ class Journal:
                 yield from self._refuse(decision, failure.code, now_ms)
                 return
         if self._is_committed(decision, now_ms):
-            yield from self._release(decision)
+            yield from self._complete_replies_in_steps(decision)
 
     def carry_out_at_once(self, decision: Decision, now_ms: int) -> bool:
         """The same if there is little to do, as nearly always; whether there was. Else nothing has
@@ -246,7 +246,7 @@ class Journal:
                 without_pauses(self._refuse(decision, failure.code, now_ms))
                 return True
         if self._is_committed(decision, now_ms):
-            self._give(decision)
+            self._complete_replies(decision)
         return True
 
     def _append_at_once(self, decision: Decision, now_ms: int) -> None:
@@ -290,13 +290,13 @@ class Journal:
             self._dismiss(self._resigned)
             return False
         # Where there are many answers to give, those of earlier decisions come first.
-        if self._port.high_watermark < self.applied_end or self._waiting and self.committed():
-            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
+        if self._port.high_watermark < self.applied_end or self._waiting and self.release_replies():
+            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.clock_shift_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
             return False
         return True
 
-    def marked(
+    def marker_appended(
         self, producer_id: int, producer_epoch: int, committed: bool, end: int
     ) -> Slices[None]:
         """The marker of a transaction has been appended to the partition, which ends at `end`. What
@@ -321,7 +321,7 @@ class Journal:
         if failure is not None:
             raise ApplyFailed("a marker could not be applied") from failure
 
-    def committed(self) -> bool:
+    def release_replies(self) -> bool:
         """The high watermark has moved: give the answers that waited for it, in order, but no more
         than `ITEMS_A_STEP`. Whether there are more to give."""
         high_watermark = self._port.high_watermark
@@ -337,44 +337,48 @@ class Journal:
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
-            self._give(waiting.popleft().decision)
+            self._complete_replies(waiting.popleft().decision)
         return False
 
     @property
-    def owes(self) -> bool:
-        """Whether there are answers that wait for nothing but another call of `committed`."""
+    def has_due_replies(self) -> bool:
+        """Whether there are answers that wait for nothing but another call of `release_replies`."""
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
-    def _give(self, decision: Decision) -> None:
+    def _complete_replies(self, decision: Decision) -> None:
         for ticket, answer in decision.replies:
             ticket.settle(answer)
-        if decision.after:
-            self.commands.extend(decision.after)
+        if decision.commands:
+            self.commands.extend(decision.commands)
 
-    def _release(self, decision: Decision) -> Slices[None]:
+    def _complete_replies_in_steps(self, decision: Decision) -> Slices[None]:
         """The same, with pauses if there are many."""
         yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
-        if decision.after:
-            self.commands.extend(decision.after)
+        if decision.commands:
+            self.commands.extend(decision.commands)
 
     def wake_at(self) -> int | None:
         """When to call `tick` next, ms; None if there is no need."""
         timer = self.machine.timers.wake_at()
-        if not self._waiting or self.owes:
+        if not self._waiting or self.has_due_replies:
             return timer
-        deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
+        deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.clock_shift_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
     def tick(self, now_ms: int) -> bool:
         """Do one thing that is due; whether there was one."""
-        return without_pauses(self.tick_slowly(now_ms))
+        return without_pauses(self.tick_in_steps(now_ms))
 
-    def tick_slowly(self, now_ms: int) -> Slices[bool]:
-        """The same, as `carry_out_slowly`."""
+    def tick_in_steps(self, now_ms: int) -> Slices[bool]:
+        """The same, as `carry_out_in_steps`."""
         if self._resigned is not None:
             return False
-        as_unset_ms = now_ms - self.machine.timers.set_by_ms
-        if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms and not self.owes:
+        unshifted_ms = now_ms - self.machine.timers.clock_shift_ms
+        if (
+            self._waiting
+            and self._waiting[0].deadline_ms <= unshifted_ms
+            and not self.has_due_replies
+        ):
             late = self._waiting.popleft().decision
             yield from self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True
@@ -382,7 +386,7 @@ class Journal:
         if key is None:
             return False
         try:
-            yield from self.carry_out_slowly(self.machine.expire(key, now_ms), now_ms)
+            yield from self.carry_out_in_steps(self.machine.expire(key, now_ms), now_ms)
         except Exception:  # what it is for must still be done, but not in every turn of the loop
             timers = self.machine.timers
             timers.set(key, max(timers.at(key) or 0, now_ms + FAILED_DEADLINE_RETRY_MS))
@@ -390,19 +394,19 @@ class Journal:
         return True
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
-        told = TOLD.get(code, code)
+        error = CLIENT_ERRORS.get(code, code)
         if decision.refused is None or self._resigned is not None:
-            _fail(decision, told)
+            _fail(decision, error)
             return
         try:
-            instead = decision.refused(told, now_ms)
+            instead = decision.refused(error, now_ms)
         except Exception:  # nobody whom the decision answers waits in vain
-            _fail(decision, told)
+            _fail(decision, error)
             raise
         if instead.records:
-            yield from self.carry_out_slowly(instead, now_ms)
+            yield from self.carry_out_in_steps(instead, now_ms)
         else:  # it tells nothing of the state, so it rests on nothing
-            yield from self._release(instead)
+            yield from self._complete_replies_in_steps(instead)
 
     def resign(self, code: ErrorCode) -> None:
         """This broker leads the partition no longer: nobody gets an answer but `code`."""

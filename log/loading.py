@@ -27,10 +27,10 @@ from kavka.log.errors import (
     LoadingStopped,
     StorageError,
 )
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.futures import choose
 from kavka.log.log_dir import LogDirectory
-from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
 from kavka.log.scan import BatchScanner
 from kavka.log.settings import LogSettings
@@ -94,7 +94,7 @@ class DirectoryLoading:
         return dict.fromkeys((*self._points, *self._starts, *self._compacted))
 
     @property
-    def has_lost_flushed(self) -> bool:
+    def has_lost_flushed_records(self) -> bool:
         """Whether a log ends before its recovery point in the checkpoint file: what is appended
         now would pass for flushed after another crash."""
         return any(
@@ -127,7 +127,7 @@ class DirectoryLoading:
         try:
             step()
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 raise StorageError(TOO_MANY_FILES.format(failure)) from failure
             self.directory.failure = failure
         except CorruptLogError as error:
@@ -135,13 +135,13 @@ class DirectoryLoading:
 
     def _prepare(self) -> None:
         directory = self.directory
-        self.is_clean = directory.take_clean_marker()
+        self.is_clean = directory.consume_clean_shutdown_marker()
         self._points = directory.read_offsets(names.RECOVERY_POINTS_FILE)
         self._starts = directory.read_offsets(names.START_OFFSETS_FILE)
         self._compacted = directory.read_offsets(names.CLEANER_OFFSETS_FILE)
         directory.has_compacted = bool(self._compacted)
         watermarks = directory.read_offsets(names.HIGH_WATERMARKS_FILE)
-        self.keys, self.deleted, self.futures = directory.look()
+        self.keys, self.deleted, self.futures = directory.list_content()
         self.watermarks = {key: watermarks[key] for key in self.keys if key in watermarks}
         self._most.extend(self.keys)
         if self.keys and not self.is_clean:
@@ -156,7 +156,7 @@ class DirectoryLoading:
         self._load_from(self._rest, 1 << 63)
 
     def _load_from(self, keys: deque[TopicPartition], bytes_max: int) -> None:
-        disk = self._disk.apart(
+        disk = self._disk.with_limits(
             open_files_max=OPEN_FILES_MAX, index_cache_bytes=INDEX_BYTES_MAX, watch=self._watch
         )
         scanner = BatchScanner()
@@ -190,7 +190,7 @@ class DirectoryLoading:
 
     def _loader(self, key: TopicPartition, disk: Disk, scanner: BatchScanner) -> LogLoader:
         path = self.directory.file(names.log_name(*key))
-        place = LogPlace(disk, path, *key, self._settings_of(key[0]), self._now_ms)
+        location = LogLocation(disk, path, *key, self._settings_of(key[0]), self._now_ms)
         known = Checkpointed(
             self.is_clean,
             self._points.get(key, 0),
@@ -198,10 +198,10 @@ class DirectoryLoading:
             self._compacted.get(key, 0),
             names.RECOVERY_POINTS_FILE not in self.directory.damaged,
         )
-        return LogLoader(place, known, scanner)
+        return LogLoader(location, known, scanner)
 
 
-def check_apart(fs: FileSystem, loadings: Sequence[DirectoryLoading]) -> None:
+def check_duplicate_logs(fs: FileSystem, loadings: Sequence[DirectoryLoading]) -> None:
     """Leave a log out of the directory that it has moved from. StorageError: it is in two
     directories, and nobody can tell which one counts."""
     found: dict[TopicPartition, DirectoryLoading] = {}

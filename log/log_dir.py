@@ -15,13 +15,13 @@ from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
 from kavka.log.dir_names import Meta
 from kavka.log.errors import CorruptFileError, OrphanedDirectoryError, StorageError
-from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_shortage
+from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_fd_exhaustion
 from kavka.seams import Random
 
 logger = logging.getLogger(__name__)
 
 
-class Content(NamedTuple):
+class DirectoryContent(NamedTuple):
     """What is in a log directory besides its own files."""
 
     logs: list[TopicPartition]
@@ -128,7 +128,7 @@ class LogDirectory:
             self._fs.write_atomic(self.file(names.META_FILE), data, sync=True)
         self.read_meta()
 
-    def take_clean_marker(self) -> bool:
+    def consume_clean_shutdown_marker(self) -> bool:
         """Whether the broker before stopped in order; asked again, it did not. OSError."""
         path = self.file(names.CLEAN_SHUTDOWN_FILE)
         if not self._fs.exists(path):
@@ -138,7 +138,7 @@ class LogDirectory:
         self._fs.sync_dir(self.path)
         return True
 
-    def leave_clean_marker(self) -> None:
+    def write_clean_shutdown_marker(self) -> None:
         """Write down that all in it was closed in order. OSError."""
         path = self.file(names.CLEAN_SHUTDOWN_FILE)
         self._fs.write_atomic(path, names.CLEAN_SHUTDOWN, sync=True)
@@ -157,12 +157,12 @@ class LogDirectory:
             self.damaged.append(name)
             return {}
 
-    def look(self) -> Content:
+    def list_content(self) -> DirectoryContent:
         """What is in it; unfinished files of its own are removed.
 
         StorageError for a name that no log directory has. OSError.
         """
-        found = Content([], [], [])
+        found = DirectoryContent([], [], [])
         for name in self._fs.list_dir(self.path):
             path = self.file(name)
             if not self._fs.is_dir(path):
@@ -197,9 +197,9 @@ class CheckpointPlan:
         """By the path of the directory that could not be written to."""
 
     @property
-    def is_short(self) -> bool:
+    def lacked_descriptors(self) -> bool:
         """Whether it was not written for want of descriptors, and has to be again."""
-        return any(is_shortage(failure) for failure in self.failures.values())
+        return any(is_fd_exhaustion(failure) for failure in self.failures.values())
 
     def add(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
         """The lines of a directory's checkpoint files, by their names."""
@@ -219,7 +219,7 @@ class CheckpointPlan:
             for directory, lines in self._contents:
                 if directory.failure is None:
                     self._write(directory, lines)
-            self.done = not self._superseded and not self.is_short
+            self.done = not self._superseded and not self.lacked_descriptors
         finally:
             self.ended = True
 

@@ -18,15 +18,15 @@ from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, offset_line
 from kavka.log.claiming import claim_all, common_owner, logs_in
 from kavka.log.closing import DirectoryClosing
-from kavka.log.deferred_deletes import Garbage
+from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.dir_names import Meta
 from kavka.log.disk import Disk
-from kavka.log.errors import TOO_MANY_FILES, HalfMadeError, StorageError
-from kavka.log.fs import FileSystem, Volume, is_shortage
+from kavka.log.errors import TOO_MANY_FILES, PartialCreateError, StorageError
+from kavka.log.fs import FileSystem, Volume, is_fd_exhaustion
 from kavka.log.futures import FutureLogs
-from kavka.log.loading import DirectoryLoading, check_apart
+from kavka.log.loading import DirectoryLoading, check_duplicate_logs
 from kavka.log.log_dir import CheckpointPlan, LogDirectory
-from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random
@@ -69,13 +69,15 @@ class LogManager:
         open_files_max = min(open_files_max, fs.limit_files() // 2)
         self.files_at_once = max(1, open_files_max // FILES_AT_ONCE_SHARE)
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
-        fs.on_shortage(self._disk.files.close_half)
-        self.futures = FutureLogs(fs, random, self._disk.garbage)
+        fs.on_fd_exhaustion(self._disk.files.close_half)
+        self.futures = FutureLogs(fs, random, self._disk.deferred_deletes)
         """Logs that move to another directory."""
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
+        self._by_directory: dict[str, dict[TopicPartition, PartitionLog]] = {
+            path: {} for path in paths
+        }
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._has_lost_flushed = False
+        self._has_lost_flushed_records = False
         # keys in checkpoint files that have no log, with the newest plan that may name them
         self._stale: dict[TopicPartition, int] = {}
         self._plans: list[CheckpointPlan] = []  # those that may still touch the files
@@ -116,7 +118,7 @@ class LogManager:
 
     def by_directory(self) -> dict[str, list[PartitionLog]]:
         """The logs in each log directory that can be used."""
-        return {path: list(self._within[path].values()) for path in self.online_directories}
+        return {path: list(self._by_directory[path].values()) for path in self.online_directories}
 
     def directory_of(self, log: PartitionLog) -> str:
         """The log directory that a log lies in."""
@@ -159,7 +161,7 @@ class LogManager:
         return common_owner(found, list(self._directories))
 
     def _fail_at_start(self, directory: str, failure: OSError) -> None:
-        if is_shortage(failure):
+        if is_fd_exhaustion(failure):
             raise StorageError(TOO_MANY_FILES.format(failure)) from failure
         self.fail(directory, failure)
 
@@ -192,7 +194,7 @@ class LogManager:
         for path, failure in claims.failures.items():
             if path not in self._directories:
                 self._directories[path] = LogDirectory(self._fs, path)
-                self._within[path] = {}
+                self._by_directory[path] = {}
             self._fail_at_start(path, failure)
         self.check_usable()
         return claims.record
@@ -200,7 +202,7 @@ class LogManager:
     def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
         """All logs, each to have the settings of its topic, in steps that may run in threads: each
         step of all directories before the next, `check_loadings` after each, and in the end
-        `take_over` and `correction`."""
+        `take_over` and `recovery_checkpoint`."""
         now_ms = self._clock.now_ms()
         return [
             DirectoryLoading(directory, self._disk, settings_of, now_ms)
@@ -209,7 +211,7 @@ class LogManager:
 
     def check_loadings(self, loadings: Sequence[DirectoryLoading]) -> None:
         """StorageError: a log is in two directories, or no directory can be used."""
-        check_apart(self._fs, loadings)
+        check_duplicate_logs(self._fs, loadings)
         self.check_usable()
 
     def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
@@ -219,31 +221,31 @@ class LogManager:
             directory.failure = None  # tell of it as of any other
             self.fail(directory.path, failure)
             return
-        self._disk.garbage.add(loading.deleted, 0)
-        within = self._within[directory.path]
+        self._disk.deferred_deletes.add(loading.deleted, 0)
+        within = self._by_directory[directory.path]
         for number, log in enumerate(loading.loaded, 1):
             log.move_to(self._disk)
             key = (log.topic, log.partition)
             self._logs[key] = within[key] = log
             if number % LOGS_PER_STEP == 0:
                 yield
-        if (failed := self.futures.found(loading)) is not None:
+        if (failed := self.futures.add_loaded(loading)) is not None:
             self.fail(*failed)
         self._high_watermarks |= loading.watermarks
         for key in loading.checkpointed:
             if key not in within:
                 self._stale[key] = self._serial
-        self._has_lost_flushed |= loading.has_lost_flushed
+        self._has_lost_flushed_records |= loading.has_lost_flushed_records
 
-    def correction(self) -> CheckpointPlan | None:
+    def recovery_checkpoint(self) -> CheckpointPlan | None:
         """What has to be written before anything is appended, if anything has; to be handed to
-        `corrected`. A log ends before its recovery point: what is appended would pass for
+        `recovery_checkpoint_written`. A log ends before its recovery point: what is appended would pass for
         flushed after another crash."""
-        return self.checkpoint(None) if self._has_lost_flushed else None
+        return self.checkpoint(None) if self._has_lost_flushed_records else None
 
-    def corrected(self, plan: CheckpointPlan) -> None:
-        """Take note that a `correction` has been run."""
-        self._has_lost_flushed = False
+    def recovery_checkpoint_written(self, plan: CheckpointPlan) -> None:
+        """Take note that a `recovery_checkpoint` has been run."""
+        self._has_lost_flushed_records = False
         for path, failure in plan.failures.items():
             self._fail_at_start(path, failure)
 
@@ -270,14 +272,14 @@ class LogManager:
         preferred = self.futures.preferred(key) if key is not None else None
         if preferred in online:
             return preferred
-        return min(online, key=lambda path: len(self._within[path]), default=None)
+        return min(online, key=lambda path: len(self._by_directory[path]), default=None)
 
     def create(
         self, topic: str, partition: int, topic_id: UUID, settings: LogSettings
     ) -> PartitionLog:
         """A new log, in its `next_directory`. Nothing is fsynced but with the first flush.
 
-        OSError: there is none, the directory can't be written to. HalfMadeError: and what was
+        OSError: there is none, the directory can't be written to. PartialCreateError: and what was
         made there stays, to be loaded by the next start.
         """
         key = (topic, partition)
@@ -295,43 +297,45 @@ class LogManager:
         path = f"{parent}/{names.log_name(topic, partition)}"
         if self._fs.exists(path):
             raise StorageError(f"{path} is there already but was not loaded")
-        place = LogPlace(self._disk, path, topic, partition, settings, self._clock.now_ms())
+        location = LogLocation(self._disk, path, topic, partition, settings, self._clock.now_ms())
         try:
             self._fs.make_dir(path)
-            log = create_log(place)
+            log = create_log(location)
             # not renamed into place: what a power cut tears here, the controller tells again
             path_of_id = f"{path}/{names.PARTITION_FILE}"
             self._fs.create(path_of_id).pwrite(names.encode_partition(topic_id), 0)
             log.unsynced(path_of_id)
             log.topic_id = topic_id
         except OSError as failure:
-            self._remove_half(place, failure)
+            self._remove_partial_log(location, failure)
             raise
         log.unsynced_name(path)
-        self._logs[key] = self._within[parent][key] = log
-        self.futures.made(key)
+        self._logs[key] = self._by_directory[parent][key] = log
+        self.futures.log_created(key)
         return log
 
-    def _remove_half(self, place: LogPlace, failure: OSError) -> None:
+    def _remove_partial_log(self, location: LogLocation, failure: OSError) -> None:
         """Have nothing stand in the place of a log that could not be made."""
-        path = place.directory
+        path = location.directory
         try:
             self._fs.remove_tree(path)
         except OSError as left:
-            if not is_shortage(left):
-                raise HalfMadeError(path, failure) from left
+            if not is_fd_exhaustion(left):
+                raise PartialCreateError(path, failure) from left
             try:  # a directory can't be listed without a descriptor, but it can be renamed
-                self._bury(path, place.topic, place.partition, place.settings)
+                self._mark_for_deletion(path, location.topic, location.partition, location.settings)
             except OSError:
-                raise HalfMadeError(path, failure) from left
+                raise PartialCreateError(path, failure) from left
 
-    def _bury(self, path: str, topic: str, partition: int, settings: LogSettings) -> None:
+    def _mark_for_deletion(
+        self, path: str, topic: str, partition: int, settings: LogSettings
+    ) -> None:
         """Give the directory of a log a name that says it is to go. OSError."""
         unique = f"{self._random.getrandbits(128):032x}"
         parent = path.rpartition("/")[0] or "/"
-        buried = f"{parent}/{names.delete_name(topic, partition, unique)}"
-        self._fs.rename(path, buried)
-        self._disk.garbage.add([buried], settings.file_delete_delay_ms)
+        renamed = f"{parent}/{names.delete_name(topic, partition, unique)}"
+        self._fs.rename(path, renamed)
+        self._disk.deferred_deletes.add([renamed], settings.file_delete_delay_ms)
 
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         """Give a log its topic's id if it has none. StorageError when it has another's."""
@@ -350,13 +354,13 @@ class LogManager:
         key = (topic, partition)
         self._high_watermarks.pop(key, None)
         self.futures.discard(key)
-        self.futures.bury_left(key)
+        self.futures.delete_source(key)
         log = self._logs.pop(key)
         parent = self.directory_of(log)
-        del self._within[parent][key]
+        del self._by_directory[parent][key]
         log.release()
         self._stale[key] = self._serial
-        self._bury(log.directory, topic, partition, log.settings)
+        self._mark_for_deletion(log.directory, topic, partition, log.settings)
 
     def fail(self, directory: str, failure: OSError) -> list[PartitionLog]:
         """Use a directory no more; the logs that were in it, which the caller has to release.
@@ -368,7 +372,7 @@ class LogManager:
             return []
         # Its traceback would hold on to whatever was being done: the bytes of a request, say.
         failed.failure = failure.with_traceback(None)
-        lost, self._within[directory] = self._within[directory], {}
+        lost, self._by_directory[directory] = self._by_directory[directory], {}
         self.futures.forget_directory(directory)
         logger.error(
             "log directory %s%s is offline until restart: %s",
@@ -385,21 +389,23 @@ class LogManager:
         before = self.directory_of(log)
         after = self.futures.promote(log)
         key = (log.topic, log.partition)
-        del self._within[before][key]
-        self._within[after][key] = log
+        del self._by_directory[before][key]
+        self._by_directory[after][key] = log
         self._stale[key] = self._serial
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
-        """`truncation` at once."""
-        for _ in self.truncation(log, offset):
+        """`truncate_in_steps` at once."""
+        for _ in self.truncate_in_steps(log, offset):
             pass
 
-    def truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
-        """Cut a log with the first step, see `PartitionLog.truncation`; a crash may not take what
+    def truncate_in_steps(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Cut a log with the first step, see `PartitionLog.truncate_in_steps`; a crash may not take what
         comes next for flushed, or for compacted."""
-        self.futures.settle((log.topic, log.partition))  # or a power cut brings all of it back
+        self.futures.delete_source_durably(
+            (log.topic, log.partition)
+        )  # or a power cut brings all of it back
         known = log.recovery_point, log.compaction.clean_upto
-        steps = log.truncation(offset)
+        steps = log.truncate_in_steps(offset)
         more = next(steps, steps) is None
         if known != (log.recovery_point, log.compaction.clean_upto):
             self._checkpoint_now(self.directory_of(log))
@@ -408,9 +414,9 @@ class LogManager:
             yield from steps
 
     @property
-    def garbage(self) -> Garbage:
-        """Files and directories that are to go, for `remove_garbage` in a thread."""
-        return self._disk.garbage
+    def deferred_deletes(self) -> DeferredDeletes:
+        """Files and directories that are to go, for `remove_paths` in a thread."""
+        return self._disk.deferred_deletes
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The checkpoint files as of now; high watermarks only when given."""
@@ -436,7 +442,7 @@ class LogManager:
             starts: list[str] = []
             ends: list[str] = []
             compacted: list[str] = []
-            known = self.futures.checkpointed(directory.path, self._within[directory.path])
+            known = self.futures.checkpointed(directory.path, self._by_directory[directory.path])
             for number, (key, log, bound) in enumerate(known, 1):
                 points.append(offset_line(key, min(log.recovery_point, bound)))
                 if log.start_offset:  # a power cut may bring back what lies before it
@@ -459,11 +465,11 @@ class LogManager:
     def _checkpoint_now(self, directory: str) -> None:
         """Have what is true now of a directory on its disk when this returns, whatever a thread
         is writing. OSError: it can't be written to."""
-        plan = self._have_last_word(None)
+        plan = self._checkpoint_superseding(None)
         if directory in plan.failures:
             raise plan.failures[directory]
 
-    def _have_last_word(
+    def _checkpoint_superseding(
         self, high_watermarks: Mapping[TopicPartition, int] | None
     ) -> CheckpointPlan:
         for running in self._plans:
@@ -498,13 +504,13 @@ class LogManager:
         online = self._online()
         at_once = max(1, self.files_at_once // max(1, len(online)))
         return [
-            DirectoryClosing(self._fs, each, self._within[each.path].values(), at_once)
+            DirectoryClosing(self._fs, each, self._by_directory[each.path].values(), at_once)
             for each in online
         ]
 
     def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:
         """The last step of `close`: the logs are closed; may run in a thread."""
-        plan = self._have_last_word(high_watermarks)
+        plan = self._checkpoint_superseding(high_watermarks)
         for directory in self._online():
             failure = plan.failures.get(directory.path)
             if failure is None and not directory.is_unclean:
@@ -516,7 +522,7 @@ class LogManager:
     @staticmethod
     def _mark_clean(directory: LogDirectory) -> OSError | None:
         try:
-            directory.leave_clean_marker()
+            directory.write_clean_shutdown_marker()
         except OSError as failure:
             return failure
         return None
@@ -531,7 +537,7 @@ class LogManager:
     def _forget_logs(self) -> None:
         self._logs.clear()
         self.futures.clear()
-        for within in self._within.values():
+        for within in self._by_directory.values():
             within.clear()
         self.unlock()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.txn_index import OpenTxnIndex
 from kavka.wire.control_records import Marker, end_marker
@@ -51,6 +51,6 @@ def _open_txn_index(
     try:
         return log.open_txn_index(len(batch), header, now_ms)
     except OSError as failure:
-        if is_shortage(failure):
+        if is_fd_exhaustion(failure):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         raise

@@ -127,7 +127,7 @@ class MemFs:
     def limit_files(self) -> int:
         return 1 << 20
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
         """There is none here."""
 
     def open(self, path: str) -> File:

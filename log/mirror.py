@@ -8,7 +8,7 @@ When the log is truncated it is compared with its copy from the beginning, and s
 process before has left behind: what is equal is kept.
 
 After a crash the copy's directory is what Apache Kafka expects of a future log: whole segments but
-for the last, which may be torn. `cut` makes it one that was closed in order.
+for the last, which may be torn. `truncate_to_whole_batch` makes it one that was closed in order.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Step(NamedTuple):
 class _Copy:
     """What there is of one segment."""
 
-    __slots__ = ("is_closed", "size", "there", "unsynced")
+    __slots__ = ("is_closed", "size", "file_size", "unsynced")
 
-    def __init__(self, there: int) -> None:
+    def __init__(self, file_size: int) -> None:
         self.size = 0
         """Bytes of the segment's batches that are in the copy."""
-        self.there = there
+        self.file_size = file_size
         """How long the copy's file is; what it holds from `size` on is not known."""
         self.unsynced = 0
         self.is_closed = False
@@ -113,10 +113,10 @@ class LogMirror:
         self._files: dict[str, int] | None = None  # those of the copy and their sizes; None: look
         self._copies: dict[Segment, _Copy] = {}
         self._snapshots: dict[int, None] = {}
-        self._cuts = log._truncations
+        self._truncations = log._truncations
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
-        self._row: object = None  # segments and snapshots when there was no other file
+        self._clean_row: object = None  # segments and snapshots when there was no other file
         self.synced_end = 0
         """Below it all of the copy was brought to the disk, since the log was truncated last."""
 
@@ -146,19 +146,19 @@ class LogMirror:
         """What is to be done next. None: nothing but `complete`. OSError of the log itself."""
         self._follow_truncation()
         if self._files is None:
-            return Step(self._look)
+            return Step(self._list_files)
         segments = list(self.log._segments)
         row = segments, self.log.history.snapshots.offsets
-        if row != self._row:  # where a log has a thousand segments, that takes a while
+        if row != self._clean_row:  # where a log has a thousand segments, that takes a while
             self._copies = {one: self._copies[one] for one in segments if one in self._copies}
             if strays := self._strays(segments):
                 return self._remove(strays)
-            self._row = row
+            self._clean_row = row
         for segment in segments:
             copy = self._copies.get(segment)
             if copy is None:
-                there = self._files.get(file_name(segment.base_offset, LOG), 0)
-                copy = self._copies[segment] = _Copy(there)
+                file_size = self._files.get(file_name(segment.base_offset, LOG), 0)
+                copy = self._copies[segment] = _Copy(file_size)
             if copy.size < segment.size:
                 return self._copy(segment, copy, bytes_max)
             if segment is not segments[-1] and not copy.is_closed:
@@ -166,14 +166,14 @@ class LogMirror:
         return None
 
     def _follow_truncation(self) -> None:
-        if self._cuts != self.log._truncations:
-            self._cuts = self.log._truncations
-            self._files = self._active = self._row = None
+        if self._truncations != self.log._truncations:
+            self._truncations = self.log._truncations
+            self._files = self._active = self._clean_row = None
             self._copies = {}
             self._snapshots.clear()
             self.synced_end = 0
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         fs, path = self._fs, self.path
         if not self._is_kept:
             remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])
@@ -221,15 +221,15 @@ class LogMirror:
 
         def run() -> None:
             equal_upto = begin
-            if begin < copy.there:
-                compared = min(end, copy.there)
+            if begin < copy.file_size:
+                compared = min(end, copy.file_size)
                 equal_upto = count_equal(fs, source, target, begin, compared)
                 if equal_upto < compared:
-                    copy.there = equal_upto
+                    copy.file_size = equal_upto
             copy.unsynced += end - begin  # what is equal may not be on the disk either
             if equal_upto < end:
                 file = copy_bytes(fs, source, target, equal_upto, end)
-                copy.there = end
+                copy.file_size = end
                 if copy.unsynced >= SYNC_BYTES:
                     file.sync()
                     copy.unsynced = 0
@@ -252,7 +252,7 @@ class LogMirror:
             file.sync()
             if fs.exists(source):  # where no record tells its time, a segment's age goes by it
                 fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
-            copy.there, copy.is_closed = size, True
+            copy.file_size, copy.is_closed = size, True
 
         return Step(run)
 
@@ -266,7 +266,7 @@ class LogMirror:
         segments = list(log._segments)
         active = self._active = _Active(segments[-1])
         segment, copy = active.segment, self._copies[active.segment]
-        state, cuts, end_offset = self._state_of_log(), self._cuts, log.end_offset
+        state, truncations, end_offset = self._state_of_log(), self._truncations, log.end_offset
         offsets = log.history.snapshots.offsets
         missing = [offset for offset in offsets if offset not in self._snapshots]
         source, size = segment.file, segment.size
@@ -281,7 +281,7 @@ class LogMirror:
 
         def run() -> None:
             copy_bytes(fs, source, target, copy.size, size).sync()
-            copy.size = copy.there = size
+            copy.size = copy.file_size = size
             copy.unsynced = 0
             for index, path, length in pairs:
                 copy_file(fs, index, path, length)
@@ -291,7 +291,7 @@ class LogMirror:
             if moved_file:
                 _mark(fs, *marks)
             fs.sync_dir(self.path)
-            if cuts == self._cuts:
+            if truncations == self._truncations:
                 self._state, self.synced_end = state, end_offset
 
         return Step(run, size - copy.size)
@@ -329,7 +329,7 @@ class LogMirror:
         of_source(segment.write_indexes)
         fs, size = self._fs, segment.size
         copy_bytes(fs, segment.file, self._of_segment(segment, LOG), copy.size, size)
-        copy.size = copy.there = size
+        copy.size = copy.file_size = size
         before, now = self._active.index_sizes, index_sizes(segment)
         for suffix, begin, end in zip(_INDEXES, before, now, strict=True):
             if begin < end:
@@ -338,24 +338,24 @@ class LogMirror:
                 copy_bytes(fs, file, self._of_segment(segment, suffix), begin, end)
         self._active.index_sizes = now
 
-    def cut(self) -> Step | None:
+    def truncate_to_whole_batch(self) -> Step | None:
         """Have the copy end with a whole batch, for somebody else to go on from. None: it does.
         OSError of the log itself."""
         if self._files is None:
             return None
-        cut: tuple[str, int] | None = None
+        truncated: tuple[str, int] | None = None
         removed: list[str] = []
         for segment in self.log._segments:
             copy = self._copies.get(segment) or _Copy(0)
-            if copy.is_closed and cut is None:
+            if copy.is_closed and truncated is None:
                 continue
             files = [f"{self.path}/{file_name(segment.base_offset, end)}" for end in FILES]
             size = copy.size
             if size < segment.size:
                 last = segment.indexed_before(size)
                 size = 0 if last is None else last.position
-            if cut is None:
-                cut = files[0], size
+            if truncated is None:
+                truncated = files[0], size
                 removed += files[0 if not size else 1 :]
             else:
                 removed += files
@@ -363,8 +363,8 @@ class LogMirror:
 
         def run() -> None:
             remove_files(fs, removed)
-            if cut is not None and cut[1] and fs.exists(cut[0]):
-                fs.open(cut[0]).truncate(cut[1])
+            if truncated is not None and truncated[1] and fs.exists(truncated[0]):
+                fs.open(truncated[0]).truncate(truncated[1])
 
         return Step(run)
 

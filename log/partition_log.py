@@ -14,17 +14,17 @@ from uuid import UUID
 
 from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk
-from kavka.log.disk import LogPlace as LogPlace
+from kavka.log.disk import LogLocation as LogLocation
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, Unsynced
 from kavka.log.producer_entry import AppendedBatch
-from kavka.log.producer_snapshots import ProducerHistory, unknown
+from kavka.log.producer_snapshots import ProducerHistory, truncating_error
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import LogReader, out_of_range, slice_of
 from kavka.log.reader import Slice as Slice
-from kavka.log.retention import Bounds, count_old, roll_ms
+from kavka.log.retention import Bounds, count_deletable_segments, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
-from kavka.log.segments import UNREAD_BYTES_MAX, SegmentList, mark_deleted
+from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
@@ -34,7 +34,7 @@ from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
 
-_LOOK: Final = -(1 << 63) - 1
+_CHECK_ROLL: Final = -(1 << 63) - 1
 """A time after which to roll that makes `append` look more closely."""
 
 
@@ -70,7 +70,7 @@ class PartitionLog:
         "_roll_ms",
         "_segment_bytes",
         "_segments",
-        "_torn",
+        "_has_torn_tail",
         "_truncations",
         "_unsynced",
         "compaction",
@@ -89,7 +89,7 @@ class PartitionLog:
 
     def __init__(
         self,
-        place: LogPlace,
+        location: LogLocation,
         *,
         segments: Sequence[Segment],
         epochs: EpochFile,
@@ -100,17 +100,17 @@ class PartitionLog:
         recovery_point: int,
     ) -> None:
         """A log with at least one segment and all state as of `end_offset`."""
-        self.directory = place.directory
-        self.topic = place.topic
-        self.partition = place.partition
-        self.settings = place.settings
+        self.directory = location.directory
+        self.topic = location.topic
+        self.partition = location.partition
+        self.settings = location.settings
         self.topic_id: UUID | None = None
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.recovery_point = recovery_point
-        self._disk = place.disk
-        self._segment_bytes = place.settings.segment_bytes
-        self._flush_after = place.settings.flush_after
+        self._disk = location.disk
+        self._segment_bytes = location.settings.segment_bytes
+        self._flush_after = location.settings.flush_after
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
@@ -121,19 +121,19 @@ class PartitionLog:
         """What is known of them; to be looked at."""
         self.transactions = producers.transactions
         """Those that are not decided; to be looked at."""
-        self.compaction = LogCompaction(place, self._segments, self.history, self._unsynced)
+        self.compaction = LogCompaction(location, self._segments, self.history, self._unsynced)
         self._truncations = 0
-        self._created_ms = self._flushed_ms = place.now_ms
-        self._torn = False
+        self._created_ms = self._flushed_ms = location.now_ms
+        self._has_torn_tail = False
         self._activate(self._segments.active)
 
     def _activate(self, segment: Segment) -> None:
-        if segment.size > UNREAD_BYTES_MAX:
+        if segment.size > LAZY_INDEX_BYTES_MAX:
             segment.activate()
         self._active = segment
         self._active_base = segment.base_offset
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
-        self._roll_after = _LOOK
+        self._roll_after = _CHECK_ROLL
         self._roll_ms = roll_ms(self.settings, segment.path)
         self._reader.activate(segment)
 
@@ -142,7 +142,7 @@ class PartitionLog:
         self.settings = settings
         self._segment_bytes = settings.segment_bytes
         self._flush_after = settings.flush_after
-        self._roll_after = _LOOK
+        self._roll_after = _CHECK_ROLL
         self._roll_ms = roll_ms(settings, self._active.path)
         for segment in self._segments:
             segment.configure(settings)
@@ -175,7 +175,7 @@ class PartitionLog:
         The first one of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
 
         ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncation`.
+        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`.
         After it, and after an OSError, the log is as it was.
         """
         producer_id = header.producer_id
@@ -201,8 +201,8 @@ class PartitionLog:
         try:
             segment.append(batch, size, last, max_timestamp)
         except OSError:
-            self._torn = True
-            self._roll_after = _LOOK
+            self._has_torn_tail = True
+            self._roll_after = _CHECK_ROLL
             raise
         self.end_offset = last + 1
         if producer_id >= 0:
@@ -224,7 +224,7 @@ class PartitionLog:
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, rolled if it has to be for a batch like this."""
         if not self.history.is_known:
-            raise unknown()
+            raise truncating_error()
         if size > self._segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -245,7 +245,7 @@ class PartitionLog:
             segment = self._active
         if not segment.size:
             first = max_timestamp
-        self._roll_after = first + self._roll_ms if first >= 0 else _LOOK
+        self._roll_after = first + self._roll_ms if first >= 0 else _CHECK_ROLL
         return segment
 
     def roll(self, now_ms: int) -> None:
@@ -256,7 +256,7 @@ class PartitionLog:
         self._repair()
         end = self.end_offset
         self._active.seal()
-        self.history.save_soon(self.start_offset, end)
+        self.history.save_unless_saving(self.start_offset, end)
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
@@ -266,10 +266,10 @@ class PartitionLog:
         self._activate(segment)
 
     def _repair(self) -> None:
-        if self._torn:
+        if self._has_torn_tail:
             self._active.repair()
             self._unsynced.add(self._active.path)
-            self._torn = False
+            self._has_torn_tail = False
 
     # --- read
 
@@ -340,34 +340,34 @@ class PartitionLog:
 
     # --- cut
 
-    def truncation(self, offset: int) -> Iterator[None]:
+    def truncate_in_steps(self, offset: int) -> Iterator[None]:
         """Drop the records at `offset` and above; the end offset becomes `offset`. The first step
         does it, and waits for the disk when there are any. The others find out what is known of
         the producers that are left; before the end nothing can be appended.
 
         The recovery point goes back too and has to reach its checkpoint before the next append
-        (`LogManager.truncation` sees to it), else new records would pass for flushed ones.
+        (`LogManager.truncate_in_steps` sees to it), else new records would pass for flushed ones.
         """
         if offset < self.end_offset:
-            self._cut(offset)
+            self._truncate(offset)
         else:
             self._truncate_epochs(self.end_offset)
         if not self.history.is_known:
-            self._look_at_producers()
+            self._refresh_producers()
             yield from self.history.rebuild(self.start_offset, self.end_offset)
             self.compaction.serial += 1  # what was begun meanwhile knew no producer
-            self._look_at_producers()
+            self._refresh_producers()
 
-    def _look_at_producers(self) -> None:
+    def _refresh_producers(self) -> None:
         self.producers = self.history.states
         self.transactions = self.producers.transactions
 
-    def _cut(self, offset: int) -> None:
+    def _truncate(self, offset: int) -> None:
         self._truncations += 1
         self.compaction.truncated(offset)
-        removed = self._segments.cut(offset)
+        removed = self._segments.truncate(offset)
         if removed:
-            self._bury(removed[::-1])
+            self._mark_for_deletion(removed[::-1])
             # a power cut may not bring them back behind an end that lies before them
             self._disk.fs.sync_dir(self.directory)
         if not len(self._segments):
@@ -381,17 +381,17 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self.history.forget(offset)
+        self.history.invalidate(offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def _bury(self, segments: Sequence[Segment]) -> None:
+    def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
         """Have the files of segments that are out of the row removed after a while."""
-        buried = mark_deleted(self._disk, segments)
-        buried += self.history.snapshots.mark_deleted(segment.base_offset for segment in segments)
-        self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
+        renamed = mark_deleted(self._disk, segments)
+        renamed += self.history.snapshots.mark_deleted(segment.base_offset for segment in segments)
+        self._disk.deferred_deletes.add(renamed, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
         """Have the log begin at `offset`, at most the high watermark; whether that is news.
@@ -413,12 +413,12 @@ class PartitionLog:
         if not self.history.is_known:
             return 0
         bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
-        count = count_old(self._segments, self.settings, bounds, now_ms)
+        count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        count = self.history.count_told(count)
+        count = self.history.count_deletable(count)
         self.advance_start(self._segments.base_at(count))
-        self._bury(self._segments.remove_oldest(count))
+        self._mark_for_deletion(self._segments.remove_oldest(count))
         return count
 
     # --- flush and close
@@ -465,7 +465,7 @@ class PartitionLog:
         if offset <= self.recovery_point and not (with_active and self._unsynced):
             return None
         self._repair()
-        return self._unsynced.take(
+        return self._unsynced.make_plan(
             self._disk.fs,
             self._segments.since(self.recovery_point)[:-1],
             self._active if with_active else None,
@@ -484,10 +484,10 @@ class PartitionLog:
     def before_seal(self) -> Iterator[None]:
         """What of `seal` may take long, in steps. OSError, StorageError."""
         if not self.history.is_known:
-            yield from self.truncation(self.end_offset)
+            yield from self.truncate_in_steps(self.end_offset)
         if len(self.producers) or self.history.snapshots.newest >= 0:
             self.history.save(self.start_offset, self.end_offset)
-        while self.history.write_on():
+        while self.history.write_snapshot_step():
             yield
 
     def seal(self) -> FlushPlan | None:

@@ -25,7 +25,7 @@ class ProducerHistory:
     """The producers of one log, whose `segments` it shares."""
 
     __slots__ = (
-        "_cuts",
+        "_truncations",
         "_forgotten",
         "_segments",
         "_unsynced",
@@ -46,13 +46,13 @@ class ProducerHistory:
         self.snapshots = snapshots
         self.states = states
         self._forgotten = ProducerStates()
-        self._cuts = 0
+        self._truncations = 0
         self.is_known = True
         """False while `rebuild` is not at its end: nothing may be appended, and no segment go."""
 
     def save(self, start: int, end: int) -> None:
         """Save the state of a log with these offsets, unless it is on disk or not known; where
-        producers are many, `write_on` does it. OSError."""
+        producers are many, `write_snapshot_step` does it. OSError."""
         # a log that was emptied still knows its producers
         is_of_use = len(self.states) or end > start
         if end <= self.snapshots.newest or not is_of_use or not self.is_known:
@@ -62,7 +62,7 @@ class ProducerHistory:
         else:
             self._unsynced.add(self.snapshots.save(end, self.states))
 
-    def save_soon(self, start: int, end: int) -> None:
+    def save_unless_saving(self, start: int, end: int) -> None:
         """The same, unless an earlier state is being saved: without this one a start after a
         crash has more to read, and that is all. OSError."""
         if not self.snapshots.is_writing:
@@ -70,17 +70,17 @@ class ProducerHistory:
 
     @property
     def is_saving(self) -> bool:
-        """Whether `write_on` has something to do: the next flush sees to it."""
+        """Whether `write_snapshot_step` has something to do: the next flush sees to it."""
         return self.snapshots.is_writing
 
-    def write_on(self) -> bool:
+    def write_snapshot_step(self) -> bool:
         """Write another piece of the snapshot that was begun; False: there is no more. OSError."""
-        path = self.snapshots.go_on()
+        path = self.snapshots.write_step()
         if path is not None:
             self._unsynced.add(path)
         return self.snapshots.is_writing
 
-    def count_told(self, count: int) -> int:
+    def count_deletable(self, count: int) -> int:
         """How many of the `count` oldest segments may go: what they tell of producers is saved
         for where the log begins then. Else whoever is killed would know too little of those that
         go on, and refuse them. After another roll there is a snapshot, whatever was skipped."""
@@ -88,29 +88,31 @@ class ProducerHistory:
             count -= 1
         return count
 
-    def forget(self, offset: int) -> None:
+    def invalidate(self, offset: int) -> None:
         """The log ends at `offset` now; what is known counts no more. Waits for the disk if there
         are snapshots of a later state. OSError."""
         self.snapshots.abandon()
         self.snapshots.remove_above(offset)
         self._forgotten = self.states
         self.states = UnknownProducers()
-        self.states.counts = self._forgotten.counts
+        self.states.checks_txn_sequences = self._forgotten.checks_txn_sequences
         self.is_known = False
-        self._cuts += 1
+        self._truncations += 1
 
     def rebuild(self, start: int, end: int) -> Iterator[None]:
-        """After `forget`, find out what is known of a log with these offsets, in steps.
+        """After `invalidate`, find out what is known of a log with these offsets, in steps.
 
         OSError, CorruptLogError: and it stays unknown.
         """
-        cuts, states = self._cuts, ProducerStates()
+        truncations, states = self._truncations, ProducerStates()
         replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
-        for _ in chain(self._forgotten.dissolve(), replay):
+        for _ in chain(self._forgotten.clear_in_steps(), replay):
             yield
-            if self.is_known or cuts != self._cuts:
+            if self.is_known or truncations != self._truncations:
                 return  # somebody else has found out, or has to find out something else
-        states.counts = self.states.counts  # which may have been set meanwhile
+        states.checks_txn_sequences = (
+            self.states.checks_txn_sequences
+        )  # which may have been set meanwhile
         self.states = states
         self.is_known = True
 
@@ -122,20 +124,20 @@ class UnknownProducers(ProducerStates):
 
     def __init__(self) -> None:
         super().__init__()
-        self.transactions = _Undecided()
+        self.transactions = _UnknownTransactions()
 
     def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
         """It can't be told whether a batch may be appended."""
-        raise unknown()
+        raise truncating_error()
 
     def verification(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool
     ) -> Guard | None:
         """Nor what has to be confirmed before."""
-        raise unknown()
+        raise truncating_error()
 
 
-class _Undecided(Transactions):
+class _UnknownTransactions(Transactions):
     """Anything may belong to a transaction that goes on."""
 
     __slots__ = ()
@@ -148,6 +150,6 @@ class _Undecided(Transactions):
         return 0
 
 
-def unknown() -> ApiError:
+def truncating_error() -> ApiError:
     """Why nothing is appended: who was told to lead before its log was cut to its end."""
     return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is being cut")

@@ -63,14 +63,14 @@ class ProducerStates:
     """
 
     __slots__ = (
-        "_early",
+        "_saved_before_change",
         "_entries",
         "_frozen",
-        "_left",
+        "_unsaved",
         "_new",
         "_parts",
         "_serial",
-        "counts",
+        "checks_txn_sequences",
         "transactions",
         "verifications",
     )
@@ -80,10 +80,10 @@ class ProducerStates:
         self._frozen: dict[int, ProducerEntry] = {}
         self._new: list[ProducerEntry] = []
         self._parts: list[list[ProducerEntry]] = []
-        self._early: list[bytes] = []
-        self._left: Iterator[ProducerEntry] = iter(())
+        self._saved_before_change: list[bytes] = []
+        self._unsaved: Iterator[ProducerEntry] = iter(())
         self._serial = 0
-        self.counts = True
+        self.checks_txn_sequences = True
         """Whether writers in transactions count their records. Coordinators do not: each of their
         batches has the sequence 0, as Apache Kafka's have."""
         self.transactions = Transactions()
@@ -103,15 +103,15 @@ class ProducerStates:
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         """One producer; None when it has not written, or not for long."""
-        return self._entries.get(producer_id) or self._thawed(producer_id)
+        return self._entries.get(producer_id) or self._restore_from_frozen(producer_id)
 
-    def _thawed(self, producer_id: int) -> ProducerEntry | None:
+    def _restore_from_frozen(self, producer_id: int) -> ProducerEntry | None:
         """A producer that has not been looked for since a snapshot was begun."""
         entry = self._frozen.get(producer_id)
         if entry is not None:
             if entry.saved != self._serial:
                 entry.saved = self._serial
-                self._early.append(encode_entry(entry))
+                self._saved_before_change.append(encode_entry(entry))
             self._entries[producer_id] = entry
         return entry
 
@@ -129,12 +129,12 @@ class ProducerStates:
         if header.attributes & _SPECIAL:
             return self._check_transactional(header, entry, guard)
         if entry is None:
-            entry = self._thawed(header.producer_id)
+            entry = self._restore_from_frozen(header.producer_id)
             if entry is None:
                 return None
         if header.producer_epoch == entry.epoch:
             if header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MASK:
-                return _copy_of(header, entry)
+                return _duplicate_of(header, entry)
         else:
             _check_new_epoch(header, entry)
         if entry.txn_first_offset >= 0:
@@ -152,9 +152,9 @@ class ProducerStates:
             return None
         producer_id = header.producer_id
         if entry is None:
-            entry = self._thawed(producer_id)
-        in_sequence = self.counts and header.base_sequence >= 0
-        copy = _find_copy(header, entry) if entry is not None and in_sequence else None
+            entry = self._restore_from_frozen(producer_id)
+        in_sequence = self.checks_txn_sequences and header.base_sequence >= 0
+        copy = _find_duplicate(header, entry) if entry is not None and in_sequence else None
         if copy is not None:
             return copy
         if entry is not None and header.producer_epoch < entry.epoch:
@@ -224,7 +224,7 @@ class ProducerStates:
             return
         entry = self._entries.get(producer_id)
         if entry is None:
-            entry = self._thawed(producer_id) or self._added(producer_id)
+            entry = self._restore_from_frozen(producer_id) or self._add_entry(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = ()
@@ -236,12 +236,12 @@ class ProducerStates:
         entry.last_timestamp = timestamp
         entry.keep(AppendedBatch(first, last, last_offset, delta, timestamp))
         if special:
-            self.verifications.end(producer_id)
+            self.verifications.batch_appended(producer_id)
             if entry.txn_first_offset < 0:
                 entry.txn_first_offset = last_offset - delta
                 self.transactions.begin(producer_id, last_offset - delta)
 
-    def _added(self, producer_id: int) -> ProducerEntry:
+    def _add_entry(self, producer_id: int) -> ProducerEntry:
         self._entries[producer_id] = entry = ProducerEntry(producer_id)
         if not self._parts or len(self._parts[-1]) >= ENTRIES_PER_PART:
             self._parts.append([])
@@ -262,11 +262,11 @@ class ProducerStates:
     def end(self, header: BatchHeader, marker: Marker, offset: int) -> None:
         """Note that a marker is in the log at `offset`."""
         producer_id = header.producer_id
-        entry = self.get(producer_id) or self._added(producer_id)
+        entry = self.get(producer_id) or self._add_entry(producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
-        self.verifications.marked(producer_id, header.producer_epoch)
+        self.verifications.marker_appended(producer_id, header.producer_epoch)
         if entry.txn_first_offset >= 0:
             self.transactions.end(entry.txn_first_offset, offset)
             entry.txn_first_offset = NO_OFFSET
@@ -318,14 +318,14 @@ class ProducerStates:
         There is one at least, and no snapshot that is not at its end."""
         self._serial += 1
         self._frozen, self._entries = self._entries, {}
-        self._left = iter(self._frozen.values())
+        self._unsaved = iter(self._frozen.values())
 
     def frozen(self) -> bytes:
         """The next entries of the snapshot, some `ENTRIES_PER_STEP` or, if others wrote
         meanwhile, fewer. After the last one `thaw` is to be called."""
         serial = self._serial
-        parts, self._early = self._early, []
-        for entry in islice(self._left, ENTRIES_PER_STEP):
+        parts, self._saved_before_change = self._saved_before_change, []
+        for entry in islice(self._unsaved, ENTRIES_PER_STEP):
             if entry.saved != serial:
                 entry.saved = serial
                 parts.append(encode_entry(entry))
@@ -336,11 +336,11 @@ class ProducerStates:
         if self._frozen:
             self._entries, self._frozen = self._frozen, {}
             self._entries.update((entry.producer_id, entry) for entry in self._new)
-            self._left = iter(())
+            self._unsaved = iter(())
             self._new.clear()
-            self._early.clear()
+            self._saved_before_change.clear()
 
-    def dissolve(self) -> Iterator[None]:
+    def clear_in_steps(self) -> Iterator[None]:
         """Forget everyone in steps: of very many that takes long."""
         self.thaw()
         while self._entries:
@@ -398,7 +398,7 @@ def crc_of_count(count: int) -> int:
 _SPECIAL: Final = TRANSACTIONAL | CONTROL
 
 
-def _find_copy(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | None:
+def _find_duplicate(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | None:
     """The batch that is in the log already, if this one is its copy."""
     if header.producer_epoch == entry.epoch:
         first, last = header.base_sequence, header.last_sequence
@@ -408,9 +408,9 @@ def _find_copy(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | Non
     return None
 
 
-def _copy_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
+def _duplicate_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
     """The batch of which one that does not follow the last has to be a copy; ApiError."""
-    copy = _find_copy(header, entry)
+    copy = _find_duplicate(header, entry)
     if copy is None:
         raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
     return copy

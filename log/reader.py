@@ -16,7 +16,7 @@ from kavka.log.txn_index import Aborted, collect_aborted
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import HEADER_BYTES
 
-PLACES_MAX: Final = 64
+REMEMBERED_POSITIONS_MAX: Final = 64
 """Offsets whose file position is remembered: where readers are likely to go on."""
 
 EMPTY_BATCHES_MAX: Final = 1000
@@ -57,12 +57,12 @@ def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
 class LogReader:
     """Reads of one log, whose `segments` it shares."""
 
-    __slots__ = ("_active", "_active_base", "_places", "_segments", "last_abort")
+    __slots__ = ("_active", "_active_base", "_positions", "_segments", "last_abort")
 
     def __init__(self, segments: SegmentList) -> None:
         """To be told the active segment before the first read."""
         self._segments = segments
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self.last_abort = max(segment.txns.last_offset for segment in segments)
         """No transaction was aborted behind this offset."""
 
@@ -70,7 +70,7 @@ class LogReader:
         """`segment` is the active one from now on, or was cut: what was remembered is void."""
         self._active = segment
         self._active_base = segment.base_offset
-        self._places.clear()
+        self._positions.clear()
 
     def read(
         self, offset: int, max_bytes: int, upto: int, to_end: bool, at_least_one: bool
@@ -79,7 +79,7 @@ class LogReader:
         that `upto` is the end of the log."""
         active = self._active
         segment = active if offset >= self._active_base else self._segments.floor(offset)
-        position = self._places.get(offset)
+        position = self._positions.get(offset)
         base = offset
         if position is None:
             extent = segment.find(offset)
@@ -89,7 +89,7 @@ class LogReader:
                     return None
                 segment, extent = found
             if extent.size == HEADER_BYTES:
-                segment, extent = self._behind_empty(segment, extent, upto)
+                segment, extent = self._skip_empty(segment, extent, upto)
             position = extent.position
             base = extent.base_offset
         more_follows = segment is not active and self._segments.ends_before(segment, upto)
@@ -101,12 +101,12 @@ class LogReader:
             if segment is active:
                 self._remember(upto, end)
         else:
-            length = self._cut(segment, position, max_bytes, at_least_one)
+            length = self._limit_length(segment, position, max_bytes, at_least_one)
             if not length:
                 return None
         return Slice(segment.open_file or segment.file, position, length, base, more_follows)
 
-    def _behind_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
+    def _skip_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
         """The first batch with records from an empty one on, or the last empty one below `upto`.
 
         Compaction leaves empty batches, often one as all that there is of a segment. Apache Kafka
@@ -144,20 +144,22 @@ class LogReader:
     def _end_of(self, segment: Segment, upto: int) -> int:
         """The position up to which a reader who is let see offsets below `upto` may read, in the
         segment that `upto` belongs to."""
-        position = self._places.get(upto)
+        position = self._positions.get(upto)
         if position is not None:
             return position
         extent = segment.find(upto)
         return segment.size if extent is None else extent.position
 
     def _remember(self, offset: int, position: int) -> None:
-        places = self._places
-        if offset not in places:
-            if len(places) >= PLACES_MAX:
-                del places[next(iter(places))]
-            places[offset] = position
+        positions = self._positions
+        if offset not in positions:
+            if len(positions) >= REMEMBERED_POSITIONS_MAX:
+                del positions[next(iter(positions))]
+            positions[offset] = position
 
-    def _cut(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
+    def _limit_length(
+        self, segment: Segment, position: int, max_bytes: int, at_least_one: bool
+    ) -> int:
         """How many of the bytes at `position`, more than `max_bytes`, to give.
 
         Rather up to a batch that is in the index, which the reader asks for next: it is then

@@ -19,8 +19,8 @@ from kavka.log.checkpoint import decode_epochs
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
-from kavka.log.interrupted_work import base_of, settle
-from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.interrupted_work import base_of, clean_up_interrupted
+from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage
 from kavka.log.scan import BatchScanner, headers
@@ -57,14 +57,14 @@ class Checkpointed(NamedTuple):
     """False: the recovery point was damaged. Where it says 0 it may have been anything."""
 
 
-def create_log(place: LogPlace) -> PartitionLog:
+def create_log(location: LogLocation) -> PartitionLog:
     """A new, empty log in an existing, empty directory. Nothing is fsynced."""
     return PartitionLog(
-        place,
-        segments=[Segment.create(place.disk, place.directory, 0, place.settings)],
-        epochs=EpochFile(place.disk.fs, place.directory, LeaderEpochs()),
+        location,
+        segments=[Segment.create(location.disk, location.directory, 0, location.settings)],
+        epochs=EpochFile(location.disk.fs, location.directory, LeaderEpochs()),
         producers=ProducerStates(),
-        snapshots=Snapshots(place.disk.fs, place.directory, ()),
+        snapshots=Snapshots(location.disk.fs, location.directory, ()),
         start_offset=0,
         end_offset=0,
         recovery_point=0,
@@ -77,12 +77,14 @@ class LogLoader:
     Both raise ApiError or StorageError, naming the file, when a part that should be good is not.
     """
 
-    def __init__(self, place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> None:
-        self._place = place
+    def __init__(
+        self, location: LogLocation, checkpointed: Checkpointed, scanner: BatchScanner
+    ) -> None:
+        self._location = location
         self._checkpointed = checkpointed
         self._scanner = scanner
-        self._fs = place.disk.fs
-        names = settle(self._fs, place.directory)
+        self._fs = location.disk.fs
+        names = clean_up_interrupted(self._fs, location.directory)
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
         self._touched_from = 0
@@ -108,17 +110,17 @@ class LogLoader:
             if end < self._checkpointed.recovery_point and self._checked_from:
                 # it is wrong, so that nobody knows what was flushed: all is checked
                 return self._check_all()
-        start, end = self._settle_bounds(end)
+        start, end = self._resolve_bounds(end)
         if clean:
             self._check_txn_indexes(self._segments, end)
-            self._follow(self._segments)
+            self._rebuild_epochs(self._segments)
             if self._snapshots.newest >= 0:
                 replay_producers(self._segments, self._snapshots, self._producers, start, end)
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
-        epochs = EpochFile(self._fs, self._place.directory, self._epochs)
+        epochs = EpochFile(self._fs, self._location.directory, self._epochs)
         log = PartitionLog(
-            self._place,
+            self._location,
             segments=self._segments,
             epochs=epochs,
             producers=self._producers,
@@ -131,21 +133,21 @@ class LogLoader:
             epochs.save(self._epochs)
             log.unsynced(epochs.path)
         if not clean:
-            self._distrust(log)
+            self._mark_all_unsynced(log)
         return log
 
     def _check_all(self) -> PartitionLog:
         logger.warning(
             "%s ends before its recovery point %d: it is checked from the beginning",
-            self._place.directory,
+            self._location.directory,
             self._checkpointed.recovery_point,
         )
         for segment in self._segments:
             segment.release()
         unknown = self._checkpointed._replace(clean=False, recovery_point=0, is_point_known=False)
-        return LogLoader(self._place, unknown, self._scanner).load()
+        return LogLoader(self._location, unknown, self._scanner).load()
 
-    def _distrust(self, log: PartitionLog) -> None:
+    def _mark_all_unsynced(self, log: PartitionLog) -> None:
         """What the process before wrote may not be on the disk, be it the directory's name."""
         log.unsynced_name(log.directory)
         for name in self._fs.list_dir(log.directory):
@@ -156,18 +158,18 @@ class LogLoader:
     # --- what is there
 
     def _find_segments(self, names: Sequence[str]) -> list[Segment]:
-        place = self._place
+        location = self._location
         bases = [base_of(name) for name in names if name.endswith(LOG) and base_of(name) >= 0]
         known = frozenset(bases)
         for name in names:
             if name.endswith(_INDEXES) and base_of(name) not in known:
                 logger.warning(
-                    "removing %s/%s: an index without its segment", place.directory, name
+                    "removing %s/%s: an index without its segment", location.directory, name
                 )
-                self._fs.remove(f"{place.directory}/{name}")
-        sizes = [self._fs.size(f"{place.directory}/{file_name(base, LOG)}") for base in bases]
+                self._fs.remove(f"{location.directory}/{name}")
+        sizes = [self._fs.size(f"{location.directory}/{file_name(base, LOG)}") for base in bases]
         segments = [
-            Segment(place.disk, place.directory, base, size, place.settings)
+            Segment(location.disk, location.directory, base, size, location.settings)
             for base, size in zip(bases, sizes, strict=True)
         ]
         with_txns = frozenset(base_of(name) for name in names if name.endswith(TXN_INDEX))
@@ -178,7 +180,9 @@ class LogLoader:
 
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
         offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
-        snapshots = Snapshots(self._fs, self._place.directory, [one for one in offsets if one >= 0])
+        snapshots = Snapshots(
+            self._fs, self._location.directory, [one for one in offsets if one >= 0]
+        )
         if self._segments:
             # what came back with a power cut from before the log's beginning tells of an earlier
             # state, and the batches that led on from it are gone
@@ -188,29 +192,31 @@ class LogLoader:
     def _read_epochs(self, names: Sequence[str]) -> list[tuple[int, int]]:
         if EPOCH_FILE not in names:
             return []
-        path = f"{self._place.directory}/{EPOCH_FILE}"
+        path = f"{self._location.directory}/{EPOCH_FILE}"
         try:
             return decode_epochs(self._fs.read_bytes(path), path)
         except CorruptFileError as error:
             logger.warning("%s; rebuilding it from the log", error)
             return []
 
-    def _settle_bounds(self, end: int) -> tuple[int, int]:
+    def _resolve_bounds(self, end: int) -> tuple[int, int]:
         """Start and end offset, with at least one segment and no snapshot beyond the end."""
         start = self._checkpointed.start_offset
         if self._segments and start > end:
             logger.warning(
                 "%s ends at %d, before its log start offset %d: segments missing; starting empty",
-                self._place.directory,
+                self._location.directory,
                 end,
                 start,
             )
             self._drop(0)
         if not self._segments:
-            place = self._place
+            location = self._location
             self._producers.clear()
             self._epochs.clear()
-            self._segments = [Segment.create(place.disk, place.directory, start, place.settings)]
+            self._segments = [
+                Segment.create(location.disk, location.directory, start, location.settings)
+            ]
             end = start
         self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
         self._snapshots.remove_above(end)
@@ -242,7 +248,7 @@ class LogLoader:
                     start = self._checkpointed.start_offset
                     rebuild_txn_index(segments, slot, self._snapshots, start)
 
-    def _follow(self, segments: Sequence[Segment]) -> None:
+    def _rebuild_epochs(self, segments: Sequence[Segment]) -> None:
         """Learn the leader epochs from the headers, if there is no file that tells them."""
         if not self._saved_epochs:
             for segment in segments:
@@ -270,9 +276,9 @@ class LogLoader:
         self._touched_from = bases[max(0, first - 1)]
         if first:
             # it may have been recovered, or closed, after it was flushed; then the power went
-            self._segments[first - 1].end_at(begin)
+            self._segments[first - 1].restore_end(begin)
         self._check_txn_indexes(self._segments[:first], begin)
-        self._follow(self._segments[:first])
+        self._rebuild_epochs(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)
         replay_producers(
@@ -304,7 +310,7 @@ class LogLoader:
         Kafka's leaves some, Kavka's does not; the policy may have been another when it ran. What
         was flushed is not missing for a power cut, and in doubt nothing is removed."""
         known = self._checkpointed
-        if COMPACT in self._place.settings.cleanup_policy:
+        if COMPACT in self._location.settings.cleanup_policy:
             return True
         if end < known.recovery_point or not known.is_point_known:
             return True
@@ -316,7 +322,7 @@ class LogLoader:
         end = segment.base_offset
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
         rewritten_from = size
-        segment.start_over()
+        segment.reset()
         had_txns = segment.txns.has_file
         segment.txns.drop()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
@@ -333,7 +339,7 @@ class LogLoader:
         segment.seal()
         if had_txns:  # those below the recovery point had been flushed, and nobody looks again
             segment.txns.sync()
-        if self._place.settings.kavka_durability == FSYNC:
+        if self._location.settings.kavka_durability == FSYNC:
             self._scanner.rewrite(segment.file, rewritten_from, segment.size)
         if segment.size == size:
             return True, end
@@ -344,7 +350,7 @@ class LogLoader:
             size,
             end,
         )
-        segment.cut_rest()
+        segment.truncate_tail()
         return False, end
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
@@ -372,7 +378,7 @@ class LogLoader:
                 path = segment.path_of(suffix)
                 if self._fs.exists(path):
                     self._fs.remove(path)
-        self._fs.sync_dir(self._place.directory)
+        self._fs.sync_dir(self._location.directory)
         del self._segments[slot:]
 
 

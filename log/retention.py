@@ -39,7 +39,9 @@ def roll_ms(settings: LogSettings, path: str) -> int:
     return span_ms - zlib.crc32(path.encode()) % jitter_ms if jitter_ms else span_ms
 
 
-def count_old(segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int) -> int:
+def count_deletable_segments(
+    segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int
+) -> int:
     """How many of the oldest segments are to go, at most `SEGMENTS_AT_ONCE_MAX`; all of them
     when everything in the log is too old, but not the last one while it is empty.
 

@@ -17,7 +17,7 @@ from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, Entry, OffsetIndex, TimeIndex
 from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
-from kavka.log.times import find_timestamp, is_right, tells_the_truth
+from kavka.log.times import find_timestamp, is_entry_valid, is_last_entry_valid
 from kavka.log.txn_index import TxnIndex
 
 logger = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Segment:
         """
         position = self.size
         indexed = self._since_entry > self._index_interval_bytes
-        if indexed and self.offsets.crowded:
+        if indexed and self.offsets.needs_write:
             self.write_indexes()
         (self.open_file or self.file).pwrite(batch, position)
         self.used = True
@@ -188,13 +188,13 @@ class Segment:
             self._first_timestamp = max_timestamp
         self._since_entry += size
 
-    def cut_rest(self) -> None:
+    def truncate_tail(self) -> None:
         """Drop what lies behind the last good batch; waits for the disk."""
-        self._cut(self.size)
+        self._truncate_file(self.size)
 
     def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Index a batch that is in the file already, as `append` would have; see `start_over`."""
-        if self.offsets.crowded:
+        """Index a batch that is in the file already, as `append` would have; see `reset`."""
+        if self.offsets.needs_write:
             self.write_indexes()
         if position == 0:
             self._first_timestamp = max_timestamp
@@ -219,7 +219,7 @@ class Segment:
         """Cut what a failed `append` may have left behind the last batch."""
         self.file.truncate(self.size)
 
-    def _cut(self, size: int) -> None:
+    def _truncate_file(self, size: int) -> None:
         """Drop the batches from byte `size` on, so that a power cut can't bring one of them back
         behind a batch that takes the place of those before it; waits for the disk."""
         self.size = size
@@ -267,12 +267,12 @@ class Segment:
         self.times.truncate(offset)
         self.txns.truncate(offset)
         if extent is not None:
-            self._cut(extent.position)
+            self._truncate_file(extent.position)
         self._since_entry = 0
         self._note_fullness()
-        self._look_up_timestamps_anew()
+        self._reload_timestamps()
 
-    def end_at(self, offset: int) -> None:
+    def restore_end(self, offset: int) -> None:
         """Bring a closed segment whose records were flushed into order after a power cut.
 
         What was cut off behind the batch before `offset` may be there again, and the entry that
@@ -284,14 +284,14 @@ class Segment:
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
             if end < self.size:
-                self._cut(end)
-        self._look_up_timestamps_anew()
+                self._truncate_file(end)
+        self._reload_timestamps()
         self.seal()
 
-    def _look_up_timestamps_anew(self) -> None:
+    def _reload_timestamps(self) -> None:
         """After indexes were cut, and perhaps not where they should."""
         self._first_timestamp = UNKNOWN if self.size else -1
-        if not is_right(self, self.times, len(self.times) - 1):
+        if not is_entry_valid(self, self.times, len(self.times) - 1):
             self.rebuild_indexes()
         self._look_up_max_timestamp(self._last_timed)
 
@@ -445,7 +445,7 @@ class Segment:
         count = self._entries_in(path, TIME_ENTRY_BYTES)
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
-            if tells_the_truth(self, times):
+            if is_last_entry_valid(self, times):
                 self._times = times
         if self._times is None:
             self.rebuild_indexes()
@@ -479,7 +479,7 @@ class Segment:
         """
         logger.warning("rebuilding the indexes of %s: they are missing or damaged", self.path)
         end = self.size
-        self.start_over()
+        self.reset()
         try:
             following = self.base_offset
             for position, header in headers(self.file, self.path, 0, end):
@@ -500,9 +500,9 @@ class Segment:
         suffixes = (INDEX, TIME_INDEX, TXN_INDEX)[: 2 + self.txns.has_file]
         return [self.path_of(suffix) for suffix in suffixes]
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Forget size and indexes; `index` is going to be called for each batch that is good,
-        and `seal` and `cut_rest` at the end."""
+        and `seal` and `truncate_tail` at the end."""
         self._create_indexes()
         self.size = 0
 

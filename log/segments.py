@@ -10,7 +10,7 @@ from kavka.log.disk import Disk
 from kavka.log.scan import Extent
 from kavka.log.segment import DELETED, FILES, Segment
 
-UNREAD_BYTES_MAX: Final = 1 << 18
+LAZY_INDEX_BYTES_MAX: Final = 1 << 18
 """The indexes of an active segment that is no longer than this are not opened before the first
 `append` or `read`; should they be damaged, they are made anew in a few ms."""
 
@@ -100,7 +100,7 @@ class SegmentList:
         del self._bases[slot:]
         return removed
 
-    def cut(self, offset: int) -> Sequence[Segment]:
+    def truncate(self, offset: int) -> Sequence[Segment]:
         """Take the segments out that hold nothing below `offset`; the first is left, unless it
         lies above it."""
         return self.remove(0 if offset < self._bases[0] else self.slot(offset) + 1)

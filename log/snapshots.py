@@ -67,18 +67,18 @@ class Snapshots:
         return self._writing is not None
 
     def begin(self, offset: int, states: ProducerStates) -> None:
-        """Begin to save the state as it is now, before `offset`; `go_on` does the rest. Only when
+        """Begin to save the state as it is now, before `offset`; `write_step` does the rest. Only when
         that is done the snapshot counts. OSError: none is begun."""
         self.abandon()
         self._writing = _Writing(self._fs, self._path(offset), offset, states)
 
-    def go_on(self) -> str | None:
+    def write_step(self) -> str | None:
         """Write another piece of the one that was begun; at its end the file's path. OSError: it
         is not worth anything."""
         writing = self._writing
         if writing is None or not writing.step():
             return None
-        self._fs.rename(writing.path_meanwhile, writing.path)
+        self._fs.rename(writing.temporary_path, writing.path)
         self._add(writing.offset)
         self._writing = None
         return writing.path
@@ -88,7 +88,7 @@ class Snapshots:
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.states.thaw()
-            self._fs.remove(writing.path_meanwhile)
+            self._fs.remove(writing.temporary_path)
 
     def load(self, upto: int, states: ProducerStates) -> Generator[None, None, int]:
         """Load the newest good snapshot at `upto` or before, in steps; its offset, -1 when there
@@ -171,20 +171,20 @@ class _Writing:
         "_size",
         "offset",
         "path",
-        "path_meanwhile",
+        "temporary_path",
         "states",
     )
 
     def __init__(self, fs: FileSystem, path: str, offset: int, states: ProducerStates) -> None:
         self.offset = offset
         self.path = path
-        self.path_meanwhile = f"{path}.tmp"
+        self.temporary_path = f"{path}.tmp"
         self.states = states
         self._count = len(states)
         self._crc = crc_of_count(self._count)
         self._end = SNAPSHOT_HEAD_BYTES
         self._size = snapshot_bytes(self._count)
-        self._file = fs.create(self.path_meanwhile)
+        self._file = fs.create(self.temporary_path)
         states.freeze()
 
     def step(self) -> bool:

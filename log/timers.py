@@ -32,10 +32,10 @@ class Deadline:
 class Timers:
     """Deadlines in ms of any clock, by key; each key has at most one."""
 
-    __slots__ = ("_deadlines", "_heap", "_number", "set_by_ms")
+    __slots__ = ("_deadlines", "_heap", "_number", "clock_shift_ms")
 
     def __init__(self) -> None:
-        self.set_by_ms = 0
+        self.clock_shift_ms = 0
         """By how much the clock has been set in all; inside, times are told as if it had not."""
         self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[int, int, Deadline]] = []
@@ -49,7 +49,7 @@ class Timers:
 
     def set(self, key: Key, at_ms: int) -> Deadline:
         """Let `key` be due at `at_ms`, and no more at the time it had before."""
-        at_ms -= self.set_by_ms
+        at_ms -= self.clock_shift_ms
         deadline = self._deadlines.get(key)
         if deadline is None:
             deadline = self._deadlines[key] = Deadline(key)
@@ -58,10 +58,10 @@ class Timers:
             self._push(deadline, at_ms)
         return deadline
 
-    def put_off(self, deadline: Deadline, at_ms: int) -> bool:
+    def postpone(self, deadline: Deadline, at_ms: int) -> bool:
         """`set` of its key, but quicker; False, and nothing is done, where that is not all: it has
         passed, is cancelled, or would be sooner than it may be asked for."""
-        at_ms -= self.set_by_ms
+        at_ms -= self.clock_shift_ms
         if deadline.at_ms is None or deadline.queued_ms is None or at_ms < deadline.queued_ms:
             return False
         deadline.at_ms = at_ms
@@ -78,12 +78,12 @@ class Timers:
         deadline = self._deadlines.get(key)
         if deadline is None or deadline.at_ms is None:
             return None
-        return deadline.at_ms + self.set_by_ms
+        return deadline.at_ms + self.clock_shift_ms
 
-    def clock_set(self, by_ms: int) -> None:
+    def clock_shifted(self, by_ms: int) -> None:
         """The clock was set forward by so much, or back if that is below zero: what was to come
         in a minute still does."""
-        self.set_by_ms += by_ms
+        self.clock_shift_ms += by_ms
 
     @property
     def queued(self) -> int:
@@ -93,12 +93,12 @@ class Timers:
     def wake_at(self) -> int | None:
         """When to ask `due` next; None if there is nothing to wait for. Perhaps earlier than
         anything is due, never later."""
-        return self._heap[0][0] + self.set_by_ms if self._heap else None
+        return self._heap[0][0] + self.clock_shift_ms if self._heap else None
 
     def due(self, now_ms: int) -> Key | None:
         """One key whose deadline has passed, the earliest; it has none any more."""
         heap = self._heap
-        now_ms -= self.set_by_ms
+        now_ms -= self.clock_shift_ms
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, deadline = heappop(heap)
             if deadline.queued_ms != queued_ms:

@@ -25,7 +25,7 @@ def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Ext
     """The first batch with a timestamp that is not below, passing over those that end before
     `from_offset`; None: there is none."""
     slot = segment.times.slot(timestamp_ms)
-    if not is_right(segment, segment.times, slot):
+    if not is_entry_valid(segment, segment.times, slot):
         segment.rebuild_indexes()
         slot = segment.times.slot(timestamp_ms)
     indexed = segment.base_offset if slot < 0 else segment.times.entry(slot)[1]
@@ -33,15 +33,15 @@ def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Ext
     return None if first is None else _first_since(segment, first.position, timestamp_ms)
 
 
-def tells_the_truth(segment: Segment, times: TimeIndex) -> bool:
+def is_last_entry_valid(segment: Segment, times: TimeIndex) -> bool:
     """Whether the last entry is right. There is one if a record has a timestamp."""
     if not len(times):
         known = headers(segment.file, segment.path, 0, segment.size)
         return all(header.newest_timestamp < 0 for _, header in known)
-    return is_right(segment, times, len(times) - 1)
+    return is_entry_valid(segment, times, len(times) - 1)
 
 
-def is_right(segment: Segment, times: TimeIndex, slot: int) -> bool:
+def is_entry_valid(segment: Segment, times: TimeIndex, slot: int) -> bool:
     """Whether the entry at `slot` is in the log, and those beside it fit; so does none, at -1."""
     if slot < 0:
         return True

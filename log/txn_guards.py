@@ -33,7 +33,15 @@ _guards: Final = count(NOT_NEEDED + 1)  # no two alike, so that none fits a log 
 class _Pending:
     """A confirmation that is being asked for."""
 
-    __slots__ = ("askers", "confirmed", "epoch", "guard", "lowest_sequence", "made_ms", "v2")
+    __slots__ = (
+        "waiting_requests",
+        "confirmed",
+        "epoch",
+        "guard",
+        "lowest_sequence",
+        "made_ms",
+        "v2",
+    )
 
     def __init__(self, guard: Guard, sequence: int, epoch: int, made_ms: int, v2: bool) -> None:
         self.guard = guard
@@ -41,7 +49,7 @@ class _Pending:
         self.epoch = epoch
         self.made_ms = made_ms
         self.v2 = v2
-        self.askers = 0
+        self.waiting_requests = 0
         """Requests that wait for the coordinator."""
         self.confirmed = False
 
@@ -82,7 +90,7 @@ class Verifications:
         ):
             pending.epoch = epoch
             pending.lowest_sequence = sequence
-        pending.askers += 1
+        pending.waiting_requests += 1
         self._idle.pop(producer_id, None)
         return pending.guard
 
@@ -91,7 +99,7 @@ class Verifications:
             self._forget(next(iter(self._idle)))
             return
         producer_id, oldest = next(iter(self._pending.items()))
-        if oldest.askers or now_ms - oldest.made_ms < STALE_MS:
+        if oldest.waiting_requests or now_ms - oldest.made_ms < STALE_MS:
             raise ApiError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many transactions are being verified"
             )
@@ -105,19 +113,19 @@ class Verifications:
         """The coordinator has agreed: the guard is kept until the batch is appended."""
         pending = self._pending.get(producer_id)
         if pending is not None and pending.guard == guard:
-            pending.askers -= 1
+            pending.waiting_requests -= 1
             pending.confirmed = True
 
-    def refused(self, producer_id: int, guard: Guard, *, for_good: bool) -> None:
-        """The coordinator has not agreed, or could not be asked. Where that is `for_good` nothing
+    def refused(self, producer_id: int, guard: Guard, *, is_final: bool) -> None:
+        """The coordinator has not agreed, or could not be asked. Where that is `is_final` nothing
         is kept, unless others wait for an answer about the same producer, or had a better one."""
         pending = self._pending.get(producer_id)
         if pending is None or pending.guard != guard:
             return
-        pending.askers -= 1
-        if pending.askers or pending.confirmed:
+        pending.waiting_requests -= 1
+        if pending.waiting_requests or pending.confirmed:
             return
-        if for_good:
+        if is_final:
             self._forget(producer_id)
         else:
             self._idle[producer_id] = None
@@ -137,11 +145,11 @@ class Verifications:
             return None
         return 0 if pending.v2 and not has_written else pending.lowest_sequence
 
-    def end(self, producer_id: int) -> None:
+    def batch_appended(self, producer_id: int) -> None:
         """A batch of a transaction was appended: the guard has done its duty."""
         self._forget(producer_id)
 
-    def marked(self, producer_id: int, epoch: int) -> None:
+    def marker_appended(self, producer_id: int, epoch: int) -> None:
         """So was a marker, in whose `epoch` the next transaction may have been begun already if
         each has one of its own: its guard stays."""
         pending = self._pending.get(producer_id)

@@ -52,26 +52,26 @@ class TxnIndex:
     the least first offset of each `READ_ENTRIES` entries is kept.
     """
 
-    __slots__ = ("_fs", "_least", "_looked", "count", "has_file", "last_offset", "path")
+    __slots__ = ("_fs", "_least", "_scanned", "count", "has_file", "last_offset", "path")
 
     def __init__(self, fs: FileSystem, path: str, count: int = 0) -> None:
         """One without entries has no file, as far as is known; see `find`."""
         self._fs = fs
         self.path = path
         self.has_file = count > 0
-        self._take(count)
+        self._load(count)
 
     def find(self, suffix: str = "") -> None:
         """Take over the file that is there, as far as it has whole entries. With `suffix` behind
         its name, which it is about to lose. OSError: nothing has been taken over."""
         path = self.path + suffix
-        self._take(self._fs.size(path) // TXN_ENTRY_BYTES, path)
+        self._load(self._fs.size(path) // TXN_ENTRY_BYTES, path)
         self.has_file = True
 
-    def _take(self, count: int, path: str | None = None) -> None:
+    def _load(self, count: int, path: str | None = None) -> None:
         self.count = count
         self._least = _NOTHING
-        self._looked = 0  # so many entries were looked at for it
+        self._scanned = 0  # so many entries were looked at for it
         self.last_offset = -1
         """The marker of the last entry; -1 when there is none."""
         if count:
@@ -89,8 +89,8 @@ class TxnIndex:
         if opened is None or opened.of is not self:
             opened = self.open()
         opened.file.pwrite(_ENTRY.pack(_VERSION, *aborted), self.count * TXN_ENTRY_BYTES)
-        if self._looked == self.count:
-            self._look(aborted.first_offset)
+        if self._scanned == self.count:
+            self._note_first_offset(aborted.first_offset)
         self.count += 1
         self.last_offset = aborted.last_offset
 
@@ -99,7 +99,7 @@ class TxnIndex:
         if self.has_file:
             self._fs.remove(self.path)
             self.has_file = False
-            self._take(0)
+            self._load(0)
 
     def replace(self, entries: Sequence[AbortedTxn]) -> None:
         """Have these in the place of all entries, at once and on the disk: that some are lacking
@@ -111,7 +111,7 @@ class TxnIndex:
         data = b"".join(_ENTRY.pack(_VERSION, *aborted) for aborted in entries)
         self._fs.write_atomic(self.path, data, sync=True)
         self.has_file = True
-        self._take(len(entries))
+        self._load(len(entries))
 
     def sync(self) -> None:
         """Have the entries, or that there are none, survive a power cut."""
@@ -126,18 +126,18 @@ class TxnIndex:
         file = self._fs.open(self.path)
         self.count = self._slot(file, offset)
         file.truncate(self.count * TXN_ENTRY_BYTES)
-        self._looked = min(self._looked, self.count)
-        del self._least[-(-self._looked // READ_ENTRIES) :]
+        self._scanned = min(self._scanned, self.count)
+        del self._least[-(-self._scanned // READ_ENTRIES) :]
         self.last_offset = self._number_at(file, self.count - 1, _LAST_OFFSET) if self.count else -1
 
-    def collect(self, found: Found) -> bool:
+    def collect(self, found: AbortedSearch) -> bool:
         """Add the transactions that are looked for. True: later segments hold none, because all
         that begins before `found.upper` was decided when an entry was written."""
         from_offset = found.from_offset
         if self.last_offset < from_offset:
             return False
         file = self._fs.open(self.path)
-        self._look_on(file)
+        self._scan_rest(file)
         start = self._slot(file, from_offset)
         decided = bisect_left(
             range(self.count),
@@ -153,24 +153,24 @@ class TxnIndex:
                 found.add(self._entries(file, first, last))
         return decided < self.count
 
-    def _look_on(self, file: File) -> None:
+    def _scan_rest(self, file: File) -> None:
         """Look at the entries of a file that was found."""
-        while self._looked < self.count:
-            size = min(READ_ENTRIES, self.count - self._looked) * TXN_ENTRY_BYTES
-            data = file.pread(size, self._looked * TXN_ENTRY_BYTES)
+        while self._scanned < self.count:
+            size = min(READ_ENTRIES, self.count - self._scanned) * TXN_ENTRY_BYTES
+            data = file.pread(size, self._scanned * TXN_ENTRY_BYTES)
             for (first,) in _FIRST_OFFSET.iter_unpack(data):
-                self._look(first)
+                self._note_first_offset(first)
 
-    def _look(self, first_offset: int) -> None:
+    def _note_first_offset(self, first_offset: int) -> None:
         """Take note of where the transaction of the next entry begins."""
-        block, place = divmod(self._looked, READ_ENTRIES)
+        block, place = divmod(self._scanned, READ_ENTRIES)
         if not block and not place:
             self._least = array("q")
         if not place:
             self._least.append(first_offset)
         elif first_offset < self._least[block]:
             self._least[block] = first_offset
-        self._looked += 1
+        self._scanned += 1
 
     def entries(self) -> Iterator[AbortedTxn]:
         """All entries."""
@@ -183,9 +183,9 @@ class TxnIndex:
         if odd:
             return f"{odd} bytes are left behind its last entry"
         before = base_offset - 1
-        self._looked = 0
+        self._scanned = 0
         for _, first, last, stable in self.entries():
-            self._look(first)
+            self._note_first_offset(first)
             if not before < last < end_offset or not 0 <= first < last:
                 return f"a transaction from {first} to {last} has no place in it"
             if not 0 <= stable <= last + 1:
@@ -227,7 +227,7 @@ class OpenTxnIndex(NamedTuple):
     file: File
 
 
-class Found:
+class AbortedSearch:
     """The transactions with records from `from_offset` on and below `upper`.
 
     Where they are more than `ABORTED_MAX`, `upper` is lowered to where one begins, but not to
@@ -279,7 +279,7 @@ def collect_aborted(
     Where there are very many only those up to some offset behind `base_offset` are found, where
     the first batch is that the reader is given.
     """
-    found = Found(from_offset, upper, max(from_offset, base_offset))
+    found = AbortedSearch(from_offset, upper, max(from_offset, base_offset))
     for index in indexes:
         if index.collect(found):
             break

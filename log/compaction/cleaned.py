@@ -98,7 +98,7 @@ class CleanedSegment:
         self._file.pwrite(b"".join(self._waiting), self._written)
         self._written = self.size
         self._waiting.clear()
-        if self._offsets.crowded:
+        if self._offsets.needs_write:
             self._offsets.write()
             self._times.write()
         if self._written - self._synced >= SYNC_BYTES:

@@ -46,7 +46,7 @@ class LastRecords(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CompactionLimits:
     """What one run may use."""
 
     map_bytes: int
@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CompactionOrder:
     """What to compact: segments that are closed and below what is decided for good."""
 
     directory: str
@@ -74,7 +74,7 @@ class Order:
 
     producers: LastRecords
     settings: LogSettings
-    limits: Limits
+    limits: CompactionLimits
     now_ms: int
 
 
@@ -98,7 +98,7 @@ class Replacement(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class CompactionResult:
     """What came of it. Times in seconds, sizes in bytes."""
 
     end_offset: int

@@ -18,7 +18,7 @@ from kavka.log.compaction.filtering import (
 )
 from kavka.log.compaction.grouping import SegmentSize, group
 from kavka.log.compaction.offset_map import OffsetMap
-from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
+from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
 from kavka.log.compaction.records import BrokenRecords
 from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
@@ -32,7 +32,7 @@ from kavka.seams import Worker
 from kavka.wire.crc import crc32c
 from kavka.wire.records import CRC_START, HEADER_BYTES, BatchHeader, read_header
 
-TELL_S: Final = 1.0
+REPORT_INTERVAL_S: Final = 1.0
 """Seconds between two pieces of news, at which the broker may end the work."""
 
 
@@ -43,11 +43,11 @@ READ_BYTES_MAX: Final = 65536
 """Read at a time, however large the buffer: where the kernel lets nobody else run within a call,
 a broker that shares the core waits for the copy of it."""
 
-BROKEN_TOLD_MAX: Final = 20
+BROKEN_REPORTED_MAX: Final = 20
 """Broken batches that are told of one by one."""
 
 
-def compact(worker: Worker, fs: FileSystem, order: Order) -> Outcome:
+def compact(worker: Worker, fs: FileSystem, order: CompactionOrder) -> CompactionResult:
     """Write the clean segments for `order`, telling of each `Replacement` and of `Progress`.
 
     CorruptLogError: a batch that is damaged; OSError. Nothing but `.cleaned` files has changed.
@@ -63,25 +63,25 @@ def remove_cleaned(worker: Worker, fs: FileSystem, directory: str) -> None:
 
 
 class _Run:
-    def __init__(self, worker: Worker, fs: FileSystem, order: Order) -> None:
+    def __init__(self, worker: Worker, fs: FileSystem, order: CompactionOrder) -> None:
         self._worker = worker
         self._fs = fs
         self._order = order
         self._throttle = Throttle(order.limits.bytes_per_s, worker)
-        self._outcome = Outcome(order.first_dirty)
-        self._began_s = self._told_s = worker.monotonic_s()
+        self._result = CompactionResult(order.first_dirty)
+        self._began_s = self._reported_s = worker.monotonic_s()
         self._bytes_done = 0
         self._bytes_in_all = 0
 
-    def run(self) -> Outcome:
-        order, outcome = self._order, self._outcome
+    def run(self) -> CompactionResult:
+        order, result = self._order, self._result
         # they would have a swap undone that a crash interrupts: see `kavka.log.interrupted_work`
         remove_cleaned(self._worker, self._fs, order.directory)
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
-        outcome.index_s = self._worker.monotonic_s() - self._began_s
-        outcome.end_offset = offsets.latest_offset + 1
-        outcome.map_utilization = offsets.utilization
+        result.index_s = self._worker.monotonic_s() - self._began_s
+        result.end_offset = offsets.latest_offset + 1
+        result.map_utilization = offsets.utilization
         selected = BatchFilter(
             offsets,
             CleanedTransactions(aborted),
@@ -90,16 +90,16 @@ class _Run:
             delete_retention_ms=order.settings.delete_retention_ms,
         )
         settings = order.settings
-        sizes = self._sizes(outcome.end_offset)
+        sizes = self._sizes(result.end_offset)
         self._bytes_in_all += sum(segment.log for segment in sizes)
         for segments in group(sizes, settings.segment_bytes, settings.segment_index_bytes):
             self._rewrite(segments, selected)
-        outcome.records_read = selected.counts.records_read
-        outcome.records_kept = selected.counts.records_kept
-        outcome.records_keyless = selected.counts.records_keyless
-        outcome.waited_s = self._throttle.waited_s
-        outcome.total_s = self._worker.monotonic_s() - self._began_s
-        return outcome
+        result.records_read = selected.counts.records_read
+        result.records_kept = selected.counts.records_kept
+        result.records_keyless = selected.counts.records_keyless
+        result.waited_s = self._throttle.waited_s
+        result.total_s = self._worker.monotonic_s() - self._began_s
+        return result
 
     def _aborted(self) -> list[AbortedTxn]:
         """All aborted transactions that the indexes know of."""
@@ -162,7 +162,7 @@ class _Run:
         for _, header, batch in self._batches("indexing", base, size):
             if header.last_offset < self._order.first_dirty:
                 continue
-            self._outcome.bytes_indexed += len(batch)
+            self._result.bytes_indexed += len(batch)
             if header.is_control:
                 transactions.marker(header, marker_of(header, batch))
             elif not transactions.data(header) and not self._put(header, batch, offsets):
@@ -208,7 +208,7 @@ class _Run:
                 broken = selected.counts.batches_broken
                 kept = selected.keep(header, batch, is_last=is_last)
                 if selected.counts.batches_broken > broken:
-                    self._tell_broken(segment.base_offset, position)
+                    self._report_broken(segment.base_offset, position)
                 changed |= kept is not batch
                 if kept is not None:
                     self._write(written, kept, header_of(kept, header, batch))
@@ -216,14 +216,14 @@ class _Run:
                 selected.aborted.clear()
         if not changed and len(written) == 1:
             written[0].discard()
-            self._outcome.bytes_written += written[0].size
+            self._result.bytes_written += written[0].size
             return
         modified_ms = self._fs.modified_ms(self._path(segments[-1].base_offset, LOG))
         for cleaned in written:
             cleaned.finish(modified_ms)
-            self._outcome.bytes_written += cleaned.size
+            self._result.bytes_written += cleaned.size
         self._fs.sync_dir(self._order.directory)
-        self._worker.tell(
+        self._worker.send(
             Replacement(
                 tuple(segment.base_offset for segment in segments),
                 tuple((cleaned.base_offset, cleaned.size) for cleaned in written),
@@ -242,9 +242,9 @@ class _Run:
         written[-1].append(batch, header.last_offset, header.newest_timestamp)
         self._throttle.spend(len(batch))
 
-    def _tell_broken(self, base: int, position: int) -> None:
-        if len(self._outcome.batches_broken) < BROKEN_TOLD_MAX:
-            self._outcome.batches_broken.append(f"{self._path(base, LOG)} at byte {position}")
+    def _report_broken(self, base: int, position: int) -> None:
+        if len(self._result.batches_broken) < BROKEN_REPORTED_MAX:
+            self._result.batches_broken.append(f"{self._path(base, LOG)} at byte {position}")
 
     # --- reading
 
@@ -287,8 +287,8 @@ class _Run:
         self._throttle.spend(size)
         self._bytes_done += size
         if stage == "cleaning":
-            self._outcome.bytes_read += size
+            self._result.bytes_read += size
         now_s = self._worker.monotonic_s()
-        if now_s - self._told_s >= TELL_S:
-            self._told_s = now_s
-            self._worker.tell(Progress(stage, self._bytes_done, self._bytes_in_all))
+        if now_s - self._reported_s >= REPORT_INTERVAL_S:
+            self._reported_s = now_s
+            self._worker.send(Progress(stage, self._bytes_done, self._bytes_in_all))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kavka.log.disk import LogPlace
+from kavka.log.disk import LogLocation
 from kavka.log.flush import Unsynced
 from kavka.log.producer_snapshots import ProducerHistory
 from kavka.log.segments import SegmentList
@@ -13,7 +13,12 @@ from kavka.log.settings import LogSettings
 
 if TYPE_CHECKING:  # what it takes is imported when there is something to compact
     from kavka.log.compaction.candidates import Cleanable
-    from kavka.log.compaction.order import LastRecords, Limits, Order, Replacement
+    from kavka.log.compaction.order import (
+        CompactionLimits,
+        CompactionOrder,
+        LastRecords,
+        Replacement,
+    )
 
 
 class LogCompaction:
@@ -34,7 +39,7 @@ class LogCompaction:
 
     def __init__(
         self,
-        place: LogPlace,
+        location: LogLocation,
         segments: SegmentList,
         producers: ProducerHistory,
         unsynced: Unsynced,
@@ -47,8 +52,8 @@ class LogCompaction:
         """Whether none is to begin: the log moves to another directory."""
         self.serial = 0
         """Counts what makes work that is under way worthless."""
-        self.disk = place.disk
-        self._directory = place.directory
+        self.disk = location.disk
+        self._directory = location.directory
         self._segments = segments
         self._producers = producers
         self._unsynced = unsynced
@@ -125,16 +130,16 @@ class LogCompaction:
         settings: LogSettings,
         cleanable: Cleanable,
         producers: LastRecords,
-        limits: Limits,
+        limits: CompactionLimits,
         now_ms: int,
-    ) -> Order:
+    ) -> CompactionOrder:
         """What the process is told that is to compact this part of the log; `producers` are from
         `collect`, at the same `serial`."""
-        from kavka.log.compaction.order import Order
+        from kavka.log.compaction.order import CompactionOrder
 
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
         later = [s for s in self._segments if s.base_offset >= cleanable.end_offset]
-        return Order(
+        return CompactionOrder(
             self._directory,
             tuple((segment.base_offset, segment.size) for segment in closed),
             tuple(segment.base_offset for segment in later if segment.txns.count),
@@ -162,6 +167,6 @@ class LogCompaction:
         kept = {base for base, _ in replacement.new}
         gone = [segment.base_offset for segment in old if segment.base_offset not in kept]
         renamed += self._producers.snapshots.mark_deleted(gone)
-        self.disk.garbage.add(renamed, settings.file_delete_delay_ms)
+        self.disk.deferred_deletes.add(renamed, settings.file_delete_delay_ms)
         self._unsynced.add_name(renamed[0])
         return True

@@ -10,7 +10,7 @@ from uuid import UUID
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from kavka.log.deferred_deletes import remove_garbage
+from kavka.log.deferred_deletes import remove_paths
 from kavka.log.fs import FileSystem
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
@@ -128,7 +128,7 @@ def end_transaction(
 
 def truncate(log: PartitionLog, offset: int) -> None:
     """Cut a log, without the checkpoint that `LogManager.truncate` writes."""
-    for _ in log.truncation(offset):
+    for _ in log.truncate_in_steps(offset):
         pass
 
 
@@ -190,14 +190,14 @@ def load_all(manager: LogManager, settings_of: Callable[[str], LogSettings]) -> 
     for loading in loadings:
         for _ in manager.take_over(loading):
             pass
-    if (plan := manager.correction()) is not None:
+    if (plan := manager.recovery_checkpoint()) is not None:
         plan.run()
-        manager.corrected(plan)
+        manager.recovery_checkpoint_written(plan)
 
 
 def purge(manager: LogManager) -> None:
     """Remove what was deleted, at once."""
-    remove_garbage(manager._fs, manager.garbage.take())
+    remove_paths(manager._fs, manager.deferred_deletes.take_all())
 
 
 class Broker:

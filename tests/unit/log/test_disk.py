@@ -56,7 +56,7 @@ def test_half_of_them_give_way_to_others() -> None:
 
 def test_a_thread_s_own_limits() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
-    apart = disk.apart(open_files_max=1, index_cache_bytes=10, watch=lambda: None)
+    apart = disk.with_limits(open_files_max=1, index_cache_bytes=10, watch=lambda: None)
     assert apart.fs is disk.fs
     for number in range(4):
         Holder(apart, f"/{number}")
@@ -74,7 +74,7 @@ def test_a_reader_that_is_told_to_stop() -> None:
             raise LoadingStopped
 
     disk = Disk(fs, open_files_max=3, index_cache_bytes=0)
-    file = disk.apart(open_files_max=1, index_cache_bytes=0, watch=watch).open("/log")
+    file = disk.with_limits(open_files_max=1, index_cache_bytes=0, watch=watch).open("/log")
     buffer = memoryview(bytearray(2))
     assert file.pread(2, 1) == b"12"
     assert (file.read_into(buffer, 0), bytes(buffer)) == (2, b"01")

@@ -290,7 +290,7 @@ def close_some():
     was_any = bool(held)
     del held[:10]
     return was_any
-fs.on_shortage(close_some)
+fs.on_fd_exhaustion(close_some)
 for number in range(100):
     held.append(fs.create(f"{directory}/{number}"))
 assert len(asked) > 5 and len(held) < 40
@@ -313,5 +313,5 @@ print("well")
 
 def test_it_can_be_sent_to_another_process() -> None:
     fs = OsFs()
-    fs.on_shortage(lambda: True)
+    fs.on_fd_exhaustion(lambda: True)
     assert isinstance(pickle.loads(pickle.dumps(fs)), OsFs)

@@ -35,7 +35,7 @@ def copied(broker: Broker, log: PartitionLog, directory: str = THERE) -> LogMirr
     futures = broker.logs.futures
     copy = futures.get(KEY) or futures.begin(log, directory)
     if copy.mirror is None:
-        futures.go_on(copy, log)
+        futures.resume(copy, log)
     assert copy.mirror is not None
     copy_all(copy.mirror)
     broker.logs.checkpoint({}).run()
@@ -85,7 +85,7 @@ def test_a_log_goes_on_in_its_copy(broker: Broker) -> None:
     fill(log, 30, start=30)
     assert values(log) == list(range(60))
     assert logs.bytes_of(before) == begun, "whoever reads from the old file reads on"
-    broker.logs.futures.settle(KEY)
+    broker.logs.futures.delete_source_durably(KEY)
     logs.purge(broker.logs)
     assert logs_in(broker, HERE) == []
     assert values(log) == list(range(60))
@@ -127,7 +127,7 @@ def test_what_was_flushed_before_a_move_survives_one(broker: Broker) -> None:
     flush(log)
     moved(broker, log)
     broker.fs.sync_dir(THERE)
-    broker.logs.futures.bury_left(KEY)
+    broker.logs.futures.delete_source(KEY)
     broker.fs.sync_dir(HERE)
     broker.crash()
     assert broker.log().directory == f"{THERE}/t-0"
@@ -190,7 +190,7 @@ def test_a_copy_after_a_failed_fsync_is_made_anew() -> None:
     broker.kill()
     log = broker.log()
     moved(broker, log)
-    broker.logs.futures.settle(KEY)
+    broker.logs.futures.delete_source_durably(KEY)
     broker.crash()
     assert values(broker.log()) == list(range(25))
 
@@ -205,7 +205,7 @@ def test_a_copy_that_was_left_behind_is_kept(
     log = broker.log()
     fill(log, 1, start=40)
     (copy,) = broker.logs.futures
-    broker.logs.futures.go_on(copy, log)
+    broker.logs.futures.resume(copy, log)
     assert copy.mirror is not None
     written: list[int] = []
 
@@ -234,7 +234,7 @@ def test_a_copy_that_is_not_what_it_should_be(broker: Broker, damage: str) -> No
         broker.fs.open(first).pwrite(b"xyz", size if damage == "too long" else size // 2)
     log = broker.log()
     moved(broker, log)
-    broker.logs.futures.settle(KEY)
+    broker.logs.futures.delete_source_durably(KEY)
     broker.restart()
     assert values(broker.log()) == list(range(40))
 
@@ -315,7 +315,7 @@ def test_a_copy_is_cut_to_whole_batches_at_a_stop(broker: Broker) -> None:
         step = copy.mirror.next(333)
         assert step is not None
         step.run()
-    step = copy.mirror.cut()
+    step = copy.mirror.truncate_to_whole_batch()
     assert step is not None
     step.run()
     records = []
@@ -362,7 +362,7 @@ def test_a_log_is_not_marked_when_it_moves_on(broker: Broker) -> None:
     log = broker.log()
     fill(log, 3)
     moved(broker, log)
-    broker.logs.futures.settle(KEY)  # a crash came before the mark was taken away
+    broker.logs.futures.delete_source_durably(KEY)  # a crash came before the mark was taken away
     moved(broker, log, HERE)
     broker.kill()
     assert broker.log().directory == f"{HERE}/t-0"

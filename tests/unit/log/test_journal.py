@@ -42,7 +42,7 @@ class Kit:
 
     def commit(self) -> None:
         self.port.high_watermark = self.port.end
-        self.journal.committed()
+        self.journal.release_replies()
 
 
 def code_of(ticket: Ticket) -> ErrorCode | None:
@@ -64,12 +64,12 @@ def test_an_answer_waits_for_its_records() -> None:
 def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
     kit = Kit()
     kit.put()
-    assert not kit.journal.is_settled
+    assert not kit.journal.is_fully_committed
     read = kit.get()
     assert not read.settled
     kit.commit()
     assert read.answer == b"1"
-    assert kit.journal.is_settled
+    assert kit.journal.is_fully_committed
 
 
 def test_where_all_is_committed_it_is_given_at_once() -> None:
@@ -225,7 +225,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.commit()
     assert kit.get().answer is None
     kit.port.end += 1
-    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
+    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.settled, "the marker is not committed"
     kit.commit()
@@ -300,7 +300,7 @@ class Anything(RuleBasedStateMachine):
     def end_transaction(self, producer: int, committed: bool) -> None:
         self.port.end += 1
         self.events.append(("marker", (producer, committed)))
-        without_pauses(self.journal.marked(producer, 0, committed, self.port.end))
+        without_pauses(self.journal.marker_appended(producer, 0, committed, self.port.end))
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -328,12 +328,12 @@ class Anything(RuleBasedStateMachine):
     def some_is_committed(self, upto: float) -> None:
         watermark = self.port.high_watermark
         self.port.high_watermark = watermark + int((self.port.end - watermark) * upto)
-        self.journal.committed()
+        self.journal.release_replies()
 
     @rule()
     def all_is_committed(self) -> None:
         self.port.high_watermark = self.port.end
-        self.journal.committed()
+        self.journal.release_replies()
         parked = list(map(id, self.toy.parked.values()))
         assert all(ticket.settled or id(ticket) in parked for ticket in self.tickets)
 
@@ -380,13 +380,13 @@ def test_what_a_toy_decides_is_a_decision() -> None:
 def test_many_records_are_applied_with_pauses_and_told_at_the_end() -> None:
     kit = Kit()
     ticket = Ticket()
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     seen = []
     for _ in work:
         seen.append(len(kit.toy.numbers))
         assert not ticket.settled
         kit.port.high_watermark = kit.port.end
-        kit.journal.committed()
+        kit.journal.release_replies()
     assert len(kit.port.batches) == 1, "all of them or none"
     assert seen == sorted(seen)
     assert any(0 < count < 1000 for count in seen)
@@ -398,11 +398,11 @@ def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> No
     kit = Kit()
     producer = Producer(7, 0)
     kit.journal.carry_out(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
-    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
+    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
     assert kit.toy.numbers[b"0"] == b"1"
     for _ in work:
         assert kit.toy.numbers[b"0"] == b"1"
@@ -416,10 +416,10 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
         kit.put(b"%d" % number, producer=Producer(7, 0))
     kit.put(b"0", b"of 8", producer=Producer(8, 0))
     kit.port.end += 2
-    first = kit.journal.marked(7, 0, True, kit.port.end - 1)
+    first = kit.journal.marker_appended(7, 0, True, kit.port.end - 1)
     next(first)
     assert kit.toy.numbers == {b"0": b"1"}, "it has begun"
-    second = kit.journal.marked(8, 0, True, kit.port.end)
+    second = kit.journal.marker_appended(8, 0, True, kit.port.end)
     without_pauses(second)
     assert kit.toy.numbers == {b"0": b"1"}, "one after the other"
     without_pauses(first)
@@ -430,7 +430,7 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
 def test_who_resigns_while_records_are_applied_tells_so() -> None:
     kit = Kit()
     ticket = Ticket()
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     without_pauses(work)
@@ -446,7 +446,7 @@ def test_who_is_left_waiting_by_what_had_begun_is_told_too() -> None:
         yield
         return kit.toy.park(ticket, b"a", 10)
 
-    work = kit.journal.carry_out_slowly(park(), 0)
+    work = kit.journal.carry_out_in_steps(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     without_pauses(work)

@@ -51,13 +51,13 @@ def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None
 
 
 def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirectory) -> None:
-    assert not directory.take_clean_marker()
-    directory.leave_clean_marker()
+    assert not directory.consume_clean_shutdown_marker()
+    directory.write_clean_shutdown_marker()
     fs.crash()
-    assert directory.take_clean_marker()
-    assert not directory.take_clean_marker()
+    assert directory.consume_clean_shutdown_marker()
+    assert not directory.consume_clean_shutdown_marker()
     fs.crash()
-    assert not directory.take_clean_marker(), "it does not come back with a power cut"
+    assert not directory.consume_clean_shutdown_marker(), "it does not come back with a power cut"
 
 
 def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
@@ -66,7 +66,7 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
     fs.create("/a/b/recovery-point-offset-checkpoint.4.tmp")
     under_way = "coordination.snapshot.tmp"  # the coordination service is writing it
     fs.create(f"/a/b/{under_way}")
-    found = directory.look()
+    found = directory.list_content()
     assert found.logs == [("t", 0), ("u.v", 12)]
     assert found.deleted == ["/a/b/t-0.0123456789abcdef0123456789abcdef-delete"]
     assert fs.list_dir("/a/b") == [
@@ -79,7 +79,7 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
     ]
     fs.make_dir("/a/b/lost+found")
     with pytest.raises(StorageError, match=r"/a/b/lost\+found"):
-        directory.look()
+        directory.list_content()
 
 
 def test_checkpoints(fs: MemFs, directory: LogDirectory) -> None:

@@ -198,7 +198,7 @@ class LogUnderFaults(LogThatMoves):
     def save_producers(self, steps: int) -> None:
         def work() -> None:
             for _ in range(steps):
-                self.log.history.write_on()
+                self.log.history.write_snapshot_step()
 
         self.attempt(work)
 
@@ -343,7 +343,7 @@ class LogUnderFaults(LogThatMoves):
             self.look_at_producers()
 
     @rule()
-    def remove_garbage(self) -> None:
+    def remove_deleted_files(self) -> None:
         self.attempt(lambda: logs.purge(self.broker.logs), stays_usable=True)
 
     # --- what must hold

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kavka.log.deferred_deletes import remove_garbage
+from kavka.log.deferred_deletes import remove_paths
 from kavka.log.dir_names import Meta
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
@@ -223,10 +223,10 @@ def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) ->
     broker.logs.delete("t", 0)
     broker.kill()
     assert len(broker.logs) == 0
-    garbage = broker.logs.garbage.due(0)
-    assert garbage and broker.logs.garbage.take() == []
-    remove_garbage(fs, garbage)
-    remove_garbage(fs, garbage)
+    paths = broker.logs.deferred_deletes.due(0)
+    assert paths and broker.logs.deferred_deletes.take_all() == []
+    remove_paths(fs, paths)
+    remove_paths(fs, paths)
     assert not [name for name in fs.list_dir("/data") if name.startswith("t-")]
 
 
@@ -374,7 +374,7 @@ def test_what_can_not_be_removed_is_left(fs: MemFs, caplog: pytest.LogCaptureFix
         fs.make_dir("/a")
         fs.create(name)
     fs.faults = [Fault("remove", "/a/one", error=errno.EROFS)]
-    remove_garbage(fs, ["/a/one", "/a/two"])
+    remove_paths(fs, ["/a/one", "/a/two"])
     assert fs.list_dir("/a") == ["one"]
     assert "can't remove /a/one" in caplog.text
 

@@ -58,7 +58,7 @@ def snapshots(fs: MemFs, log: PartitionLog) -> list[int]:
 
 def cut(log: PartitionLog, offset: int) -> Iterator[None]:
     """A truncation after its first step."""
-    steps = log.truncation(offset)
+    steps = log.truncate_in_steps(offset)
     next(steps)
     return steps
 
@@ -70,12 +70,12 @@ def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == []
     for steps in range(PRODUCERS):
-        if not log.history.write_on():
+        if not log.history.write_snapshot_step():
             break
         write(log, steps if steps % 2 else PRODUCERS - steps - 1, 2)
     assert 4 <= steps <= PRODUCERS // PER_STEP
     assert snapshots(fs, log) == [2 * PRODUCERS]
-    assert not log.history.write_on()
+    assert not log.history.write_snapshot_step()
     plan = log.flush_plan()
     assert plan is not None
     assert any(path.endswith(".snapshot") for path in plan.paths), "on the disk with the segment"
@@ -94,20 +94,20 @@ def test_few_are_saved_at_once(broker: Broker, fs: MemFs) -> None:
         write(log, producer_id, 0)
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == [PER_STEP]
-    assert not log.history.write_on()
+    assert not log.history.write_snapshot_step()
 
 
 def test_a_roll_during_another_s_snapshot_makes_none(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
-    log.history.write_on()
+    log.history.write_snapshot_step()
     write(log, 0, 2)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_on():
+    while log.history.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS]
     write(log, 0, 3)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_on():
+    while log.history.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS, 2 * PRODUCERS + 2]
 
@@ -118,7 +118,7 @@ def test_whoever_is_killed_in_between_knows_all_afterwards(
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_on()
+        log.history.write_snapshot_step()
     write(log, 3, 2)
     logs.flush(log)
     broker.logs.checkpoint(None).run()
@@ -134,7 +134,7 @@ def test_a_stop_in_between_saves_the_state_of_then(
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_on()
+        log.history.write_snapshot_step()
     write(log, 3, 2)
     end = log.end_offset
     broker.restart()
@@ -169,7 +169,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(steps):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_on()
+        log.history.write_snapshot_step()
     broker.logs.checkpoint(None).run()
     broker.kill()
     log = broker.log()
@@ -177,7 +177,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(20):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_on()
+        log.history.write_snapshot_step()
     assert log.size_bytes == 0 and log.start_offset == log.end_offset, "they go at last"
     broker.logs.checkpoint(None).run()
     broker.kill()
@@ -188,7 +188,7 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
     fs.faults = [Fault("pwrite", ".snapshot.tmp")]
     with pytest.raises(OSError):
-        log.history.write_on()
+        log.history.write_snapshot_step()
 
 
 # --- after a cut
@@ -198,19 +198,19 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
 def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: int) -> None:
     """It is set by who writes to the log, before a cut or in the middle of what comes after it."""
     if not steps:
-        log.producers.counts = False
+        log.producers.checks_txn_sequences = False
     rest = cut(log, 2 * PRODUCERS - 5)
     for _ in range(steps):
         next(rest, None)
-    log.producers.counts = False
+    log.producers.checks_txn_sequences = False
     for _ in rest:
         pass
-    assert not log.producers.counts
+    assert not log.producers.checks_txn_sequences
     rest = cut(log, 2 * PRODUCERS - 10)
-    assert not log.producers.counts
+    assert not log.producers.checks_txn_sequences
     for _ in rest:
         pass
-    assert not log.producers.counts
+    assert not log.producers.checks_txn_sequences
 
 
 def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
@@ -231,7 +231,7 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
     log: PartitionLog,
 ) -> None:
     for steps in range(1, 12):
-        cutting = log.truncation(log.end_offset - 1)
+        cutting = log.truncate_in_steps(log.end_offset - 1)
         for _ in range(steps):
             next(cutting)
         for producer in (Producer(PRODUCERS - 1, 0, 1), Producer(77, 0, 0), NO_PRODUCER):
@@ -253,11 +253,11 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
 def test_a_cut_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
     """Its producers are known no more."""
     log.roll(logs.TIMESTAMP)
-    log.history.write_on()
+    log.history.write_snapshot_step()
     for sequence in (2, 3):
         write(log, 0, sequence)
-    for _ in log.truncation(end):
-        assert not log.history.write_on()
+    for _ in log.truncate_in_steps(end):
+        assert not log.history.write_snapshot_step()
     assert snapshots(fs, log) == []
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []
 
@@ -272,7 +272,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
     for _ in steps:
         pass
     log.delete_old(logs.TIMESTAMP, log.end_offset)
-    while log.history.write_on():
+    while log.history.write_snapshot_step():
         pass
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) > 0
 
@@ -280,7 +280,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
 def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> None:
     steps = cut(log, 30)
     next(steps)
-    for _ in log.truncation(35):
+    for _ in log.truncate_in_steps(35):
         pass
     assert known(log) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
     write(log, 10, 1)
@@ -296,7 +296,7 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
     earlier = cut(log, 35)
     for _ in range(before):
         next(earlier, None)
-    later = log.truncation(end)
+    later = log.truncate_in_steps(end)
     for _ in range(meanwhile):
         next(later, None)
     for _ in earlier:
@@ -310,7 +310,7 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
 
 
 def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> None:
-    earlier, later = cut(log, 35), log.truncation(35)
+    earlier, later = cut(log, 35), log.truncate_in_steps(35)
     for _ in later:
         pass
     write(log, PRODUCERS - 1, 1)
@@ -321,7 +321,7 @@ def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> Non
 
 @pytest.mark.parametrize("steps", range(1, 14, 3))
 def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, steps: int) -> None:
-    cutting = broker.logs.truncation(log, 30)
+    cutting = broker.logs.truncate_in_steps(log, 30)
     for _ in range(steps):
         next(cutting)
     broker.restart()
@@ -338,7 +338,7 @@ def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
             write(log, number % PRODUCERS, number // PRODUCERS)
             if number == PRODUCERS and with_snapshot:
                 log.roll(logs.TIMESTAMP)
-                while log.history.write_on():
+                while log.history.write_snapshot_step():
                     pass
         logs.flush(log)
         broker.logs.checkpoint(None).run()

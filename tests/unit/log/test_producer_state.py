@@ -240,7 +240,7 @@ def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
 def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
     states = written(*(header(0, producer_id=one) for one in range(5)))
-    assert [len(states) for _ in states.dissolve()] == [3, 1, 0]
+    assert [len(states) for _ in states.clear_in_steps()] == [3, 1, 0]
 
 
 def test_expiry() -> None:

@@ -277,8 +277,10 @@ def test_files_are_renamed_and_go_later() -> None:
         *(f"{0:020d}.{kind}.deleted" for kind in ("index", "log", "timeindex")),
         *(f"{10:020d}.{kind}.deleted" for kind in ("index", "log", "snapshot", "timeindex")),
     ]
-    assert broker.logs.garbage.due(0) == []
-    assert sorted(broker.logs.garbage.due(5)) == [f"{DIRECTORY}/{name}" for name in sorted(deleted)]
+    assert broker.logs.deferred_deletes.due(0) == []
+    assert sorted(broker.logs.deferred_deletes.due(5)) == [
+        f"{DIRECTORY}/{name}" for name in sorted(deleted)
+    ]
     assert found is not None
     logs.purge(broker.logs)
     assert len(logs.parse(logs.bytes_of(found))) == 10, "who reads goes on"

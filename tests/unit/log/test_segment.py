@@ -231,15 +231,15 @@ def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
     path, times = segment.path, segment.path_of(".timeindex")
     whole, whole_times = fs.read_bytes(path), fs.read_bytes(times)
     fs.open(times).truncate(len(whole_times) - 12)
-    again.end_at(BASE + 14)
+    again.restore_end(BASE + 14)
     assert fs.read_bytes(times) == whole_times
     assert again.max_timestamp == (BASE + 12) * STEP_MS
     fs.open(path).pwrite(bytes(50), len(whole))
     longer = Segment(again._disk, "/d", BASE, len(whole) + 50, logs.settings())
-    longer.end_at(BASE + 14)
+    longer.restore_end(BASE + 14)
     assert longer.size == len(whole)
     assert (fs.read_bytes(path), fs.read_bytes(times)) == (whole, whole_times)
-    longer.end_at(BASE + 20)
+    longer.restore_end(BASE + 20)
     assert longer.size == len(whole), "there is a gap behind it"
 
 

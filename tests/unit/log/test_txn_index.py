@@ -16,8 +16,8 @@ from kavka.log.txn_index import (
     ABORTED_MAX,
     READ_ENTRIES,
     TXN_ENTRY_BYTES,
+    AbortedSearch,
     AbortedTxn,
-    Found,
     TxnIndex,
     collect_aborted,
 )
@@ -111,10 +111,12 @@ def test_segments_are_searched_on_until_all_is_decided(
 
 def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
     index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
-    found = Found(0, 6, 0)
+    found = AbortedSearch(0, 6, 0)
     assert index.collect(found)
     assert found.transactions == [AbortedTxn(1, 2, 5, 6)]
-    assert not index.collect(Found(0, 11, 0)), "what begins below 11 may end in a later segment"
+    assert not index.collect(AbortedSearch(0, 11, 0)), (
+        "what begins below 11 may end in a later segment"
+    )
 
 
 @given(

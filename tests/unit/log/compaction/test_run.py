@@ -126,7 +126,7 @@ def test_it_tells_of_its_progress_once_a_second() -> None:
     outcome = compact(worker, fs, order(log, limits=limits))
     told = [one for one in news if isinstance(one, Progress)]
     assert len(told) >= 5
-    assert abs(len(told) - outcome.total_s / run.TELL_S) < outcome.total_s / 2
+    assert abs(len(told) - outcome.total_s / run.REPORT_INTERVAL_S) < outcome.total_s / 2
     assert [one.stage for one in told] == sorted((one.stage for one in told), reverse=True)
     assert all(0 < one.bytes_done <= one.bytes_in_all for one in told)
     assert outcome.waited_s > 0

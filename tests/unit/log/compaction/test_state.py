@@ -116,7 +116,7 @@ def test_work_that_is_begun_before_a_cut_is_at_its_end_is_void(
     broker = a_broker(fs)
     fill(broker)
     log = broker.log()
-    cutting = log.truncation(log.end_offset - 1)
+    cutting = log.truncate_in_steps(log.end_offset - 1)
     next(cutting)
     news: list[Any] = []
     serial = log.compaction.serial
