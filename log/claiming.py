@@ -47,15 +47,14 @@ class LostDirectory(NamedTuple):
             what = "is not there: the directory has no meta.properties with its id"
         return LostDirectoryError(
             f"the log directory that was at {self.path} (directory.id={self.id}) {what}. Mount it "
-            "or put it back, with its meta.properties, and restart. If its data is "
-            "lost permanently, and partitions without another replica may start empty, restart with "
+            "or put it back, with its meta.properties, and restart. If its "
+            "data is lost, and partitions without another replica may start empty, restart with "
             f"{LOST_SETTING}={self.id}"
         )
 
 
 def common_owner(found: Sequence[Meta], paths: Sequence[str]) -> Meta | None:
-    """The common owner of directories with these `meta.properties`; None if there are none.
-    StorageError if they have different owners."""
+    """The common owner of the directories; None if there are none. StorageError if they differ."""
     if any(meta != found[0] for meta in found):
         raise StorageError(
             "the log directories belong to different brokers or clusters: "

@@ -121,7 +121,7 @@ def decode_directory_id(data: bytes) -> str | None:
 
 
 def new_directory_id(random: Random) -> str:
-    """A random id as Apache Kafka generates them: a UUID of version 4 in base64, without a leading '-'."""
+    """A random id as Apache Kafka generates them: version 4 UUID, base64, no leading '-'."""
     while True:
         drawn = UUID(int=random.getrandbits(128), version=4)
         text = base64.urlsafe_b64encode(drawn.bytes).decode().rstrip("=")

@@ -1,14 +1,14 @@
-"""A copy of a log in another log directory, file by file, while the log is written to.
+"""Copying a log to another log directory, file by file, while it is being appended to.
 
-The copy has the same segments as the log, byte for byte, so that all that is known of the log in
-memory holds for its copy too, and the log can go on there without being loaded (`relocation.py`).
-Nothing is decoded. What is to be done next is planned on the loop and done in a thread (`Step`),
-in bounded portions; meanwhile the log may be appended to, be rolled and lose its oldest segments.
-When the log is truncated it is compared with its copy from the beginning, and so is a copy that the
-process before has left behind: what is equal is kept.
+The copy has the same segments as the log, byte for byte, so that the in-memory state of the log
+is valid for its copy too, and the log can continue there without being loaded (`relocation.py`).
+Nothing is decoded. The next `Step` is planned on the loop and run in a thread, in bounded portions;
+meanwhile the log may be appended to, rolled, and lose its oldest segments. After a truncation of
+the log, or a restart of the broker, the copy is compared with the log from the beginning, and what
+is equal is kept.
 
-After a crash the copy's directory is what Apache Kafka expects of a future log: whole segments but
-for the last, which may be torn. `truncate_to_whole_batch` makes it one that was closed in order.
+After a crash the copy is what Apache Kafka expects of a future log: whole segments except
+for the last, which may be torn. `truncate_to_whole_batch` makes it a cleanly closed log.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ STEP_BYTES_MAX: Final = 4 << 20
 """What one step copies: a disk of 100 MB/s takes 40 ms."""
 
 SYNC_BYTES: Final = 32 << 20
-"""Written between two fsyncs, so that none of them takes long."""
+"""Bytes written between two fsyncs, so that none of them takes long."""
 
 TAIL_BYTES_MAX: Final = 512 << 10
-"""What may be left to be copied on the loop when the log goes on in its copy: 0.3 ms. A producer
-of 100 MB/s writes as much while a thread is asked to do something."""
+"""At most this is copied on the loop when the copy is promoted: 0.3 ms. A producer of 100 MB/s
+writes as much during one `Step`."""
 
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 
 class Step(NamedTuple):
-    """Something for a thread to do, one at a time. OSError of the copy; SourceError."""
+    """Work for a thread, one step at a time. OSError of the copy; SourceError."""
 
     run: Callable[[], object]
     size_bytes: int = 0
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 class _Copy:
-    """What there is of one segment."""
+    """The copy of one segment."""
 
     __slots__ = ("is_closed", "size", "file_size", "unsynced")
 
@@ -66,14 +66,14 @@ class _Copy:
         self.size = 0
         """Bytes of the segment's batches that are in the copy."""
         self.file_size = file_size
-        """How long the copy's file is; what it holds from `size` on is not known."""
+        """Length of the copy's file; its content from `size` on is unknown."""
         self.unsynced = 0
         self.is_closed = False
-        """Whether it is whole, with its indexes, and on the disk."""
+        """Whether it is complete, with its indexes, and flushed."""
 
 
 class _Active:
-    """The segment that is appended to, and how far its indexes are in the copy."""
+    """The active segment, and how much of its indexes is in the copy."""
 
     __slots__ = ("_offsets", "_times", "index_sizes", "segment")
 
@@ -85,7 +85,7 @@ class _Active:
 
     @property
     def is_same(self) -> bool:
-        """Whether its indexes have only grown."""
+        """Whether its indexes have only been appended to."""
         segment = self.segment
         return segment.offsets is self._offsets and segment.times is self._times
 
@@ -100,17 +100,17 @@ def index_sizes(segment: Segment) -> list[int]:
 
 
 class LogMirror:
-    """The copy of `log` in the directory `path`, which is empty or as it was left behind."""
+    """The copy of `log` in the directory `path`, which is empty or has an incomplete copy."""
 
     def __init__(
         self, fs: FileSystem, log: PartitionLog, path: str, *, is_kept: bool = True
     ) -> None:
-        """Touches nothing. `is_kept`: whether what was left behind is worth comparing."""
+        """Does no I/O. `is_kept`: whether an existing copy may be reused."""
         self._fs = fs
         self.log = log
         self.path = path
         self._is_kept = is_kept
-        self._files: dict[str, int] | None = None  # those of the copy and their sizes; None: look
+        self._files: dict[str, int] | None = None  # sizes by name; None: not listed yet
         self._copies: dict[Segment, _Copy] = {}
         self._snapshots: dict[int, None] = {}
         self._truncations = log._truncations
@@ -118,7 +118,7 @@ class LogMirror:
         self._active: _Active | None = None
         self._clean_row: object = None  # segments and snapshots when there was no other file
         self.synced_end = 0
-        """Below it all of the copy was brought to the disk, since the log was truncated last."""
+        """Below this offset the copy is flushed; 0 after a truncation."""
 
     # --- what there is
 
@@ -181,7 +181,7 @@ class LogMirror:
         self._files = {name: fs.size(f"{path}/{name}") for name in fs.list_dir(path)}
 
     def _strays(self, segments: Sequence[Segment]) -> list[str]:
-        """Files that the log does not have, or not any more."""
+        """Files that the log does not have (any more)."""
         bases = {segment.base_offset for segment in segments}
         snapshots = self.log.history.snapshots
         found = []
@@ -226,7 +226,7 @@ class LogMirror:
                 equal_upto = count_equal(fs, source, target, begin, compared)
                 if equal_upto < compared:
                     copy.file_size = equal_upto
-            copy.unsynced += end - begin  # what is equal may not be on the disk either
+            copy.unsynced += end - begin  # equal bytes may not have been flushed either
             if equal_upto < end:
                 file = copy_bytes(fs, source, target, equal_upto, end)
                 copy.file_size = end
@@ -238,7 +238,7 @@ class LogMirror:
         return Step(run, end - begin)
 
     def _close(self, segment: Segment, copy: _Copy) -> Step:
-        """Complete a segment that is not appended to any more, and bring it to the disk."""
+        """Complete and flush the copy of a closed segment."""
         fs, source, target = self._fs, segment.path, self._of_segment(segment, LOG)
         pairs = [(segment.path_of(end), self._of_segment(segment, end)) for end in _INDEXES]
         size = segment.size
@@ -250,7 +250,7 @@ class LogMirror:
             if file.size() > size:
                 file.truncate(size)
             file.sync()
-            if fs.exists(source):  # where no record tells its time, a segment's age goes by it
+            if fs.exists(source):  # the age of a segment whose records have no timestamps
                 fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
             copy.file_size, copy.is_closed = size, True
 
@@ -259,9 +259,8 @@ class LogMirror:
     # --- the end
 
     def complete(self, *, moved_file: bool) -> Step:
-        """Copy what is left and all small files, and bring the copy to the disk, when there is no
-        `next`. With `moved_file` it is marked as the one that counts where there are two, and the
-        log is not marked any more. OSError of the log itself."""
+        """Copy the rest and all small files, and flush the copy, when there is no `next`. With
+        `moved_file` the copy gets `MOVED_FILE`, and the log loses it. OSError of the log itself."""
         log, fs = self.log, self._fs
         segments = list(log._segments)
         active = self._active = _Active(segments[-1])
@@ -297,7 +296,7 @@ class LogMirror:
         return Step(run, size - copy.size)
 
     def _state_of_log(self) -> Sequence[object]:
-        """What must be the same as when the copy was completed, but for the active segment."""
+        """What must not change after the copy was completed, apart from appends."""
         log = self.log
         return (
             log._truncations,
@@ -308,8 +307,8 @@ class LogMirror:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `copy_tail` may complete the copy: all but a little is in it, and all that was
-        flushed of the log is on the disk."""
+        """Whether `copy_tail` may complete the copy: little is missing in it, and what was flushed
+        of the log is flushed in the copy too."""
         log, active = self.log, self._active
         return (
             active is not None
@@ -323,7 +322,7 @@ class LogMirror:
         )
 
     def copy_tail(self) -> None:
-        """Complete a copy that `is_ready`, at once. OSError of the copy; SourceError."""
+        """Complete a copy that `is_ready`. OSError of the copy; SourceError."""
         assert self._active is not None
         segment, copy = self._active.segment, self._copies[self._active.segment]
         of_source(segment.write_indexes)
@@ -339,8 +338,8 @@ class LogMirror:
         self._active.index_sizes = now
 
     def truncate_to_whole_batch(self) -> Step | None:
-        """Have the copy end with a whole batch, for somebody else to go on from. None: it does.
-        OSError of the log itself."""
+        """Truncate the copy to a whole batch, so that it can be resumed after a restart. None: not
+        needed. OSError of the log itself."""
         if self._files is None:
             return None
         truncated: tuple[str, int] | None = None

@@ -1,6 +1,6 @@
-"""Finding what a reader asks for: in which file the batches from an offset on lie, and how many.
+"""Reads of a log: finds the file and the byte range of the batches from an offset on.
 
-Only batch headers and indexes are looked at; who asks reads the bytes.
+Reads only batch headers and indexes; the caller reads the batches.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import HEADER_BYTES
 
 REMEMBERED_POSITIONS_MAX: Final = 64
-"""Offsets whose file position is remembered: where readers are likely to go on."""
+"""Offsets whose file position is cached: where the next reads are likely to start."""
 
 EMPTY_BATCHES_MAX: Final = 1000
-"""Batches without records that one read passes over, a microsecond each."""
+"""Batches without records that one read skips, at 1 us each."""
 
 EMPTY_SEGMENTS_MAX: Final = 100
-"""Segments in which it does, at some 20 us each."""
+"""Segments in which one read skips empty batches, at about 20 us each."""
 
 NONE_ABORTED: Final = Aborted()
 
 
 class Slice(NamedTuple):
-    """Batches in one file: `length` bytes from `position` on. The last may be cut off."""
+    """Batches in one file: `length` bytes from `position` on. The last may be incomplete."""
 
     file: File
     position: int
@@ -37,11 +37,11 @@ class Slice(NamedTuple):
     base_offset: int
     """Of the first batch."""
     more_follows: bool = False
-    """What may be read goes on in a later segment, however little there is of this one."""
+    """Readable batches follow in a later segment."""
 
 
 def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:
-    """The whole batch that was found, if one was."""
+    """The byte range of a batch that was found, if any."""
     if found is None:
         return None
     segment, extent = found
@@ -49,9 +49,9 @@ def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:
 
 
 def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
-    """Why nothing is read at an offset of the log of that name, which has these bounds."""
-    told = f"offset {offset} of {name} is not within {start} to {end}"
-    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, told)
+    """The error for an offset outside of the log `name`."""
+    message = f"offset {offset} of {name} is not within {start} to {end}"
+    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
 
 class LogReader:
@@ -60,14 +60,14 @@ class LogReader:
     __slots__ = ("_active", "_active_base", "_positions", "_segments", "last_abort")
 
     def __init__(self, segments: SegmentList) -> None:
-        """To be told the active segment before the first read."""
+        """`activate` has to be called before the first read."""
         self._segments = segments
         self._positions: dict[int, int] = {}
         self.last_abort = max(segment.txns.last_offset for segment in segments)
-        """No transaction was aborted behind this offset."""
+        """There are no aborted transactions after this offset."""
 
     def activate(self, segment: Segment) -> None:
-        """`segment` is the active one from now on, or was cut: what was remembered is void."""
+        """`segment` has become the active one, or was truncated: drop the cached positions."""
         self._active = segment
         self._active_base = segment.base_offset
         self._positions.clear()
@@ -107,11 +107,11 @@ class LogReader:
         return Slice(segment.open_file or segment.file, position, length, base, more_follows)
 
     def _skip_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
-        """The first batch with records from an empty one on, or the last empty one below `upto`.
+        """The first batch with records after an empty one, or the last empty one below `upto`.
 
-        Compaction leaves empty batches, often one as all that there is of a segment. Apache Kafka
-        leaves hardly any, and a consumer that is given nothing else takes its limit of bytes for
-        too small: librdkafka doubles it, and ends with MSG_SIZE_TOO_LARGE.
+        Compaction leaves empty batches, often a single one in a segment. Apache Kafka leaves few,
+        and a consumer that gets only empty batches takes its fetch size for too small: librdkafka
+        doubles it, and fails with MSG_SIZE_TOO_LARGE.
         """
         passed = 0
         begin = extent.position
@@ -124,14 +124,14 @@ class LogReader:
                     if one.size > HEADER_BYTES:
                         return segment, extent
                     passed += 1
-            except CorruptLogError:  # for who reads there
+            except CorruptLogError:  # reported to a read that starts there
                 break
             begin = 0
         return segment, extent
 
     def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
-        """The aborted transactions in what was found from `offset` on, in a log that ends at
-        `end`; perhaps some that begin a little behind it, by the offset index."""
+        """The aborted transactions in the batches found from `offset` on, in a log that ends at
+        `end`; may include some that start a little after them, since the index is sparse."""
         if offset > self.last_abort:
             return NONE_ABORTED
         following = self._segments.since(found.base_offset)
@@ -142,8 +142,7 @@ class LogReader:
         return collect_aborted(indexes, offset, upper, found.base_offset)
 
     def _end_of(self, segment: Segment, upto: int) -> int:
-        """The position up to which a reader who is let see offsets below `upto` may read, in the
-        segment that `upto` belongs to."""
+        """The position of the offset `upto`, in the segment that it belongs to."""
         position = self._positions.get(upto)
         if position is not None:
             return position
@@ -160,10 +159,10 @@ class LogReader:
     def _limit_length(
         self, segment: Segment, position: int, max_bytes: int, at_least_one: bool
     ) -> int:
-        """How many of the bytes at `position`, more than `max_bytes`, to give.
+        """How many bytes at `position` to return, if more than `max_bytes` are available.
 
-        Rather up to a batch that is in the index, which the reader asks for next: it is then
-        found without a search, and no part of a batch is sent for nothing.
+        Prefers to end before an indexed batch, where the next fetch will start: it is found
+        without a search, and no incomplete batch is sent.
         """
         following = segment.indexed_before(position + max_bytes)
         if following is not None and following.position > position:

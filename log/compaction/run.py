@@ -1,7 +1,7 @@
-"""Compacting one log: what the process does that was started for it.
+"""Compacts one log, in a separate process.
 
-It reads closed segments by their names and writes files that nobody looks at yet. What it has
-done it tells, group by group; the broker then swaps the files, if the log is still as it was.
+It reads closed segments by file name and writes `.cleaned` files. It reports each completed group
+of segments; the broker then swaps the files, unless the log has been truncated or changed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,29 @@ from kavka.wire.crc import crc32c
 from kavka.wire.records import CRC_START, HEADER_BYTES, BatchHeader, read_header
 
 REPORT_INTERVAL_S: Final = 1.0
-"""Seconds between two pieces of news, at which the broker may end the work."""
-
+"""Seconds between two messages, at which the broker may cancel the work."""
 
 READ_BYTES_MIN: Final = 4096
-"""Read at a time, however small the buffer that is asked for."""
+"""Bytes read at a time, however small the configured buffer."""
 
 READ_BYTES_MAX: Final = 65536
-"""Read at a time, however large the buffer: where the kernel lets nobody else run within a call,
-a broker that shares the core waits for the copy of it."""
+"""Bytes read at a time, however large the configured buffer: on a kernel that does not preempt
+system calls, a broker on the same core waits for the copy."""
 
 BROKEN_REPORTED_MAX: Final = 20
-"""Broken batches that are told of one by one."""
+"""Broken batches that are reported individually."""
 
 
 def compact(worker: Worker, fs: FileSystem, order: CompactionOrder) -> CompactionResult:
-    """Write the clean segments for `order`, telling of each `Replacement` and of `Progress`.
+    """Write the cleaned segments for `order`, sending `Replacement` and `Progress` messages.
 
-    CorruptLogError: a batch that is damaged; OSError. Nothing but `.cleaned` files has changed.
+    CorruptLogError for a damaged batch; OSError. Only `.cleaned` files have changed.
     """
     return _Run(worker, fs, order).run()
 
 
 def remove_cleaned(worker: Worker, fs: FileSystem, directory: str) -> None:
-    """Remove what a run has left behind that was cut short. OSError."""
+    """Remove the files of an interrupted run. OSError."""
     for name in fs.list_dir(directory):
         if name.endswith(CLEANED):
             fs.remove(f"{directory}/{name}")
@@ -75,7 +74,7 @@ class _Run:
 
     def run(self) -> CompactionResult:
         order, result = self._order, self._result
-        # they would have a swap undone that a crash interrupts: see `kavka.log.interrupted_work`
+        # with old .cleaned files recovery would undo an interrupted swap: see `interrupted_work`
         remove_cleaned(self._worker, self._fs, order.directory)
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
@@ -102,7 +101,7 @@ class _Run:
         return result
 
     def _aborted(self) -> list[AbortedTxn]:
-        """All aborted transactions that the indexes know of."""
+        """All aborted transactions in the transaction indexes."""
         found: list[AbortedTxn] = []
         for base in (*(base for base, _ in self._order.segments), *self._order.later_bases):
             path = self._path(base, TXN_INDEX)
@@ -111,7 +110,7 @@ class _Run:
         return found
 
     def _sizes(self, end_offset: int) -> list[SegmentSize]:
-        """The segments that begin below `end_offset`."""
+        """The sizes of the segments with a base offset below `end_offset`."""
         return [
             SegmentSize(
                 base,
@@ -125,12 +124,12 @@ class _Run:
         ]
 
     def _size_of_index(self, base: int, suffix: str) -> int:
-        """0 for one that is missing: it is made anew when somebody looks for something there."""
+        """The size of an index; 0 if it is missing: it is rebuilt on its next use."""
         path = self._path(base, suffix)
         return self._fs.size(path) if self._fs.exists(path) else 0
 
     def _spans(self) -> list[tuple[int, int, int]]:
-        """Base offset and size of each segment, and where the next one begins."""
+        """Base offset and size of each segment, and the base offset of the next one."""
         segments = self._order.segments
         ends = [*(base for base, _ in segments), self._order.end_offset][1:]
         return [(base, size, end) for (base, size), end in zip(segments, ends, strict=False)]
@@ -141,7 +140,7 @@ class _Run:
     # --- the map
 
     def _index(self, aborted: Sequence[AbortedTxn]) -> OffsetMap:
-        """The last offset of each key from the first dirty offset on, as far as there is room."""
+        """The map of the last offset of each key, from the first dirty offset until it is full."""
         order, limits = self._order, self._order.limits
         expected = order.end_offset - order.first_dirty
         offsets = OffsetMap(limits.map_bytes, limits.load_factor, expected)
@@ -158,7 +157,7 @@ class _Run:
     def _index_segment(
         self, base: int, size: int, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """Whether there was room for all of a segment's keys."""
+        """Add a segment's keys; whether there was room for all."""
         for _, header, batch in self._batches("indexing", base, size):
             if header.last_offset < self._order.first_dirty:
                 continue
@@ -171,12 +170,12 @@ class _Run:
         return True
 
     def _put(self, header: BatchHeader, batch: bytes, offsets: OffsetMap) -> bool:
-        """Whether there was room for a batch's keys. One with more keys than fit is put in as far
-        as it goes, as in Apache Kafka: else a small map would never get past it."""
+        """Add a batch's keys; whether there was room for all. Keys are added until the map is full,
+        as in Apache Kafka: otherwise compaction would never get past a big batch."""
         try:
             records = open_records(header, batch)
         except BrokenRecords:
-            return True  # the filter keeps it whole and tells
+            return True  # the filter keeps it unchanged and reports it
         keys, deltas = records.keys, records.deltas
         if records.keyless or header.base_offset < self._order.first_dirty:
             before = self._order.first_dirty - header.base_offset
@@ -197,7 +196,7 @@ class _Run:
     # --- the segments
 
     def _rewrite(self, segments: Sequence[SegmentSize], selected: BatchFilter) -> None:
-        """Write a group anew and tell of it, unless it is one segment that stays as it is."""
+        """Rewrite a group and report it, unless it is a single segment that does not change."""
         written = [self._begin(segments[0].base_offset)]
         changed = len(segments) > 1
         for segment in segments:
@@ -259,7 +258,7 @@ class _Run:
         while position < size:
             chunk = file.pread(min(wanted, size - position), position)
             if len(chunk) < min(wanted, size - position):
-                raise CorruptLogError(path, position, "the file has lost its end")
+                raise CorruptLogError(path, position, "the file is shorter than expected")
             wanted = usual
             view = memoryview(chunk)
             at = 0

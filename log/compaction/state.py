@@ -1,4 +1,4 @@
-"""The part of a `PartitionLog` that has to do with its compaction."""
+"""The compaction state of a `PartitionLog`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.log.producer_snapshots import ProducerHistory
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
-if TYPE_CHECKING:  # what it takes is imported when there is something to compact
+if TYPE_CHECKING:  # imported lazily, when there is something to compact
     from kavka.log.compaction.candidates import Cleanable
     from kavka.log.compaction.order import (
         CompactionLimits,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what it takes is imported when there is something to compac
 
 
 class LogCompaction:
-    """What there is to compact in one log, and the exchange of its segments."""
+    """The compaction state of one log: what is cleanable, and the replacement of segments."""
 
     __slots__ = (
         "_directory",
@@ -45,13 +45,13 @@ class LogCompaction:
         unsynced: Unsynced,
     ) -> None:
         self.clean_upto: int | None = None
-        """Below it the log is compacted; None: it never was. A checkpoint file keeps it."""
+        """Below this offset the log is compacted; None if it never was. Saved in a checkpoint."""
         self.running = False
-        """Whether a process is at work on it; no segment should go meanwhile."""
+        """Whether a compaction process is running; segments should not be deleted meanwhile."""
         self.paused = False
-        """Whether none is to begin: the log moves to another directory."""
+        """Whether compaction is paused because the log moves to another directory."""
         self.serial = 0
-        """Counts what makes work that is under way worthless."""
+        """Incremented by changes that invalidate a running compaction."""
         self.disk = location.disk
         self._directory = location.directory
         self._segments = segments
@@ -60,47 +60,47 @@ class LogCompaction:
         self._when_ended: list[Callable[[], object]] = []
 
     def begun(self) -> None:
-        """A process is at work on it now."""
+        """A compaction process has started."""
         self.running = True
 
     def ended(self) -> None:
-        """No process is at work on it any more."""
+        """The compaction process has ended."""
         self.running = False
         callbacks, self._when_ended = self._when_ended, []
         for callback in callbacks:
             callback()
 
     def when_ended(self, callback: Callable[[], object]) -> None:
-        """Call `callback`, once, when the process that is at work has ended."""
+        """Call `callback` once when the running compaction has ended."""
         self._when_ended.append(callback)
 
     def resume(self, clean_upto: int | None) -> bool:
-        """Go on from what was saved. False: that can't be, and all is to be compacted anew. Only
-        closed segments ever are compacted; a wrong offset would pass for right when the log has
-        grown beyond it."""
+        """Restore the checkpointed offset. False if it is invalid, so that the whole log has to be
+        compacted again: only closed segments are ever compacted, and after appends a wrong offset
+        would look valid."""
         if clean_upto is not None and clean_upto > self._segments.active.base_offset:
             return False
         self.clean_upto = clean_upto
         return True
 
     def truncated(self, offset: int) -> None:
-        """The log ends at `offset` now; what follows will be something else."""
+        """The log was truncated to `offset`."""
         self.serial += 1
         if self.clean_upto is not None:
             self.clean_upto = min(self.clean_upto, offset)
 
     def pause(self) -> None:
-        """Let none begin before `paused` is taken back; one that runs is ended."""
+        """Pause compaction until `paused` is reset; a running one is invalidated."""
         self.paused = True
         self.serial += 1
 
     def relocate(self, directory: str) -> None:
-        """Go on in another directory; none is running."""
+        """Use another directory; no compaction may be running."""
         self._directory = directory
 
     def first_dirty(self, start_offset: int, end_offset: int) -> int:
-        """From where on the log has not been compacted. An offset out of its bounds was saved
-        for a log that has lost its end since, or its beginning."""
+        """The first dirty offset. A checkpointed offset out of range is ignored: the log has been
+        truncated, or its start offset has advanced, since then."""
         saved = self.clean_upto
         return saved if saved is not None and start_offset <= saved <= end_offset else start_offset
 
@@ -119,8 +119,8 @@ class LogCompaction:
         )
 
     def collect(self, found: LastRecords) -> Iterator[None]:
-        """Add the last records of all producers, in steps. They may write on meanwhile: of each
-        is told what was its last one at some moment of it, which is as good as any other."""
+        """Add the last records of all producers, in steps. They may write meanwhile; for each its
+        last record at any moment of this will do."""
         for part in self._producers.states.parts():
             found.add(part)
             yield
@@ -133,8 +133,8 @@ class LogCompaction:
         limits: CompactionLimits,
         now_ms: int,
     ) -> CompactionOrder:
-        """What the process is told that is to compact this part of the log; `producers` are from
-        `collect`, at the same `serial`."""
+        """The order to compact this part of the log; `producers` are from `collect`, at the same
+        `serial`."""
         from kavka.log.compaction.order import CompactionOrder
 
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
@@ -152,14 +152,14 @@ class LogCompaction:
         )
 
     def replace(self, settings: LogSettings, replacement: Replacement, serial: int) -> bool:
-        """Have cleaned segments take the place of those they were made of. False: the log is no
-        longer as it was at `serial`, nothing was done.
+        """Replace segments by their cleaned ones. False if the log has changed since `serial`;
+        then nothing was done.
 
-        OSError: the log is not to be used any more.
+        OSError: the log can't be used any more.
         """
         from kavka.log.compaction.swap import fits, swap
 
-        if not self._producers.is_known:  # its segments are read to find out
+        if not self._producers.is_known:  # its segments are being read for `rebuild`
             return False
         if serial != self.serial or not fits(self._segments, replacement):
             return False

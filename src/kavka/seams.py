@@ -45,7 +45,7 @@ class Tasks(Protocol):
     """The only way to run something later or concurrently."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run a coroutine as a task. A failure of a task that is not awaited is logged with `name`."""
+        """Run a coroutine as a task. If it fails and is not awaited, that is logged with `name`."""
         ...
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
@@ -61,7 +61,7 @@ class Tasks(Protocol):
         ...
 
     async def sleep(self, delay_s: float) -> None:
-        """Wait. `sleep(0)` yields to the event loop once: long work on the loop is divided with it."""
+        """Wait. `sleep(0)` yields to the event loop once; it divides long work on the loop."""
         ...
 
 
@@ -164,11 +164,11 @@ class Network(Protocol):
     """Opens sockets, or a replacement for them in tests."""
 
     async def bind(self, host: str, port: int) -> Listening:
-        """Bind an address; connections are refused until `accept`. OSError if it is not available."""
+        """Bind an address; connections are refused until `accept`. OSError if not available."""
         ...
 
     async def resolve(self, host: str) -> str:
-        """The IPv4 or IPv6 address of a host, in the usual notation. OSError if it has none."""
+        """The IPv4 or IPv6 address of a host, in text form. OSError if it has none."""
         ...
 
     def host_name(self) -> str:

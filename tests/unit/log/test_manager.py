@@ -121,7 +121,7 @@ def test_create_and_get(broker: Broker, fs: MemFs) -> None:
     with pytest.raises(StorageError, match="there is a log of t-0 already"):
         broker.logs.create("t", 0, TOPIC_ID, broker.settings)
     fs.make_dir("/data/other-1")
-    with pytest.raises(StorageError, match="/data/other-1 is there already"):
+    with pytest.raises(StorageError, match="/data/other-1 already exists"):
         broker.logs.create("other", 1, TOPIC_ID, broker.settings)
 
 
