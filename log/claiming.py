@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.dir_names import META_FILE, Meta
+from kavka.log.dir_names import META_FILE, MetaProperties
 from kavka.log.errors import LostDirectoryError, StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.log_dir import LogDirectory
@@ -53,7 +53,9 @@ class LostDirectory(NamedTuple):
         )
 
 
-def common_owner(found: Sequence[Meta], paths: Sequence[str]) -> Meta | None:
+def common_meta_properties(
+    found: Sequence[MetaProperties], paths: Sequence[str]
+) -> MetaProperties | None:
     """The common owner of the directories; None if there are none. StorageError if they differ."""
     if any(meta != found[0] for meta in found):
         raise StorageError(
@@ -74,7 +76,7 @@ class Claims(NamedTuple):
 
 def claim_all(
     directories: Sequence[LogDirectory],
-    meta: Meta,
+    meta: MetaProperties,
     known: Mapping[str, str],
     given_up: Collection[str],
     fs: FileSystem,

@@ -49,7 +49,7 @@ _NOT_LOGS: Final = ("__cluster_metadata-0", "remote-log-index-cache")
 _LOG_NAME: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
 
 
-class Meta(NamedTuple):
+class MetaProperties(NamedTuple):
     """The owner of a log directory."""
 
     cluster_id: str
@@ -103,7 +103,7 @@ def parse_log_name(name: str, parent: str) -> TopicPartition | None:
     return match["topic"], int(match["partition"])
 
 
-def encode_meta(meta: Meta) -> bytes:
+def encode_meta(meta: MetaProperties) -> bytes:
     """The content of `meta.properties`, before the directory has an id."""
     lines = [f"cluster.id={meta.cluster_id}", "version=0", f"broker.id={meta.broker_id}", ""]
     return "\n".join(lines).encode()
@@ -135,14 +135,14 @@ def _decode_properties(data: bytes) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def decode_meta(data: bytes, path: str) -> Meta:
+def decode_meta(data: bytes, path: str) -> MetaProperties:
     """What `meta.properties` says; CorruptFileError when something is missing from it."""
     values = _decode_properties(data)
     cluster_id = values.get("cluster.id")
     broker_id = values.get("broker.id", values.get("node.id", ""))
     if not cluster_id or not broker_id.isdecimal():
         raise CorruptFileError(path, "it has no cluster.id or no broker.id")
-    return Meta(cluster_id.replace("\\", ""), int(broker_id))
+    return MetaProperties(cluster_id.replace("\\", ""), int(broker_id))
 
 
 def encode_partition(topic_id: UUID) -> bytes:

@@ -16,7 +16,7 @@ from kavka.log.index import IndexCache
 from kavka.log.settings import LogSettings
 
 
-class Holder(Protocol):
+class FileHolder(Protocol):
     """Something that keeps its file open in `open_file`."""
 
     open_file: File | None
@@ -29,12 +29,12 @@ class OpenFiles:
 
     def __init__(self, limit_files: int) -> None:
         self._limit_files = limit_files
-        self._holders: OrderedDict[Holder, None] = OrderedDict()
+        self._holders: OrderedDict[FileHolder, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._holders)
 
-    def hold(self, holder: Holder) -> None:
+    def hold(self, holder: FileHolder) -> None:
         """Register that `holder` has opened its file; evict others if too many are open."""
         holders = self._holders
         holders[holder] = None
@@ -60,7 +60,7 @@ class OpenFiles:
             holder.open_file = None
         return was_any
 
-    def drop(self, holder: Holder) -> None:
+    def drop(self, holder: FileHolder) -> None:
         """Close `holder`'s file."""
         self._holders.pop(holder, None)
         holder.open_file = None

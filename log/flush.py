@@ -29,7 +29,7 @@ class FlushPlan(NamedTuple):
     """How often the log had been truncated; a plan made before a truncation is void."""
 
     made_ms: int
-    unsynced: Unsynced
+    unsynced: UnsyncedPaths
     """Where `paths` and `directories` came from."""
 
     def add_back_unsynced(self) -> None:
@@ -60,7 +60,7 @@ def _sync_each(sync: Callable[[str], None], paths: Iterable[str]) -> None:
             continue
 
 
-class Unsynced:
+class UnsyncedPaths:
     """Small files and directories that were changed since their last fsync, in order."""
 
     __slots__ = ("_directories", "_paths")

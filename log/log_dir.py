@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError, OrphanedDirectoryError, StorageError
 from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_fd_exhaustion
 from kavka.seams import Random
@@ -54,7 +54,7 @@ class LogDirectory:
         self.failure: OSError | None = None
         self.damaged: list[str] = []
         """Names of the checkpoints that were found damaged."""
-        self.owner: Meta | None = None
+        self.owner: MetaProperties | None = None
         """The owner in `meta.properties`; None if the file is missing or was not read."""
         self.id: str | None = None
         """The directory id in `meta.properties`, if it has one."""
@@ -67,7 +67,7 @@ class LogDirectory:
         """The path of one of its own files."""
         return f"{self.path}/{name}"
 
-    def open(self, *, make: bool = True) -> Meta | None:
+    def open(self, *, make: bool = True) -> MetaProperties | None:
         """Lock the directory and read its owner; None if it has no `meta.properties`. Without that
         file it is created, if missing, and locked only if `make`, and otherwise left alone.
 
@@ -101,7 +101,7 @@ class LogDirectory:
             self._lock.release()
             self._lock = None
 
-    def read_meta(self) -> Meta | None:
+    def read_meta(self) -> MetaProperties | None:
         """Read the owner; None if there is none yet. CorruptFileError, OSError."""
         data = self._read_meta()
         self.owner, self.id = None, None
@@ -116,7 +116,7 @@ class LogDirectory:
         except FileNotFoundError:
             return None
 
-    def claim(self, meta: Meta, random: Random) -> None:
+    def claim(self, meta: MetaProperties, random: Random) -> None:
         """Create and lock the directory if that has not been done, and write the owner and a new
         directory id to `meta.properties` if missing, with fsync. StorageError, OSError."""
         if self._lock is None:

@@ -17,10 +17,10 @@ from uuid import UUID
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, offset_line
-from kavka.log.claiming import claim_all, common_owner, logs_in
+from kavka.log.claiming import claim_all, common_meta_properties, logs_in
 from kavka.log.closing import DirectoryClosing
 from kavka.log.deferred_deletes import DeferredDeletes
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.disk import Disk
 from kavka.log.errors import TOO_MANY_FILES, PartialCreateError, StorageError
 from kavka.log.fs import FileSystem, Volume, is_fd_exhaustion
@@ -139,14 +139,14 @@ class LogManager:
 
     # --- start
 
-    def open(self, make: Collection[str] | None = None) -> Meta | None:
+    def open(self, make: Collection[str] | None = None) -> MetaProperties | None:
         """Lock the directories and return their owner; None when they are new. New ones are created
         if in `make` (None: all of them); others are not touched before `claim`.
 
         One that can't be used goes offline. StorageError if all are, if one is in use, or if they
         have different owners.
         """
-        found: list[Meta] = []
+        found: list[MetaProperties] = []
         try:
             for directory in self._directories.values():
                 try:
@@ -159,7 +159,7 @@ class LogManager:
         except StorageError:
             self.unlock()
             raise
-        return common_owner(found, list(self._directories))
+        return common_meta_properties(found, list(self._directories))
 
     def _fail_at_start(self, directory: str, failure: OSError) -> None:
         if is_fd_exhaustion(failure):
@@ -169,8 +169,8 @@ class LogManager:
     def check_usable(self) -> None:
         """StorageError if all directories are offline."""
         if not self._online():
-            told = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
-            raise StorageError(f"none of the log directories can be used: {told}")
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
+            raise StorageError(f"none of the log directories can be used: {reasons}")
 
     @property
     def unclaimed_directories(self) -> list[str]:
@@ -182,7 +182,10 @@ class LogManager:
         return logs_in(self._online())
 
     def claim(
-        self, meta: Meta, known: Mapping[str, str] | None = None, given_up: Collection[str] = ()
+        self,
+        meta: MetaProperties,
+        known: Mapping[str, str] | None = None,
+        given_up: Collection[str] = (),
     ) -> dict[str, str]:
         """Write the owner to the directories that have none. Returns the absolute paths by
         directory id, to be stored and passed as `known` at the next start.

@@ -2,10 +2,10 @@
 
 The copy has the same segments as the log, byte for byte, so that the in-memory state of the log
 is valid for its copy too, and the log can continue there without being loaded (`relocation.py`).
-Nothing is decoded. The next `Step` is planned on the loop and run in a thread, in bounded portions;
-meanwhile the log may be appended to, rolled, and lose its oldest segments. After a truncation of
-the log, or a restart of the broker, the copy is compared with the log from the beginning, and what
-is equal is kept.
+Nothing is decoded. The next `CopyStep` is planned on the loop and run in a thread, in bounded
+portions; meanwhile the log may be appended to, rolled, and lose its oldest segments. After a
+truncation of the log, or a restart of the broker, the copy is compared with the log from the
+beginning, and what is equal is kept.
 
 After a crash the copy is what Apache Kafka expects of a future log: whole segments except
 for the last, which may be torn. `truncate_to_whole_batch` makes it a cleanly closed log.
@@ -43,13 +43,13 @@ SYNC_BYTES: Final = 32 << 20
 
 TAIL_BYTES_MAX: Final = 512 << 10
 """At most this is copied on the loop when the copy is promoted: 0.3 ms. A producer of 100 MB/s
-writes as much during one `Step`."""
+writes as much during one `CopyStep`."""
 
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 
-class Step(NamedTuple):
+class CopyStep(NamedTuple):
     """Work for a thread, one step at a time. OSError of the copy; SourceError."""
 
     run: Callable[[], object]
@@ -142,11 +142,11 @@ class LogMirror:
 
     # --- copying
 
-    def next(self, bytes_max: int = STEP_BYTES_MAX) -> Step | None:
+    def next(self, bytes_max: int = STEP_BYTES_MAX) -> CopyStep | None:
         """What is to be done next. None: nothing but `complete`. OSError of the log itself."""
         self._follow_truncation()
         if self._files is None:
-            return Step(self._list_files)
+            return CopyStep(self._list_files)
         segments = list(self.log._segments)
         row = segments, self.log.history.snapshots.offsets
         if row != self._clean_row:  # where a log has a thousand segments, that takes a while
@@ -196,14 +196,14 @@ class LogMirror:
                 found.append(name)
         return found
 
-    def _remove(self, strays: Sequence[str]) -> Step:
+    def _remove(self, strays: Sequence[str]) -> CopyStep:
         assert self._files is not None
         for name in strays:
             del self._files[name]
             if name.endswith(SNAPSHOT):
                 self._snapshots.pop(base_of(name), None)
         paths = [f"{self.path}/{name}" for name in strays]
-        return Step(lambda: remove_files(self._fs, paths))
+        return CopyStep(lambda: remove_files(self._fs, paths))
 
     def _target(self, name: str) -> str:
         assert self._files is not None
@@ -213,7 +213,7 @@ class LogMirror:
     def _of_segment(self, segment: Segment, suffix: str) -> str:
         return self._target(file_name(segment.base_offset, suffix))
 
-    def _copy(self, segment: Segment, copy: _Copy, bytes_max: int) -> Step:
+    def _copy(self, segment: Segment, copy: _Copy, bytes_max: int) -> CopyStep:
         """Copy, or compare, some batches of a segment."""
         fs, source, target = self._fs, segment.file, self._of_segment(segment, LOG)
         begin = copy.size
@@ -235,9 +235,9 @@ class LogMirror:
                     copy.unsynced = 0
             copy.size = end
 
-        return Step(run, end - begin)
+        return CopyStep(run, end - begin)
 
-    def _close(self, segment: Segment, copy: _Copy) -> Step:
+    def _close(self, segment: Segment, copy: _Copy) -> CopyStep:
         """Complete and flush the copy of a closed segment."""
         fs, source, target = self._fs, segment.path, self._of_segment(segment, LOG)
         pairs = [(segment.path_of(end), self._of_segment(segment, end)) for end in _INDEXES]
@@ -254,11 +254,11 @@ class LogMirror:
                 fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
             copy.file_size, copy.is_closed = size, True
 
-        return Step(run)
+        return CopyStep(run)
 
     # --- the end
 
-    def complete(self, *, moved_file: bool) -> Step:
+    def complete(self, *, moved_file: bool) -> CopyStep:
         """Copy the rest and all small files, and flush the copy, when there is no `next`. With
         `moved_file` the copy gets `MOVED_FILE`, and the log loses it. OSError of the log itself."""
         log, fs = self.log, self._fs
@@ -293,7 +293,7 @@ class LogMirror:
             if truncations == self._truncations:
                 self._state, self.synced_end = state, end_offset
 
-        return Step(run, size - copy.size)
+        return CopyStep(run, size - copy.size)
 
     def _state_of_log(self) -> Sequence[object]:
         """What must not change after the copy was completed, apart from appends."""
@@ -337,7 +337,7 @@ class LogMirror:
                 copy_bytes(fs, file, self._of_segment(segment, suffix), begin, end)
         self._active.index_sizes = now
 
-    def truncate_to_whole_batch(self) -> Step | None:
+    def truncate_to_whole_batch(self) -> CopyStep | None:
         """Truncate the copy to a whole batch, so that it can be resumed after a restart. None: not
         needed. OSError of the log itself."""
         if self._files is None:
@@ -365,7 +365,7 @@ class LogMirror:
             if truncated is not None and truncated[1] and fs.exists(truncated[0]):
                 fs.open(truncated[0]).truncate(truncated[1])
 
-        return Step(run)
+        return CopyStep(run)
 
 
 def _mark(fs: FileSystem, source: str, target: str) -> None:

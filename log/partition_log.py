@@ -16,19 +16,19 @@ from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk
 from kavka.log.disk import LogLocation as LogLocation
 from kavka.log.epochs import EpochFile
-from kavka.log.flush import FlushPlan, Unsynced
+from kavka.log.flush import FlushPlan, UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_snapshots import ProducerHistory, truncating_error
 from kavka.log.producer_state import ProducerStates
-from kavka.log.reader import LogReader, out_of_range, slice_of
-from kavka.log.reader import Slice as Slice
-from kavka.log.retention import Bounds, count_deletable_segments, roll_ms
+from kavka.log.reader import FileRange as FileRange
+from kavka.log.reader import LogReader, file_range_of, out_of_range
+from kavka.log.retention import OffsetBounds, count_deletable_segments, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
-from kavka.log.txn_index import Aborted, AbortedTxn, OpenTxnIndex
+from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
@@ -114,7 +114,7 @@ class PartitionLog:
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
-        self._unsynced = Unsynced()
+        self._unsynced = UnsyncedPaths()
         self.history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
         """Saves and rebuilds the producer state."""
         self.producers = producers
@@ -273,7 +273,9 @@ class PartitionLog:
 
     # --- read
 
-    def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
+    def read(
+        self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool
+    ) -> FileRange | None:
         """Find the batches from the one with `offset` up to the offset `upto`: at most
         `max_bytes`, which may cut off the last batch, from a single segment. With `at_least_one`
         the first batch is whole even if it is larger. Batches left empty by compaction are
@@ -289,18 +291,18 @@ class PartitionLog:
 
     def batch_for_timestamp(
         self, timestamp_ms: int, from_offset: int | None = None
-    ) -> Slice | None:
+    ) -> FileRange | None:
         """The first batch with a record at `timestamp_ms` or later; None if there is none.
 
         Skips batches that end before `from_offset` (default: the log start offset). The record
         may be below that offset; then the caller searches again after the batch.
         """
         start = self.start_offset if from_offset is None else from_offset
-        return slice_of(self._segments.locate_timestamp(timestamp_ms, start))
+        return file_range_of(self._segments.locate_timestamp(timestamp_ms, start))
 
-    def batch_of_max_timestamp(self) -> Slice | None:
+    def batch_of_max_timestamp(self) -> FileRange | None:
         """The first batch with the greatest timestamp of the log; None if there is none."""
-        return slice_of(self._segments.locate_max_timestamp())
+        return file_range_of(self._segments.locate_max_timestamp())
 
     def offsets_before(self, time_ms: int, now_ms: int, limit: int) -> list[int]:
         """Up to `limit` offsets, newest first: the end offset, if `time_ms` is not in the past,
@@ -335,7 +337,7 @@ class PartitionLog:
             return high_watermark
         return max(first, self.start_offset)
 
-    def aborted_transactions(self, offset: int, found: Slice) -> Aborted:
+    def aborted_transactions(self, offset: int, found: FileRange) -> AbortedTxns:
         """The aborted transactions in the result `found` of a `read` from `offset`."""
         return self._reader.aborted(offset, found, self.end_offset)
 
@@ -412,7 +414,7 @@ class PartitionLog:
         """
         if not self.history.is_known:
             return 0
-        bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
+        bounds = OffsetBounds(self.start_offset, self.end_offset, high_watermark)
         count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)

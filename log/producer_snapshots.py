@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kavka.log.flush import Unsynced
+from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
@@ -38,7 +38,7 @@ class ProducerHistory:
         segments: SegmentList,
         snapshots: Snapshots,
         states: ProducerStates,
-        unsynced: Unsynced,
+        unsynced: UnsyncedPaths,
     ) -> None:
         self._segments = segments
         self._unsynced = unsynced

@@ -12,7 +12,7 @@ from kavka.log.fs import File
 from kavka.log.scan import Extent, extents
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
-from kavka.log.txn_index import Aborted, collect_aborted
+from kavka.log.txn_index import AbortedTxns, collect_aborted
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import HEADER_BYTES
 
@@ -25,10 +25,10 @@ EMPTY_BATCHES_MAX: Final = 1000
 EMPTY_SEGMENTS_MAX: Final = 100
 """Segments in which one read skips empty batches, at about 20 us each."""
 
-NONE_ABORTED: Final = Aborted()
+NO_ABORTED_TXNS: Final = AbortedTxns()
 
 
-class Slice(NamedTuple):
+class FileRange(NamedTuple):
     """Batches in one file: `length` bytes from `position` on. The last may be incomplete."""
 
     file: File
@@ -40,12 +40,12 @@ class Slice(NamedTuple):
     """Readable batches follow in a later segment."""
 
 
-def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:
+def file_range_of(found: tuple[Segment, Extent] | None) -> FileRange | None:
     """The byte range of a batch that was found, if any."""
     if found is None:
         return None
     segment, extent = found
-    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+    return FileRange(segment.file, extent.position, extent.size, extent.base_offset)
 
 
 def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
@@ -74,7 +74,7 @@ class LogReader:
 
     def read(
         self, offset: int, max_bytes: int, upto: int, to_end: bool, at_least_one: bool
-    ) -> Slice | None:
+    ) -> FileRange | None:
         """As `PartitionLog.read`, for an offset within the log and below `upto`; `to_end` says
         that `upto` is the end of the log."""
         active = self._active
@@ -104,7 +104,7 @@ class LogReader:
             length = self._limit_length(segment, position, max_bytes, at_least_one)
             if not length:
                 return None
-        return Slice(segment.open_file or segment.file, position, length, base, more_follows)
+        return FileRange(segment.open_file or segment.file, position, length, base, more_follows)
 
     def _skip_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
         """The first batch with records after an empty one, or the last empty one below `upto`.
@@ -129,11 +129,11 @@ class LogReader:
             begin = 0
         return segment, extent
 
-    def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
+    def aborted(self, offset: int, found: FileRange, end: int) -> AbortedTxns:
         """The aborted transactions in the batches found from `offset` on, in a log that ends at
         `end`; may include some that start a little after them, since the index is sparse."""
         if offset > self.last_abort:
-            return NONE_ABORTED
+            return NO_ABORTED_TXNS
         following = self._segments.since(found.base_offset)
         upper = following[0].indexed_after(found.position + found.length)
         if upper < 0:

@@ -17,7 +17,7 @@ SEGMENTS_AT_ONCE_MAX: Final = 10
 """Segments deleted from a log at a time: with up to four files to rename each, 1 ms."""
 
 
-class Bounds(NamedTuple):
+class OffsetBounds(NamedTuple):
     """Offsets of a log. Records at or above the high watermark are not deleted."""
 
     start: int
@@ -40,7 +40,7 @@ def roll_ms(settings: LogSettings, path: str) -> int:
 
 
 def count_deletable_segments(
-    segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int
+    segments: SegmentList, settings: LogSettings, bounds: OffsetBounds, now_ms: int
 ) -> int:
     """How many of the oldest segments to delete, at most `SEGMENTS_AT_ONCE_MAX`; all of them if
     all records are expired, except an empty active segment.
@@ -55,7 +55,7 @@ def count_deletable_segments(
     return count
 
 
-def _candidates(segments: SegmentList, skip: int, bounds: Bounds) -> Iterator[Segment]:
+def _candidates(segments: SegmentList, skip: int, bounds: OffsetBounds) -> Iterator[Segment]:
     """The segments from slot `skip` on that may be deleted: those below the high watermark."""
     for slot in range(skip, min(len(segments), SEGMENTS_AT_ONCE_MAX)):
         is_last = slot + 1 == len(segments)
@@ -69,7 +69,7 @@ def _below(segments: SegmentList, start: int) -> int:
     return min(segments.slot(start), SEGMENTS_AT_ONCE_MAX)
 
 
-def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Bounds) -> int:
+def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: OffsetBounds) -> int:
     if retention_bytes < 0:
         return 0
     surplus = sum(segment.size for segment in segments) - retention_bytes
@@ -84,7 +84,7 @@ def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Bo
 
 
 def _too_old(
-    segments: SegmentList, skip: int, retention_ms: int, bounds: Bounds, now_ms: int
+    segments: SegmentList, skip: int, retention_ms: int, bounds: OffsetBounds, now_ms: int
 ) -> int:
     if retention_ms < 0:
         return 0

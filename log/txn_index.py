@@ -263,7 +263,7 @@ class AbortedSearch:
                 self.transactions = [one for one in self.transactions if one.first_offset < upper]
 
 
-class Aborted(NamedTuple):
+class AbortedTxns(NamedTuple):
     """The aborted transactions of a range of offsets; only those below `upto`, if that is given."""
 
     found: Sequence[AbortedTxn] = ()
@@ -272,7 +272,7 @@ class Aborted(NamedTuple):
 
 def collect_aborted(
     indexes: Iterable[TxnIndex], from_offset: int, upper: int, base_offset: int
-) -> Aborted:
+) -> AbortedTxns:
     """The aborted transactions with records from `from_offset` on and below `upper`, from the
     indexes of the segment with `from_offset` and of those after it.
 
@@ -284,4 +284,4 @@ def collect_aborted(
         if index.collect(found):
             break
     found.lower()
-    return Aborted(found.transactions, found.upper if found.upper < upper else None)
+    return AbortedTxns(found.transactions, found.upper if found.upper < upper else None)

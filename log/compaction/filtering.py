@@ -18,7 +18,7 @@ from kavka.log.compaction.offset_map import OffsetMap
 from kavka.log.compaction.order import LastRecord
 from kavka.log.compaction.records import (
     BrokenRecords,
-    Records,
+    ParsedRecords,
     join,
     join_shifted,
     split,
@@ -59,7 +59,7 @@ _CRC_AT: Final = 17
 
 
 @dataclass(slots=True)
-class Counts:
+class FilterCounts:
     """Counters of the filter."""
 
     batches_broken: int = 0
@@ -68,7 +68,7 @@ class Counts:
     records_keyless: int = 0
 
 
-def open_records(header: BatchHeader, batch: bytes) -> Records:
+def open_records(header: BatchHeader, batch: bytes) -> ParsedRecords:
     """Parse the records of a batch; BrokenRecords if they are invalid."""
     if header.record_count > RECORDS_MAX:
         raise BrokenRecords(f"{header.record_count} records are too many to be parsed")
@@ -99,7 +99,7 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        self.counts = Counts()
+        self.counts = FilterCounts()
         self.aborted: list[AbortedTxn] = []
         """Transaction index entries of kept markers; the caller removes them."""
         self._offsets = offsets
@@ -166,7 +166,7 @@ class BatchFilter:
             return batch
         return self._rewrite(header, records, kept, new_horizon=new_horizon)
 
-    def _superseding(self, header: BatchHeader, records: Records) -> Sequence[int]:
+    def _superseding(self, header: BatchHeader, records: ParsedRecords) -> Sequence[int]:
         """The indexes of the kept records."""
         base = header.base_offset
         found = self._offsets.get(records.keys)
@@ -187,7 +187,7 @@ class BatchFilter:
         return [slot for slot in kept if slot not in gone or deltas[slot] > beyond]
 
     def _rewrite(
-        self, header: BatchHeader, records: Records, kept: Sequence[int], *, new_horizon: bool
+        self, header: BatchHeader, records: ParsedRecords, kept: Sequence[int], *, new_horizon: bool
     ) -> bytearray:
         """The batch with only the kept records. Offsets, and so the last sequence, don't change."""
         attributes = header.attributes & _KNOWN

@@ -19,7 +19,7 @@ class BrokenRecords(Exception):
     """The content of a batch is not valid records."""
 
 
-class Records(NamedTuple):
+class ParsedRecords(NamedTuple):
     """The records of one batch, one entry each."""
 
     data: bytes
@@ -41,9 +41,9 @@ class Records(NamedTuple):
     """Indexes of the records without a value."""
 
 
-def split(data: bytes, count: int, last_delta: int) -> Records:
+def split(data: bytes, count: int, last_delta: int) -> ParsedRecords:
     """Parse the `count` records in `data`, with offset deltas up to `last_delta`; BrokenRecords."""
-    found = Records(data, [], [], [], [], [])
+    found = ParsedRecords(data, [], [], [], [], [])
     try:
         end = _split(data, count, found)
     except IndexError:
@@ -55,7 +55,7 @@ def split(data: bytes, count: int, last_delta: int) -> Records:
     return found
 
 
-def _split(data: bytes, count: int, found: Records) -> int:
+def _split(data: bytes, count: int, found: ParsedRecords) -> int:
     """Fill the lists; returns the end of the last record. Numbers are zigzag-encoded: doubled, and
     odd if negative. IndexError, BrokenRecords."""
     add_key, add_delta = found.keys.append, found.deltas.append
@@ -127,7 +127,7 @@ def rest_of_zigzag(data: bytes, position: int, value: int) -> tuple[int, int]:
     return value | byte << shift, position + 1
 
 
-def timestamp_deltas(records: Records, slots: Sequence[int]) -> list[int]:
+def timestamp_deltas(records: ParsedRecords, slots: Sequence[int]) -> list[int]:
     """The timestamp deltas of the records at these indexes."""
     data, ends = records.data, records.ends
     deltas = []
@@ -140,13 +140,13 @@ def timestamp_deltas(records: Records, slots: Sequence[int]) -> list[int]:
     return deltas
 
 
-def join(records: Records, slots: Sequence[int]) -> bytes:
+def join(records: ParsedRecords, slots: Sequence[int]) -> bytes:
     """The bytes of the records at these indexes."""
     data, ends = records.data, records.ends
     return b"".join([data[ends[slot - 1] if slot else 0 : ends[slot]] for slot in slots])
 
 
-def join_shifted(records: Records, slots: Sequence[int], by_ms: int) -> bytes:
+def join_shifted(records: ParsedRecords, slots: Sequence[int], by_ms: int) -> bytes:
     """The records at these indexes, for a base timestamp that is higher by `by_ms`."""
     data = records.data
     parts = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kavka.log.disk import LogLocation
-from kavka.log.flush import Unsynced
+from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_snapshots import ProducerHistory
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
@@ -42,7 +42,7 @@ class LogCompaction:
         location: LogLocation,
         segments: SegmentList,
         producers: ProducerHistory,
-        unsynced: Unsynced,
+        unsynced: UnsyncedPaths,
     ) -> None:
         self.clean_upto: int | None = None
         """Below this offset the log is compacted; None if it never was. Saved in a checkpoint."""

@@ -20,7 +20,7 @@ from kavka.log import dir_names as names
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.futures import FutureLog
-from kavka.log.mirror import STEP_BYTES_MAX, LogMirror, Step
+from kavka.log.mirror import STEP_BYTES_MAX, CopyStep, LogMirror
 from kavka.log.mirror_files import SourceError, of_source, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
@@ -348,7 +348,7 @@ class _Move:
                     return False
             await self._tools.tasks.sleep(AGAIN_S)
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: CopyStep) -> None:
         """Have a thread do it; whoever ends this task waits for that by `job`."""
 
         async def work() -> Exception | None:

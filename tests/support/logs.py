@@ -16,7 +16,7 @@ from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
-from kavka.log.partition_log import Appended, PartitionLog, Slice
+from kavka.log.partition_log import Appended, FileRange, PartitionLog
 from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.control_records import Marker
@@ -138,7 +138,7 @@ def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> N
         append(log, batch([b"%0*d" % (size, number)], timestamps=TIMESTAMP + number))
 
 
-def bytes_of(found: Slice) -> bytes:
+def bytes_of(found: FileRange) -> bytes:
     """The bytes of a slice."""
     return found.file.pread(found.length, found.position)
 

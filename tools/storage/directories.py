@@ -11,7 +11,7 @@ from typing import Final, Self
 from uuid import UUID
 
 from kavka.log import dir_names as names
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem, Lock
 from kavka.log.segment import LOG
@@ -92,7 +92,7 @@ class Directories:
             return DirectoriesState(None, None, logs)
         return DirectoriesState(metas[0].cluster_id, metas[0].broker_id, logs)
 
-    def _meta(self, directory: str) -> Meta | None:
+    def _meta(self, directory: str) -> MetaProperties | None:
         path = f"{directory}/{names.META_FILE}"
         if not self._fs.exists(path):
             return None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import OsFs
 from kavka.log.partition_log import PartitionLog
@@ -33,7 +33,7 @@ LAST_BATCHES = 12 if WHOLE else 2
 pytestmark = pytest.mark.timeout(1800 if WHOLE else 300)
 
 SETTINGS = logs.settings(segment_bytes=1500, index_interval_bytes=200)
-META = Meta("abcdefghijklmnopqrstuv", 1)
+META = MetaProperties("abcdefghijklmnopqrstuv", 1)
 BATCHES = 86
 PER_BATCH = 2
 FLUSHED = 30

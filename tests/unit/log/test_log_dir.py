@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.log_dir import CheckpointPlan, LogDirectory
 from kavka.log.memfs import Fault, MemFs
 
-META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
 def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None:
     directory.claim(META, random.Random(0))
     first_id = directory.id
-    directory.claim(Meta("another", 4), random.Random(1))
+    directory.claim(MetaProperties("another", 4), random.Random(1))
     assert directory.read_meta() == META
     assert directory.id == first_id is not None
     fs.crash()

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kavka.log.deferred_deletes import remove_paths
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
@@ -18,7 +18,7 @@ from support import logs
 from support.logs import TOPIC_ID, Broker
 from support.virtual import VirtualClock
 
-META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_whose_directories_they_are(fs: MemFs) -> None:
     second.unlock()
     third = manager(fs, "/c")
     third.open()
-    third.claim(Meta("another", 3))
+    third.claim(MetaProperties("another", 3))
     third.unlock()
     with pytest.raises(StorageError, match="different brokers or clusters: /a, /c"):
         manager(fs, "/a", "/c").open()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kavka.log.compaction.records import (
     BrokenRecords,
-    Records,
+    ParsedRecords,
     join,
     join_shifted,
     split,
@@ -35,7 +35,7 @@ def written(draw: st.DrawFn) -> Written:
     )
 
 
-def taken_apart(wanted: list[Written]) -> Records:
+def taken_apart(wanted: list[Written]) -> ParsedRecords:
     return split(bytes(batches.build(wanted)[61:]), len(wanted), len(wanted) - 1)
 
 

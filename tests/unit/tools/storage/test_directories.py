@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from kavka.log.dir_names import Meta, encode_meta, encode_partition
+from kavka.log.dir_names import MetaProperties, encode_meta, encode_partition
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.tools.storage.directories import Directories
@@ -180,7 +180,7 @@ def test_a_retired_tree_counts_no_more() -> None:
 def test_what_directories_say() -> None:
     fs = new_fs()
     fs.make_dir("/more")
-    fs.write_atomic(f"{DIRECTORY}/meta.properties", encode_meta(Meta("c", 3)), sync=True)
+    fs.write_atomic(f"{DIRECTORY}/meta.properties", encode_meta(MetaProperties("c", 3)), sync=True)
     for directory in (f"{DIRECTORY}/t-0", "/more/t-1", "/more/t-2.abc-delete", "/more/u-0-stray"):
         fs.make_dir(directory)
     fs.write_atomic("/more/t-1/partition.metadata", encode_partition(TOPIC_ID), sync=True)
@@ -200,7 +200,7 @@ def test_directories_of_two_brokers_are_refused() -> None:
     fs = new_fs()
     fs.make_dir("/more")
     for number, directory in enumerate((DIRECTORY, "/more")):
-        meta = encode_meta(Meta("c", number))
+        meta = encode_meta(MetaProperties("c", number))
         fs.write_atomic(f"{directory}/meta.properties", meta, sync=True)
     with (
         pytest.raises(Refused, match="brokers 0 of cluster c, 1 of cluster c"),
