@@ -155,7 +155,7 @@ def decode_partition(data: bytes, path: str) -> UUID:
     """The topic id in `partition.metadata`."""
     lines = data.decode(errors="replace").splitlines()
     if len(lines) != 2 or not lines[0].startswith("version: "):
-        raise CorruptFileError(path, "it is not made of a version and a topic_id")
+        raise CorruptFileError(path, "it does not consist of a version and a topic_id")
     key, _, text = lines[1].partition(": ")
     try:
         topic_id = UUID(bytes=base64.urlsafe_b64decode(text + "=="))

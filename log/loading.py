@@ -94,19 +94,19 @@ class DirectoryLoading:
 
     @property
     def has_lost_flushed_records(self) -> bool:
-        """Whether a log ends before its recovery point in the checkpoint file: what is appended
-        now would pass for flushed after another crash."""
+        """Whether a log ends before its recovery point in the checkpoint file: after another crash
+        new records would count as flushed."""
         return any(
             log.recovery_point < self._points.get((log.topic, log.partition), 0)
             for log in self.loaded
         )
 
     def prepare(self) -> None:
-        """Find the logs, and what the broker before wrote down about them. StorageError."""
+        """Find the logs and read the checkpoint files. StorageError."""
         self._guard(self._prepare)
 
     def leave_out(self, key: TopicPartition, other: LogDirectory) -> None:
-        """Before `load_most`: do not load a log that goes on in another log directory."""
+        """Before `load_most`: skip a log that was moved to another log directory."""
         self.keys.remove(key)
         self._most.remove(key)
         self.watermarks.pop(key, None)
@@ -145,7 +145,7 @@ class DirectoryLoading:
         self._most.extend(self.keys)
         if self.keys and not self.is_clean:
             logger.info(
-                "recovering %d logs in %s after an unclean stop", len(self.keys), directory.path
+                "recovering %d logs in %s after an unclean shutdown", len(self.keys), directory.path
             )
 
     def _load_most(self) -> None:

@@ -116,11 +116,11 @@ class LogMirror:
         self._truncations = log._truncations
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
-        self._clean_row: object = None  # segments and snapshots when there was no other file
+        self._clean_row: object = None  # segments and snapshots at the last check for stray files
         self.synced_end = 0
         """Below this offset the copy is flushed; 0 after a truncation."""
 
-    # --- what there is
+    # --- progress
 
     @property
     def size_bytes(self) -> int:
@@ -129,7 +129,7 @@ class LogMirror:
 
     @property
     def end_offset(self) -> int:
-        """The copy has all batches below it, from the log's first one on. OSError."""
+        """The copy has all batches of the log below this offset. OSError."""
         segments = list(self.log._segments)
         for segment in segments:
             copy = self._copies.get(segment)
@@ -143,13 +143,13 @@ class LogMirror:
     # --- copying
 
     def next(self, bytes_max: int = STEP_BYTES_MAX) -> CopyStep | None:
-        """What is to be done next. None: nothing but `complete`. OSError of the log itself."""
+        """The next step; None if only `complete` remains. OSError of the log itself."""
         self._follow_truncation()
         if self._files is None:
             return CopyStep(self._list_files)
         segments = list(self.log._segments)
         row = segments, self.log.history.snapshots.offsets
-        if row != self._clean_row:  # where a log has a thousand segments, that takes a while
+        if row != self._clean_row:  # not each time: with a thousand segments it takes a while
             self._copies = {one: self._copies[one] for one in segments if one in self._copies}
             if strays := self._strays(segments):
                 return self._remove(strays)

@@ -33,7 +33,7 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, settings: LogSettings) -> bool:
-        """Whether it is to be compacted now."""
+        """Whether the log should be compacted now."""
         if self.overdue_ms > 0 and self.dirty_bytes:
             return True
         return self.ratio > settings.min_cleanable_dirty_ratio

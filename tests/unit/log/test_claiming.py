@@ -34,7 +34,7 @@ def claimed(fs: FileSystem, *directories: str) -> dict[str, str]:
 
 
 def test_a_lone_directory_that_is_lost_means_no_broker() -> None:
-    """Where the record is kept elsewhere; with the record in the directory nobody could tell."""
+    """If the record is kept elsewhere; a record in the directory itself could not reveal it."""
     fs = MemFs()
     known = claimed(fs, "/a")
     (directory_id,) = known

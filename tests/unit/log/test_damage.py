@@ -63,7 +63,7 @@ class State:
         return int(Path(self.last).stem)
 
     def lay(self, directory: Path, **changes: bytes | None) -> Path:
-        """Write the directory anew, some files with other content, or left out."""
+        """Rewrite the directory, with some files changed or missing."""
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "t-0").mkdir(parents=True)
         for name, content in (self.files | changes).items():
@@ -212,9 +212,9 @@ def test_a_flipped_byte_in_what_is_not_read_again_is_never_taken_for_a_record(
         except StorageError as error:
             assert Path(name).stem in str(error)
             continue
-        told = {(one.timestamp, one.value) for one in state.records}
+        appended = {(one.timestamp, one.value) for one in state.records}
         for record in served(broker.log()):
-            assert (record.timestamp, record.value) in told
+            assert (record.timestamp, record.value) in appended
         broker.logs.abandon()
 
 
@@ -306,7 +306,7 @@ def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["meta.properties", "t-0/partition.metadata"])
 def test_whose_files_they_are(state: State, name: str, tmp_path: Path) -> None:
-    """Told by nothing else: refused by name, or left for the cluster to tell."""
+    """It is stored nowhere else: rejected by name, or left to the controller."""
     for damaged in damages(state.files[name]).values():
         directory = state.lay(tmp_path / "data", **{name: damaged})
         try:
@@ -339,7 +339,7 @@ def test_apache_kafka_reads_what_was_recovered(
     """Each directory after another damage and an orderly stop, all given to DumpLogSegments."""
     chance = random.Random(5)
     content = state.files[state.last]
-    # a snapshot that nobody needs is looked at by nobody: one after an orderly stop, but the last
+    # a snapshot that is not needed is not read: one after an orderly stop, but the last
     kinds = DERIVED if state.name != "stopped" else (".index", ".timeindex")
     names = [name for name in state.files if name.endswith(kinds)]
     expected = 0

@@ -29,7 +29,7 @@ def test_the_limit_holds_and_what_is_used_stays_open() -> None:
     assert len(disk.files) == 3
     assert [holder.open_file is not None for holder in holders] == [True, False, True, True]
     assert held is not None
-    held.pwrite(b"still open for whoever holds it", 0)
+    held.pwrite(b"still open for its readers", 0)
     for number in range(4, 50):
         holders.append(FileHolder(disk, f"/{number}"))
         assert len(disk.files) == 3
@@ -87,4 +87,4 @@ def test_a_reader_that_is_told_to_stop() -> None:
     file.sync()
     assert file.size() == 3
     file.close()
-    assert disk.open("/log").pread(9, 0) == b"012", "others are not told"
+    assert disk.open("/log").pread(9, 0) == b"012", "others are not watched"

@@ -1,4 +1,4 @@
-"""Logs that go on in another log directory: what a power cut, a kill and a failed fsync leave."""
+"""Logs that move to another log directory: after a power failure, a kill and a failed fsync."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_log_goes_on_in_its_copy(broker: Broker) -> None:
     assert (broker.logs.get(*KEY), broker.logs.directory_of(log)) == (log, THERE)
     fill(log, 30, start=30)
     assert values(log) == list(range(60))
-    assert logs.bytes_of(before) == begun, "whoever reads from the old file reads on"
+    assert logs.bytes_of(before) == begun, "readers of the old file can read on"
     broker.logs.futures.delete_source_durably(KEY)
     logs.purge(broker.logs)
     assert logs_in(broker, HERE) == []
@@ -167,7 +167,7 @@ def test_what_is_truncated_does_not_come_back(broker: Broker) -> None:
     fill(log, 10)
     left = log.directory
     moved(broker, log)
-    for name in broker.fs.list_dir(left):  # the system has written what nobody flushed
+    for name in broker.fs.list_dir(left):  # the system has written unflushed data
         broker.fs.sync_file(f"{left}/{name}")
     broker.fs.sync_dir(left)
     broker.fs.sync_dir(HERE)
@@ -270,7 +270,7 @@ def test_segments_that_the_log_loses_go_from_the_copy(broker: Broker) -> None:
 
 
 def test_indexes_that_are_made_anew_after_they_were_copied(broker: Broker) -> None:
-    """A damaged one is, when somebody uses it."""
+    """A damaged one is, at its next use."""
     log = broker.log()
     fill(log, 23)
     mirror = copied(broker, log)
@@ -294,16 +294,16 @@ def test_how_far_a_copy_is(broker: Broker) -> None:
     copy = broker.logs.futures.begin(log, THERE)
     mirror = copy.mirror
     assert mirror is not None
-    told = [(mirror.size_bytes, mirror.end_offset)]
+    progress = [(mirror.size_bytes, mirror.end_offset)]
     while (step := mirror.next(400)) is not None:
         step.run()
-        told.append((mirror.size_bytes, mirror.end_offset))
-    assert told[0] == (0, 0)
-    assert told[-1] == (log.size_bytes, 40)
-    assert told == sorted(told)
+        progress.append((mirror.size_bytes, mirror.end_offset))
+    assert progress[0] == (0, 0)
+    assert progress[-1] == (log.size_bytes, 40)
+    assert progress == sorted(progress)
     per_record = log.size_bytes // 40
-    for size, end in told:
-        assert end <= size // per_record <= end + 10, "it is never told to have what it has not"
+    for size, end in progress:
+        assert end <= size // per_record <= end + 10, "it never claims to have more than it has"
 
 
 def test_a_copy_is_cut_to_whole_batches_at_a_stop(broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""The journal: nothing is told before it is committed, and replay leads where the live state is."""
+"""The journal: no reply before the commit, and replay leads to the live state."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
     order: list[str] = []
     first = kit.put()
     first.wake = lambda _: order.append("first")
-    kit.port.high_watermark = kit.port.end  # of which nobody has told the journal yet
+    kit.port.high_watermark = kit.port.end  # of which the journal was not notified yet
     ticket = Ticket()
     ticket.wake = lambda _: order.append("second")
     kit.journal.carry_out(kit.toy.get(ticket, b"a"), 0)
@@ -92,7 +92,7 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failed", "told"),
+    ("failed", "reported"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -103,12 +103,12 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, told: ErrorCode) -> None:
+def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, reported: ErrorCode) -> None:
     """The codes are those of Apache Kafka's CoordinatorOperationExceptionHelper."""
     kit = Kit()
     kit.port.failures = [failed]
     ticket = kit.put(command="go")
-    assert code_of(ticket) == told
+    assert code_of(ticket) == reported
     assert not kit.toy.numbers
     assert not kit.journal.commands
     assert kit.get().answer is None
@@ -233,12 +233,12 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
 
 
 def test_a_ticket_is_settled_once() -> None:
-    told: list[object] = []
+    reported: list[object] = []
     ticket = Ticket()
-    ticket.wake = lambda one: told.append(one.answer)
+    ticket.wake = lambda one: reported.append(one.answer)
     ticket.settle(1)
     ticket.settle(ApiError(ErrorCode.NOT_COORDINATOR))
-    assert told == [1]
+    assert reported == [1]
     assert ticket.failure is None
 
 
@@ -255,7 +255,7 @@ class Anything(RuleBasedStateMachine):
 
     @initialize()
     def lead(self) -> None:
-        """Begin anew on what is committed."""
+        """Restart from what is committed."""
         self.toy = replayed(self.events)
         self.port.high_watermark = self.port.end
         self.journal = Journal(
@@ -273,11 +273,11 @@ class Anything(RuleBasedStateMachine):
             refused = ticket.failure is not None or ticket.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        def told(one: Ticket) -> None:
+        def reported(one: Ticket) -> None:
             refused = one.failure is not None or one.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        ticket.wake = told
+        ticket.wake = reported
 
     def note(self, before: int) -> None:
         self.events += [("records", batch) for batch in self.port.batches[before:]]
@@ -347,8 +347,8 @@ class Anything(RuleBasedStateMachine):
 
     @invariant()
     def replay_leads_to_the_same(self) -> None:
-        anew = replayed(self.events)
-        assert (anew.numbers, anew.pending) == (self.toy.numbers, self.toy.pending)
+        replayed_toy = replayed(self.events)
+        assert (replayed_toy.numbers, replayed_toy.pending) == (self.toy.numbers, self.toy.pending)
 
 
 def replayed(events: list[tuple[str, Any]]) -> Toy:
@@ -367,7 +367,7 @@ TestAnything = Anything.TestCase
 
 
 def test_what_a_toy_decides_is_a_decision() -> None:
-    """The defaults: nothing to write, nobody to answer."""
+    """The defaults: nothing to write, no replies."""
     kit = Kit()
     kit.journal.carry_out(Decision(), 0)
     kit.journal.carry_out(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)

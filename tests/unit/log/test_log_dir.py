@@ -57,7 +57,9 @@ def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirecto
     assert directory.consume_clean_shutdown_marker()
     assert not directory.consume_clean_shutdown_marker()
     fs.crash()
-    assert not directory.consume_clean_shutdown_marker(), "it does not come back with a power cut"
+    assert not directory.consume_clean_shutdown_marker(), (
+        "it does not come back with a power failure"
+    )
 
 
 def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:

@@ -1,4 +1,4 @@
-"""A log and a list: whatever is done to both, they tell the same; nothing flushed is ever lost."""
+"""A log and a list: after the same operations they are equal; nothing flushed is ever lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LogModel(RuleBasedStateMachine):
         self.batches: list[list[Read]] = []
         self.epochs: list[int] = []  # of each batch
         self.sequences: list[Producer | None] = []  # of each batch
-        self.durable = 0  # offset below which a power cut takes nothing
+        self.durable = 0  # offset below which a power failure takes nothing
         self.clock = logs.TIMESTAMP
         self.leader_epoch = 0
         self.count = 0

@@ -253,7 +253,7 @@ def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> Non
 def test_a_checkpoint_that_is_overtaken_keeps_silent(
     broker: Broker, fs: MemFs, second: str
 ) -> None:
-    """One is under way in a thread while a log is deleted and made anew; or two."""
+    """One is under way in a thread while a log is deleted and recreated; or two."""
     log = broker.log()
     logs.fill(log, 50)
     log.start_offset = 40

@@ -1,4 +1,4 @@
-"""The file system that fails: what a power cut, a full disk and a failing call leave."""
+"""The file system that fails: what a power failure, a full disk and a failing call leave."""
 
 from __future__ import annotations
 

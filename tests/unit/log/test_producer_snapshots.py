@@ -1,5 +1,5 @@
-"""What a log knows of very many producers: saved in pieces while they write on, and made anew in
-pieces after a cut, at any moment of which the broker may die."""
+"""The state of very many producers: saved in steps while they write, and rebuilt in steps after a
+truncation, with crashes of the broker at any moment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def snapshots(fs: MemFs, log: PartitionLog) -> list[int]:
     return [int(n[:20]) for n in fs.list_dir(log.directory) if n.endswith(".snapshot")]
 
 
-def cut(log: PartitionLog, offset: int) -> Iterator[None]:
+def begin_truncation(log: PartitionLog, offset: int) -> Iterator[None]:
     """A truncation after its first step."""
     steps = log.truncate_in_steps(offset)
     next(steps)
@@ -191,22 +191,22 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
         log.history.write_snapshot_step()
 
 
-# --- after a cut
+# --- after a truncation
 
 
 @pytest.mark.parametrize("steps", range(10))
 def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: int) -> None:
-    """It is set by who writes to the log, before a cut or in the middle of what comes after it."""
+    """It is set by the writer of the log, before a truncation or during the rebuild after it."""
     if not steps:
         log.producers.checks_txn_sequences = False
-    rest = cut(log, 2 * PRODUCERS - 5)
+    rest = begin_truncation(log, 2 * PRODUCERS - 5)
     for _ in range(steps):
         next(rest, None)
     log.producers.checks_txn_sequences = False
     for _ in rest:
         pass
     assert not log.producers.checks_txn_sequences
-    rest = cut(log, 2 * PRODUCERS - 10)
+    rest = begin_truncation(log, 2 * PRODUCERS - 10)
     assert not log.producers.checks_txn_sequences
     for _ in rest:
         pass
@@ -215,7 +215,7 @@ def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: in
 
 def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
     end = 2 * PRODUCERS - 5
-    steps = cut(log, end)
+    steps = begin_truncation(log, end)
     assert log.end_offset == end
     assert [read.offset for read in logs.read_from(log)] == list(range(end))
     more = 0
@@ -267,7 +267,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
     write(log, 0, 2)
     write(log, 1, 2)
     log.configure(logs.settings(retention_bytes=0))
-    steps = cut(log, log.end_offset - 1)
+    steps = begin_truncation(log, log.end_offset - 1)
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) == 0
     for _ in steps:
         pass
@@ -278,7 +278,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
 
 
 def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> None:
-    steps = cut(log, 30)
+    steps = begin_truncation(log, 30)
     next(steps)
     for _ in log.truncate_in_steps(35):
         pass
@@ -293,7 +293,7 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
     log: PartitionLog, end: int, before: int, meanwhile: int
 ) -> None:
     """The earlier knows batches that are gone, or not yet those that were appended since."""
-    earlier = cut(log, 35)
+    earlier = begin_truncation(log, 35)
     for _ in range(before):
         next(earlier, None)
     later = log.truncate_in_steps(end)
@@ -310,7 +310,7 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
 
 
 def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> None:
-    earlier, later = cut(log, 35), log.truncate_in_steps(35)
+    earlier, later = begin_truncation(log, 35), log.truncate_in_steps(35)
     for _ in later:
         pass
     write(log, PRODUCERS - 1, 1)

@@ -82,7 +82,7 @@ def test_recovered_files_are_those_of_an_orderly_stop() -> None:
 
 
 def test_only_what_follows_the_recovery_point_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    """A flushed segment is trusted: damage there is found when it is read, and told."""
+    """A flushed segment is trusted: damage there is found and reported when it is read."""
     fs, broker, records = written()
     log = broker.log()
     logs.flush(log)
@@ -256,7 +256,7 @@ def test_segments_that_are_gone_from_the_beginning() -> None:
 
 
 def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
-    """A power cut may have taken the end of one, at a batch's end, but not the next."""
+    """A power failure may have taken the end of one, at a batch's end, but not the next."""
     fs, broker, records = written()
     second, third = files(fs, broker.log(), ".log")[1:3]
     content = fs.read_bytes(second)
@@ -274,7 +274,7 @@ def test_what_was_dropped_stays_away_in_a_second_power_cut() -> None:
     broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
     logs.fill(broker.log(), 60)
     assert broker.log().segment_count > 3
-    logs.flush(broker.log())  # and no checkpoint tells of it
+    logs.flush(broker.log())  # and no checkpoint has it
     fs.flip(files(fs, broker.log(), ".log")[0], 8 * 70)
     broker.kill()
     assert broker.log().end_offset == 0
@@ -337,7 +337,7 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
     broker.kill()
     log = broker.log()
     if evidence == "none" and point == "0":
-        assert log.end_offset == bases[2], "as where a power cut took the end of a segment"
+        assert log.end_offset == bases[2], "as where a power failure took the end of a segment"
         return
     assert log.end_offset == 30
     left = [one.offset for one in logs.read_from(log)]
@@ -398,7 +398,7 @@ def test_recovery_is_told(caplog: pytest.LogCaptureFixture) -> None:
     fs.open(path).truncate(fs.size(path) - 1)
     with caplog.at_level(logging.INFO):
         broker.kill()
-    assert "recovering 1 logs in /data after an unclean stop" in caplog.text
+    assert "recovering 1 logs in /data after an unclean shutdown" in caplog.text
     assert f"truncated {path} to" in caplog.text
 
 
@@ -468,7 +468,7 @@ def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appende
 
 @pytest.mark.parametrize("how", ["a clean stop", "a roll"])
 def test_the_greatest_timestamp_survives_a_power_cut(how: str) -> None:
-    """All records are flushed, their indexes not; a cut may take more of one than of the other."""
+    """All records are flushed, their indexes not; a power failure may lose more of one index."""
     for seed in range(60):
         settings = logs.settings(index_interval_bytes=200, kavka_durability="fsync")
         broker = Broker(MemFs(), log_settings=settings)

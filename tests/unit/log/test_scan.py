@@ -154,9 +154,9 @@ def test_one_batch_is_checked_wherever_it_lies() -> None:
     file.pwrite(b"\xff", found[1].position + 5000)
     scanner.check(file, "/f", found[0])
     scanner.check(file, "/f", found[2])
-    with pytest.raises(CorruptLogError, match="/f has no batch at byte") as told:
+    with pytest.raises(CorruptLogError, match="/f has no batch at byte") as raised:
         scanner.check(file, "/f", found[1])
-    assert told.value.position == found[1].position
+    assert raised.value.position == found[1].position
 
 
 def test_what_is_written_once_more_is_the_same_and_reaches_the_disk() -> None:

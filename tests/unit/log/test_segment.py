@@ -221,7 +221,7 @@ def test_a_damaged_log_is_told_with_its_place() -> None:
     with pytest.raises(CorruptLogError, match="5000.log has no batch at byte") as error:
         again.find(BASE + 100)
     assert error.value.position == at.position
-    assert again.size == segment.size, "nothing is thrown away"
+    assert again.size == segment.size, "nothing is lost"
 
 
 def test_the_end_of_a_closed_segment_is_put_into_order() -> None:

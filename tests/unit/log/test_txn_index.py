@@ -172,12 +172,12 @@ def test_what_lies_within_a_long_transaction_is_passed_over(
 
     monkeypatch.setattr(_MemFile, "pread", counted)
     for one in (index, loaded):
-        for start, length, told in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
+        for start, length, reported in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
             read = 0
             found, upto = collect_aborted([one], start, start + length, start)
-            assert len(found) == told and (upto is None) == (told < ABORTED_MAX)
+            assert len(found) == reported and (upto is None) == (reported < ABORTED_MAX)
             assert found[-1].producer_id == 1
-            assert read < (told + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
+            assert read < (reported + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
 
 
 @given(stories(), st.integers(0, 61))
@@ -267,7 +267,7 @@ def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
 
 @pytest.mark.parametrize("new", [[AbortedTxn(1, 2, 5, 6), AbortedTxn(2, 7, 9, 10)], []])
 def test_all_entries_are_replaced_at_once(fs: MemFs, new: list[AbortedTxn]) -> None:
-    """Whoever dies in between leaves the old entries, or the new ones."""
+    """A crash in between leaves the old entries, or the new ones."""
     old = [AbortedTxn(1, 2, 5, 6), AbortedTxn(3, 6, 7, 8), AbortedTxn(2, 8, 9, 10)]
     for steps in count():
         fs = disk()

@@ -1,4 +1,4 @@
-"""What a process is told, and tells, gets there."""
+"""The messages to and from a compaction process survive pickling."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_topic_of_the_same_name_is_not_taken_for_clean() -> None:
 def test_an_offset_beyond_the_closed_segments_does_not_come_true(
     saved: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the log has grown beyond it: what was never compacted would be left out for good."""
+    """When the log has grown beyond it: what was never compacted would never be compacted."""
     fs = MemFs()
     broker = a_broker(fs)
     fill(broker)

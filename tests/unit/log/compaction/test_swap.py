@@ -26,7 +26,7 @@ SETTINGS = logs.settings(cleanup_policy=("compact",), segment_bytes=3000, index_
 
 
 class Ready:
-    """A log whose segments were written anew: one replacement is left to be made."""
+    """A log whose segments were rewritten: one replacement remains to be swapped in."""
 
     def __init__(self) -> None:
         self.fs = MemFs()

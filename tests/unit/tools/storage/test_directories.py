@@ -82,7 +82,7 @@ def test_what_was_there_goes_away_whether_or_not_power_does() -> None:
     log = fs.read_bytes(f"{DIRECTORY}/{storage.LOG_NAME}")
     write(fs, ClusterMetadata(NODES, 0))
     assert asyncio.run(nodes_on(fs)) == NODES
-    # as if power had gone off before the log was begun anew
+    # as if the power had failed before the log was replaced
     fs.write_atomic(f"{DIRECTORY}/{storage.LOG_NAME}", log, sync=True)
     assert asyncio.run(nodes_on(fs)) == NODES
 

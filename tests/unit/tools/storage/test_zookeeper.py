@@ -40,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[KazooClient]:
-    """Somebody else's connection, to a ZooKeeper that is empty."""
+    """A separate connection, to a ZooKeeper that is empty."""
     client = KazooClient(address)
     client.start()
     for name in client.get_children("/"):
