@@ -130,7 +130,7 @@ def _find_lost(
             yield LostDirectory(directory_id, path, directories.get(path))
 
 
-def logs_in(directories: Sequence[LogDirectory]) -> dict[TopicPartition, None]:
+def find_logs(directories: Sequence[LogDirectory]) -> dict[TopicPartition, None]:
     """The partitions with a log in a directory that has an owner. StorageError for an unexpected
     name; a directory that can't be read is skipped."""
     found: dict[TopicPartition, None] = {}

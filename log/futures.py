@@ -101,7 +101,7 @@ class FutureLogs:
             if one.mirror is not None and one.mirror.synced_end
         ]
         for key, source in self._sources.items():
-            if parent_of(source.path) == directory:
+            if parent_directory(source.path) == directory:
                 found.append((key, source.log, source.recovery_point))
         return found
 
@@ -180,7 +180,7 @@ class FutureLogs:
         source = self._sources.get(key)
         if source is None:
             return None
-        directory = parent_of(source.path)
+        directory = parent_directory(source.path)
         self._mark_for_deletion(
             key, directory, source.path, source.log.settings.file_delete_delay_ms
         )
@@ -191,18 +191,18 @@ class FutureLogs:
         """`delete_source`, preceded and followed by fsyncs of the log directories. OSError."""
         source = self._sources.get(key)
         if source is not None:
-            self._fs.sync_dir(parent_of(source.log.directory))
+            self._fs.sync_dir(parent_directory(source.log.directory))
             self.delete_source(key)
-            self._fs.sync_dir(parent_of(source.path))
+            self._fs.sync_dir(parent_directory(source.path))
 
     def forget_directory(self, directory: str) -> None:
         """A log directory has failed: drop its future logs; their files stay as they are."""
         for copy in list(self._copies.values()):
             origin = None if copy.mirror is None else copy.mirror.log.directory
-            if directory in (copy.directory, origin and parent_of(origin)):
+            if directory in (copy.directory, origin and parent_directory(origin)):
                 del self._copies[copy.key]
         for key, source in list(self._sources.items()):
-            if parent_of(source.path) == directory:
+            if parent_directory(source.path) == directory:
                 del self._sources[key]
 
     def clear(self) -> None:
@@ -246,7 +246,7 @@ class FutureLogs:
             self._fs.sync_dir(at)
 
 
-def parent_of(path: str) -> str:
+def parent_directory(path: str) -> str:
     """The parent directory of a path."""
     return path.rpartition("/")[0] or "/"
 
@@ -255,7 +255,7 @@ def _delay_ms(copy: FutureLog) -> int:
     return 0 if copy.mirror is None else copy.mirror.log.settings.file_delete_delay_ms
 
 
-def choose(
+def choose_moved_log(
     fs: FileSystem, key: TopicPartition, one: DirectoryLoading, two: DirectoryLoading
 ) -> DirectoryLoading:
     """Of two directories with the same log, the one that counts; the other will not load the log.
@@ -268,5 +268,5 @@ def choose(
         raise StorageError(
             f"{name} is in {one.directory.path} and in {two.directory.path}: remove one of the two"
         )
-    (two if marked[0] is one else one).leave_out(key, marked[0].directory)
+    (two if marked[0] is one else one).skip_moved_log(key, marked[0].directory)
     return marked[0]

@@ -27,7 +27,7 @@ from kavka.log.errors import (
     StorageError,
 )
 from kavka.log.fs import FileSystem, is_fd_exhaustion
-from kavka.log.futures import choose
+from kavka.log.futures import choose_moved_log
 from kavka.log.log_dir import LogDirectory
 from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
@@ -103,9 +103,9 @@ class DirectoryLoading:
 
     def prepare(self) -> None:
         """Find the logs and read the checkpoint files. StorageError."""
-        self._guard(self._prepare)
+        self._record_failure(self._prepare)
 
-    def leave_out(self, key: TopicPartition, other: LogDirectory) -> None:
+    def skip_moved_log(self, key: TopicPartition, other: LogDirectory) -> None:
         """Before `load_most`: skip a log that was moved to another log directory."""
         self.keys.remove(key)
         self._most.remove(key)
@@ -114,13 +114,13 @@ class DirectoryLoading:
 
     def load_most(self) -> None:
         """Load all logs that don't take long. StorageError if one can't be served safely."""
-        self._guard(self._load_most)
+        self._record_failure(self._load_most)
 
     def load_rest(self) -> None:
         """Load the remaining logs one after the other, until none is left in the queue."""
-        self._guard(self._load_rest)
+        self._record_failure(self._load_rest)
 
-    def _guard(self, step: Callable[[], None]) -> None:
+    def _record_failure(self, step: Callable[[], None]) -> None:
         if self.directory.failure is not None:
             return
         try:
@@ -207,7 +207,7 @@ def check_duplicate_logs(fs: FileSystem, loadings: Sequence[DirectoryLoading]) -
     for loading in loadings:
         for key in list(loading.keys):
             if found.setdefault(key, loading) is not loading:
-                found[key] = choose(fs, key, found[key], loading)
+                found[key] = choose_moved_log(fs, key, found[key], loading)
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:

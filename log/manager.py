@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, offset_line
-from kavka.log.claiming import claim_all, common_meta_properties, logs_in
+from kavka.log.claiming import claim_all, common_meta_properties, find_logs
 from kavka.log.closing import DirectoryClosing
 from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.dir_names import MetaProperties
@@ -179,7 +179,7 @@ class LogManager:
 
     def logs_found(self) -> dict[TopicPartition, None]:
         """The partitions with a log in a directory that has an owner, before they are loaded."""
-        return logs_in(self._online())
+        return find_logs(self._online())
 
     def claim(
         self,

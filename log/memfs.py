@@ -85,7 +85,7 @@ class MemFs:
         self._root.crash(random)
         self._used_bytes = sum(len(inode.data) for inode in self._root.inodes())
 
-    def flip(self, path: str, bit: int) -> None:
+    def flip_bit(self, path: str, bit: int) -> None:
         """Flip a bit of a file, in memory and on the disk."""
         inode = self._inode(path)
         inode.data[bit // 8] ^= 1 << bit % 8
@@ -110,7 +110,7 @@ class MemFs:
         """Account for the new length of a file."""
         self._used_bytes += after - before
 
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         """The free space."""
         if self.capacity_bytes is None:
             return 1 << 62
@@ -169,7 +169,7 @@ class MemFs:
     def volume(self, path: str) -> Volume:
         self.check("volume", path)
         self._directory(path)
-        usable = self.room_bytes()
+        usable = self.free_bytes()
         return Volume(self._used_bytes + usable, usable)
 
     def list_dir(self, path: str) -> list[str]:
@@ -423,9 +423,9 @@ class _MemFile:
             if self._fs.dies_after == -1:  # in the middle of this write
                 self._write(bytes(data)[: len(data) // 2], offset)
             raise
-        room_bytes = max(0, len(self._inode.data) + self._fs.room_bytes() - offset)
-        self._write(bytes(data)[:room_bytes], offset)
-        if room_bytes < len(data):
+        free_bytes = max(0, len(self._inode.data) + self._fs.free_bytes() - offset)
+        self._write(bytes(data)[:free_bytes], offset)
+        if free_bytes < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def _write(self, written: bytes, offset: int) -> None:

@@ -148,7 +148,7 @@ class LogMirror:
         if self._files is None:
             return CopyStep(self._list_files)
         segments = list(self.log._segments)
-        row = segments, self.log.history.snapshots.offsets
+        row = segments, self.log.producer_manager.snapshots.offsets
         if row != self._clean_row:  # not each time: with a thousand segments it takes a while
             self._copies = {one: self._copies[one] for one in segments if one in self._copies}
             if strays := self._strays(segments):
@@ -183,7 +183,7 @@ class LogMirror:
     def _strays(self, segments: Sequence[Segment]) -> list[str]:
         """Files that the log does not have (any more)."""
         bases = {segment.base_offset for segment in segments}
-        snapshots = self.log.history.snapshots
+        snapshots = self.log.producer_manager.snapshots
         found = []
         for name in self._files or ():
             base, suffix = base_of(name), name[name.find(".") :]
@@ -266,7 +266,7 @@ class LogMirror:
         active = self._active = _Active(segments[-1])
         segment, copy = active.segment, self._copies[active.segment]
         state, truncations, end_offset = self._state_of_log(), self._truncations, log.end_offset
-        offsets = log.history.snapshots.offsets
+        offsets = log.producer_manager.snapshots.offsets
         missing = [offset for offset in offsets if offset not in self._snapshots]
         source, size = segment.file, segment.size
         pairs = [
@@ -302,7 +302,7 @@ class LogMirror:
             log._truncations,
             list(log._segments),
             log._epochs.saves,
-            log.history.snapshots.offsets,
+            log.producer_manager.snapshots.offsets,
         )
 
     @property
@@ -315,8 +315,8 @@ class LogMirror:
             and self._state == self._state_of_log()
             and active.is_same
             and log.recovery_point <= self.synced_end
-            and log.history.is_known
-            and not log.history.is_saving
+            and log.producer_manager.is_known
+            and not log.producer_manager.is_saving
             and not log.compaction.running
             and active.segment.size - self._copies[active.segment].size <= TAIL_BYTES_MAX
         )

@@ -18,7 +18,7 @@ from kavka.log.disk import LogLocation as LogLocation
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
-from kavka.log.producer_snapshots import ProducerHistory, truncating_error
+from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import FileRange as FileRange
 from kavka.log.reader import LogReader, file_range_of, out_of_range
@@ -76,7 +76,7 @@ class PartitionLog:
         "compaction",
         "directory",
         "end_offset",
-        "history",
+        "producer_manager",
         "partition",
         "producers",
         "recovery_point",
@@ -115,13 +115,17 @@ class PartitionLog:
         self._reader = LogReader(self._segments)
         self._epochs = epochs
         self._unsynced = UnsyncedPaths()
-        self.history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
+        self.producer_manager = ProducerStateManager(
+            self._segments, snapshots, producers, self._unsynced
+        )
         """Saves and rebuilds the producer state."""
         self.producers = producers
         """The producer state; read only."""
         self.transactions = producers.transactions
         """The undecided transactions; read only."""
-        self.compaction = LogCompaction(location, self._segments, self.history, self._unsynced)
+        self.compaction = LogCompaction(
+            location, self._segments, self.producer_manager, self._unsynced
+        )
         self._truncations = 0
         self._created_ms = self._flushed_ms = location.now_ms
         self._has_torn_tail = False
@@ -223,7 +227,7 @@ class PartitionLog:
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, after rolling if needed for this batch."""
-        if not self.history.is_known:
+        if not self.producer_manager.is_known:
             raise truncating_error()
         if size > self._segment_bytes:
             raise ApiError(
@@ -256,7 +260,7 @@ class PartitionLog:
         self._repair()
         end = self.end_offset
         self._active.seal()
-        self.history.save_unless_saving(self.start_offset, end)
+        self.producer_manager.save_unless_saving(self.start_offset, end)
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
@@ -354,14 +358,14 @@ class PartitionLog:
             self._truncate(offset)
         else:
             self._truncate_epochs(self.end_offset)
-        if not self.history.is_known:
+        if not self.producer_manager.is_known:
             self._refresh_producers()
-            yield from self.history.rebuild(self.start_offset, self.end_offset)
+            yield from self.producer_manager.rebuild(self.start_offset, self.end_offset)
             self.compaction.serial += 1  # compactions begun meanwhile had no producer state
             self._refresh_producers()
 
     def _refresh_producers(self) -> None:
-        self.producers = self.history.states
+        self.producers = self.producer_manager.states
         self.transactions = self.producers.transactions
 
     def _truncate(self, offset: int) -> None:
@@ -383,7 +387,7 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self.history.invalidate(offset)
+        self.producer_manager.invalidate(offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
@@ -392,7 +396,9 @@ class PartitionLog:
     def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
         """Mark the files of removed segments for deletion."""
         renamed = mark_deleted(self._disk, segments)
-        renamed += self.history.snapshots.mark_deleted(segment.base_offset for segment in segments)
+        renamed += self.producer_manager.snapshots.mark_deleted(
+            segment.base_offset for segment in segments
+        )
         self._disk.deferred_deletes.add(renamed, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
@@ -412,13 +418,13 @@ class PartitionLog:
         At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log can't be
         used any more.
         """
-        if not self.history.is_known:
+        if not self.producer_manager.is_known:
             return 0
         bounds = OffsetBounds(self.start_offset, self.end_offset, high_watermark)
         count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        count = self.history.count_deletable(count)
+        count = self.producer_manager.count_deletable(count)
         self.advance_start(self._segments.base_at(count))
         self._mark_for_deletion(self._segments.remove_oldest(count))
         return count
@@ -485,11 +491,11 @@ class PartitionLog:
 
     def before_seal(self) -> Iterator[None]:
         """The part of `seal` that may take long, in steps. OSError, StorageError."""
-        if not self.history.is_known:
+        if not self.producer_manager.is_known:
             yield from self.truncate_in_steps(self.end_offset)
-        if len(self.producers) or self.history.snapshots.newest >= 0:
-            self.history.save(self.start_offset, self.end_offset)
-        while self.history.write_snapshot_step():
+        if len(self.producers) or self.producer_manager.snapshots.newest >= 0:
+            self.producer_manager.save(self.start_offset, self.end_offset)
+        while self.producer_manager.write_snapshot_step():
             yield
 
     def seal(self) -> FlushPlan | None:

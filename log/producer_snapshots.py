@@ -20,7 +20,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
 
 
-class ProducerHistory:
+class ProducerStateManager:
     """The producer state of one log, whose `segments` it shares."""
 
     __slots__ = (

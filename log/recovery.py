@@ -314,7 +314,7 @@ class LogLoader:
             return True
         if end < known.recovery_point or not known.is_point_known:
             return True
-        return base <= known.compacted_upto or any(map(has_holes, self._segments))
+        return base <= known.compacted_upto or any(map(has_offset_gaps, self._segments))
 
     def _recover_segment(self, segment: Segment, limit: int) -> tuple[bool, int]:
         """Recover a segment; whether it was intact, and its end offset, at most `limit`."""
@@ -382,7 +382,7 @@ class LogLoader:
         del self._segments[slot:]
 
 
-def has_holes(segment: Segment) -> bool:
+def has_offset_gaps(segment: Segment) -> bool:
     """Whether offsets are missing within a segment, as after compaction; a power failure loses
     records at the end only. Stops at a damaged batch."""
     following = segment.base_offset

@@ -19,7 +19,7 @@ def relocate(log: PartitionLog, directory: str) -> None:
     log._truncations += 1
     log.directory = directory
     log._epochs.relocate(directory)
-    log.history.snapshots.relocate(directory)
+    log.producer_manager.snapshots.relocate(directory)
     log.compaction.relocate(directory)
     log._unsynced.clear()
     log.unsynced(log._active.txns.path)

@@ -48,14 +48,16 @@ def count_deletable_segments(
     With any `cleanup.policy` segments are deleted that end at or before the log start offset; with
     "delete" then by `retention.bytes`, and of the rest by `retention.ms`.
     """
-    count = _below(segments, bounds.start)
+    count = _count_below_start(segments, bounds.start)
     if DELETE in settings.cleanup_policy:
-        count += _too_many(segments, count, settings.retention_bytes, bounds)
-        count += _too_old(segments, count, settings.retention_ms, bounds, now_ms)
+        count += _count_by_size(segments, count, settings.retention_bytes, bounds)
+        count += _count_by_age(segments, count, settings.retention_ms, bounds, now_ms)
     return count
 
 
-def _candidates(segments: SegmentList, skip: int, bounds: OffsetBounds) -> Iterator[Segment]:
+def _deletable_segments(
+    segments: SegmentList, skip: int, bounds: OffsetBounds
+) -> Iterator[Segment]:
     """The segments from slot `skip` on that may be deleted: those below the high watermark."""
     for slot in range(skip, min(len(segments), SEGMENTS_AT_ONCE_MAX)):
         is_last = slot + 1 == len(segments)
@@ -65,17 +67,19 @@ def _candidates(segments: SegmentList, skip: int, bounds: OffsetBounds) -> Itera
         yield segments.at(slot)
 
 
-def _below(segments: SegmentList, start: int) -> int:
+def _count_below_start(segments: SegmentList, start: int) -> int:
     return min(segments.slot(start), SEGMENTS_AT_ONCE_MAX)
 
 
-def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: OffsetBounds) -> int:
+def _count_by_size(
+    segments: SegmentList, skip: int, retention_bytes: int, bounds: OffsetBounds
+) -> int:
     if retention_bytes < 0:
         return 0
     surplus = sum(segment.size for segment in segments) - retention_bytes
     surplus -= sum(segments.at(slot).size for slot in range(skip))
     count = 0
-    for segment in _candidates(segments, skip, bounds):
+    for segment in _deletable_segments(segments, skip, bounds):
         surplus -= segment.size
         if surplus < 0:
             break
@@ -83,13 +87,13 @@ def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Of
     return count
 
 
-def _too_old(
+def _count_by_age(
     segments: SegmentList, skip: int, retention_ms: int, bounds: OffsetBounds, now_ms: int
 ) -> int:
     if retention_ms < 0:
         return 0
     count = 0
-    for segment in _candidates(segments, skip, bounds):
+    for segment in _deletable_segments(segments, skip, bounds):
         if now_ms - segment.newest_ms() <= retention_ms:
             break
         count += 1

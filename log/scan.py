@@ -50,7 +50,7 @@ def extent_at(file: File, path: str, position: int, end: int) -> Extent:
         raise CorruptLogError(path, position, "it is beyond the end of the file")
     base, length, magic, delta = _unpack_extent(file.pread(HEADER_BYTES, position))
     size = length + LENGTH_PREFIX_BYTES
-    why = implausible(size, magic, delta, end - position)
+    why = header_error(size, magic, delta, end - position)
     if why:
         raise CorruptLogError(path, position, why)
     return Extent(position, size, base, base + delta)
@@ -67,7 +67,7 @@ def extents(file: File, path: str, start: int, end: int) -> Iterator[Extent]:
         while at + HEADER_BYTES <= len(chunk):
             base, length, magic, delta = _unpack_extent(chunk, at)
             size = length + LENGTH_PREFIX_BYTES
-            why = implausible(size, magic, delta, end - position)
+            why = header_error(size, magic, delta, end - position)
             if why:
                 raise CorruptLogError(path, position, why)
             yield Extent(position, size, base, base + delta)
@@ -86,7 +86,7 @@ def headers(file: File, path: str, start: int, end: int) -> Iterator[tuple[int, 
         while at + HEADER_BYTES <= len(chunk):
             header = read_header(chunk, at)
             size = header.batch_length + LENGTH_PREFIX_BYTES
-            why = implausible(size, header.magic, header.last_offset_delta, end - position)
+            why = header_error(size, header.magic, header.last_offset_delta, end - position)
             if why:
                 raise CorruptLogError(path, position, why)
             yield position, header
@@ -96,7 +96,7 @@ def headers(file: File, path: str, start: int, end: int) -> Iterator[tuple[int, 
             raise CorruptLogError(path, position, "the file ends within a header")
 
 
-def implausible(size: int, magic: int, delta: int, room: int) -> str | None:
+def header_error(size: int, magic: int, delta: int, room: int) -> str | None:
     """Why size, magic or last offset delta of a batch are invalid; None if they are valid."""
     if magic != CURRENT_MAGIC:
         return f"its magic would be {magic}"
@@ -147,7 +147,7 @@ class BatchScanner:
                 header = read_header(buffer, at)
                 size = header.batch_length + LENGTH_PREFIX_BYTES
                 left = end - position
-                if implausible(size, header.magic, header.last_offset_delta, left):
+                if header_error(size, header.magic, header.last_offset_delta, left):
                     _refuse_old_format(buffer[at:filled], path, position)
                     return
                 if at + size <= filled:

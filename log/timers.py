@@ -120,9 +120,9 @@ class Timers:
         deadline.queued_ms = at_ms
         heappush(self._heap, (at_ms, self._number, deadline))
         if len(self._heap) > 2 * len(self._deadlines) + SPARE_MAX:
-            self._tidy()
+            self._remove_stale_entries()
 
-    def _tidy(self) -> None:
+    def _remove_stale_entries(self) -> None:
         """Remove invalid entries. Rare, since the heap must first grow to more than twice the
         number of deadlines."""
         self._heap[:] = [

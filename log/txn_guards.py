@@ -74,7 +74,7 @@ class Verifications:
     ) -> Guard:
         """The guard for a producer whose batch starts with `sequence`; `v2`: each of its
         transactions has its own epoch. The caller has to report the result, by `confirmed` or
-        `refused`. ApiError COORDINATOR_NOT_AVAILABLE if there are too many.
+        `failed`. ApiError COORDINATOR_NOT_AVAILABLE if there are too many.
 
         Remembers the lowest sequence: a batch must not overtake an earlier one that the client
         will retry.
@@ -116,7 +116,7 @@ class Verifications:
             pending.waiting_requests -= 1
             pending.confirmed = True
 
-    def refused(self, producer_id: int, guard: Guard, *, is_final: bool) -> None:
+    def failed(self, producer_id: int, guard: Guard, *, is_final: bool) -> None:
         """The verification has failed, or the coordinator was not available. If `is_final` the
         guard is dropped, unless other requests of the producer are waiting or were confirmed."""
         pending = self._pending.get(producer_id)

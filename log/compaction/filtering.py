@@ -108,18 +108,20 @@ class BatchFilter:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
-    def keep(self, header: BatchHeader, batch: bytes, *, is_last: bool) -> bytes | bytearray | None:
+    def filter_batch(
+        self, header: BatchHeader, batch: bytes, *, is_last: bool
+    ) -> bytes | bytearray | None:
         """The batch to write: `batch` itself if nothing changes, None to drop it. `is_last`: it is
         the last one of its segment, and kept even if empty, to preserve the end offset."""
         self.counts.records_read += header.record_count
         if header.is_control:
-            kept = self._control(header, batch)
-        elif self._transactions.data(header):
+            kept = self._filter_control(header, batch)
+        elif self._transactions.is_aborted_batch(header):
             kept = None
         else:
-            kept = self._data(header, batch)
+            kept = self._filter_data(header, batch)
         if kept is None and (is_last or self._is_last_of_producer(header)):
-            kept = _emptied(header, batch)
+            kept = _without_records(header, batch)
         return kept
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -130,8 +132,8 @@ class BatchFilter:
             return header.is_control and header.producer_epoch == last.epoch
         return header.last_offset == last.offset
 
-    def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        is_idle, aborted = self._transactions.marker(header, marker_of(header, batch))
+    def _filter_control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+        is_idle, aborted = self._transactions.on_control_batch(header, marker_of(header, batch))
         if aborted is not None:
             self.aborted.append(aborted)
         if not header.record_count:
@@ -149,14 +151,14 @@ class BatchFilter:
             return batch
         return self._rewrite(header, records, range(header.record_count), new_horizon=True)
 
-    def _data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+    def _filter_data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         try:
             records = open_records(header, batch)
         except BrokenRecords:
             self.counts.batches_broken += 1
             self.counts.records_kept += header.record_count
             return batch
-        kept = self._superseding(header, records)
+        kept = self._kept_indexes(header, records)
         self.counts.records_kept += len(kept)
         if not kept:
             return None
@@ -166,7 +168,7 @@ class BatchFilter:
             return batch
         return self._rewrite(header, records, kept, new_horizon=new_horizon)
 
-    def _superseding(self, header: BatchHeader, records: ParsedRecords) -> Sequence[int]:
+    def _kept_indexes(self, header: BatchHeader, records: ParsedRecords) -> Sequence[int]:
         """The indexes of the kept records."""
         base = header.base_offset
         found = self._offsets.get(records.keys)
@@ -219,7 +221,7 @@ def _horizon_of(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 
-def _emptied(header: BatchHeader, batch: bytes) -> bytes | bytearray:
+def _without_records(header: BatchHeader, batch: bytes) -> bytes | bytearray:
     """The bare header of a batch, as Apache Kafka writes it."""
     if not header.record_count:
         return batch
@@ -243,5 +245,5 @@ def _build(header: BatchHeader, payload: bytes) -> bytearray:
 
 
 def header_of(kept: bytes | bytearray, header: BatchHeader, batch: bytes) -> BatchHeader:
-    """The header of `kept`, which `BatchFilter.keep` returned for `batch`."""
+    """The header of `kept`, which `BatchFilter.filter_batch` returned for `batch`."""
     return header if kept is batch else read_header(kept)

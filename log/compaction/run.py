@@ -25,7 +25,7 @@ from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
 from kavka.log.interrupted_work import CLEANED
-from kavka.log.scan import implausible
+from kavka.log.scan import header_error
 from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 from kavka.seams import Worker
@@ -81,7 +81,7 @@ class _Run:
         result.index_s = self._worker.monotonic_s() - self._began_s
         result.end_offset = offsets.latest_offset + 1
         result.map_utilization = offsets.utilization
-        selected = BatchFilter(
+        batch_filter = BatchFilter(
             offsets,
             CleanedTransactions(aborted),
             order.producers.by_producer(),
@@ -92,10 +92,10 @@ class _Run:
         sizes = self._sizes(result.end_offset)
         self._bytes_in_all += sum(segment.log for segment in sizes)
         for segments in group(sizes, settings.segment_bytes, settings.segment_index_bytes):
-            self._rewrite(segments, selected)
-        result.records_read = selected.counts.records_read
-        result.records_kept = selected.counts.records_kept
-        result.records_keyless = selected.counts.records_keyless
+            self._rewrite(segments, batch_filter)
+        result.records_read = batch_filter.counts.records_read
+        result.records_kept = batch_filter.counts.records_kept
+        result.records_keyless = batch_filter.counts.records_keyless
         result.waited_s = self._throttle.waited_s
         result.total_s = self._worker.monotonic_s() - self._began_s
         return result
@@ -163,8 +163,10 @@ class _Run:
                 continue
             self._result.bytes_indexed += len(batch)
             if header.is_control:
-                transactions.marker(header, marker_of(header, batch))
-            elif not transactions.data(header) and not self._put(header, batch, offsets):
+                transactions.on_control_batch(header, marker_of(header, batch))
+            elif not transactions.is_aborted_batch(header) and not self._put(
+                header, batch, offsets
+            ):
                 return False
             offsets.latest_offset = header.last_offset
         return True
@@ -195,7 +197,7 @@ class _Run:
 
     # --- the segments
 
-    def _rewrite(self, segments: Sequence[SegmentSize], selected: BatchFilter) -> None:
+    def _rewrite(self, segments: Sequence[SegmentSize], batch_filter: BatchFilter) -> None:
         """Rewrite a group and report it, unless it is a single segment that does not change."""
         written = [self._begin(segments[0].base_offset)]
         changed = len(segments) > 1
@@ -204,15 +206,15 @@ class _Run:
                 "cleaning", segment.base_offset, segment.log
             ):
                 is_last = segment is segments[-1] and position + len(batch) == segment.log
-                broken = selected.counts.batches_broken
-                kept = selected.keep(header, batch, is_last=is_last)
-                if selected.counts.batches_broken > broken:
+                broken = batch_filter.counts.batches_broken
+                kept = batch_filter.filter_batch(header, batch, is_last=is_last)
+                if batch_filter.counts.batches_broken > broken:
                     self._report_broken(segment.base_offset, position)
                 changed |= kept is not batch
                 if kept is not None:
                     self._write(written, kept, header_of(kept, header, batch))
-                written[-1].add_aborted(selected.aborted)
-                selected.aborted.clear()
+                written[-1].add_aborted(batch_filter.aborted)
+                batch_filter.aborted.clear()
         if not changed and len(written) == 1:
             written[0].discard()
             self._result.bytes_written += written[0].size
@@ -265,7 +267,7 @@ class _Run:
             while at + HEADER_BYTES <= len(chunk):
                 header = read_header(chunk, at)
                 end = at + header.size
-                why = implausible(
+                why = header_error(
                     header.size, header.magic, header.last_offset_delta, size - position
                 )
                 if why:

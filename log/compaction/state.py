@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kavka.log.disk import LogLocation
 from kavka.log.flush import UnsyncedPaths
-from kavka.log.producer_snapshots import ProducerHistory
+from kavka.log.producer_snapshots import ProducerStateManager
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
@@ -41,7 +41,7 @@ class LogCompaction:
         self,
         location: LogLocation,
         segments: SegmentList,
-        producers: ProducerHistory,
+        producers: ProducerStateManager,
         unsynced: UnsyncedPaths,
     ) -> None:
         self.clean_upto: int | None = None
@@ -59,7 +59,7 @@ class LogCompaction:
         self._unsynced = unsynced
         self._when_ended: list[Callable[[], object]] = []
 
-    def begun(self) -> None:
+    def started(self) -> None:
         """A compaction process has started."""
         self.running = True
 
@@ -118,7 +118,7 @@ class LogCompaction:
             now_ms=now_ms,
         )
 
-    def collect(self, found: LastRecords) -> Iterator[None]:
+    def collect_last_records(self, found: LastRecords) -> Iterator[None]:
         """Add the last records of all producers, in steps. They may write meanwhile; for each its
         last record at any moment of this will do."""
         for part in self._producers.states.parts():
@@ -133,8 +133,8 @@ class LogCompaction:
         limits: CompactionLimits,
         now_ms: int,
     ) -> CompactionOrder:
-        """The order to compact this part of the log; `producers` are from `collect`, at the same
-        `serial`."""
+        """The order to compact this part of the log; `producers` are from `collect_last_records`,
+        at the same `serial`."""
         from kavka.log.compaction.order import CompactionOrder
 
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]

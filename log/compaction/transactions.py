@@ -25,7 +25,7 @@ class CleanedTransactions:
         self._with_data: dict[int, None] = {}  # producers of `_aborted` with a batch in the log
         self._committed: dict[int, None] = {}  # producers of others with a batch in the log
 
-    def data(self, header: BatchHeader) -> bool:
+    def is_aborted_batch(self, header: BatchHeader) -> bool:
         """Whether a batch of records belongs to an aborted transaction."""
         self._begin_upto(header.last_offset)
         if not header.is_transactional:
@@ -36,7 +36,9 @@ class CleanedTransactions:
         self._committed[header.producer_id] = None
         return False
 
-    def marker(self, header: BatchHeader, marker: Marker | None) -> tuple[bool, AbortedTxn | None]:
+    def on_control_batch(
+        self, header: BatchHeader, marker: Marker | None
+    ) -> tuple[bool, AbortedTxn | None]:
         """Whether a control batch is no longer needed; if it is, the transaction index entry that
         is kept with it, if any. `marker` is its content, None if it is no transaction marker."""
         self._begin_upto(header.last_offset)

@@ -173,7 +173,7 @@ class LogCleaner:
             return False
         replica, cleanable = choice
         compaction = replica.log.compaction
-        compaction.begun()
+        compaction.started()
         self._busy[replica.log.directory] = None
         try:
             outcome = await self._clean(replica, cleanable)
@@ -312,7 +312,7 @@ class LogCleaner:
             bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
         )
         log, producers = replica.log, LastRecords.none()
-        for _ in log.compaction.collect(producers):
+        for _ in log.compaction.collect_last_records(producers):
             await self._tasks.sleep(0)
         now_ms = self._clock.now_ms()
         return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)

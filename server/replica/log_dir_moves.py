@@ -299,7 +299,7 @@ class _Move:
         async with self._replicas.flushes_held(self.replica):
             if not await self._catch_up(is_paced=False):
                 return False
-            while self.is_wanted and of_source(log.history.write_snapshot_step):
+            while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
                 await self._tools.tasks.sleep(0)
             if not self.is_wanted:
                 return False

@@ -183,7 +183,7 @@ class Replica:
                 begin,
                 count,
             )
-        if self.log.history.is_saving or (count and self.log.flush_wanted):
+        if self.log.producer_manager.is_saving or (count and self.log.flush_wanted):
             self._manager.flush_soon(self)
         return count
 
@@ -437,7 +437,7 @@ class ReplicaManager:
 
     async def _flush_once(self, replica: Replica) -> bool:
         """Whether there is more to do. OSError; CorruptLogError, StorageError of a damaged log."""
-        while self.hosts(replica) and replica.log.history.write_snapshot_step():
+        while self.hosts(replica) and replica.log.producer_manager.write_snapshot_step():
             await self.tasks.sleep(0)
         plan = replica.log.flush_plan(self.clock.now_ms()) if self.hosts(replica) else None
         if plan is None:

@@ -49,7 +49,7 @@ def order(
         now_ms=now_ms,
     )
     producers = LastRecords.none()
-    for _ in log.compaction.collect(producers):
+    for _ in log.compaction.collect_last_records(producers):
         pass
     return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
 

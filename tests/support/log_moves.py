@@ -50,7 +50,7 @@ class LogThatMoves(LogLife):
             plan.run()
             for failure in plan.failures.values():
                 raise failure
-            while self.log.history.write_snapshot_step():
+            while self.log.producer_manager.write_snapshot_step():
                 pass
             copy_all()
             self.mirror().complete(moved_file=True).run()

@@ -140,7 +140,7 @@ def _tell(writer: Writer, asked: Sequence[_Asked], codes: Sequence[int]) -> None
     for (_, verifications, guard), code in zip(asked, codes, strict=True):
         if code:
             is_final = code in _FOR_GOOD
-            verifications.refused(writer.producer_id, guard, is_final=is_final)
+            verifications.failed(writer.producer_id, guard, is_final=is_final)
         else:
             verifications.confirmed(writer.producer_id, guard)
 

@@ -59,7 +59,7 @@ class Written:
         fs.make_dir("/data/t-0")
         for path, content in self.files.items():
             fs.create(path).pwrite(content, 0)
-        fs.flip(damaged, bit)
+        fs.flip_bit(damaged, bit)
         return Broker(fs, log_settings=SETTINGS).log()
 
     def of(self, offset: int) -> Batch:

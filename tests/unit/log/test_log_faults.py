@@ -198,7 +198,7 @@ class LogUnderFaults(LogThatMoves):
     def save_producers(self, steps: int) -> None:
         def work() -> None:
             for _ in range(steps):
-                self.log.history.write_snapshot_step()
+                self.log.producer_manager.write_snapshot_step()
 
         self.attempt(work)
 
@@ -406,7 +406,7 @@ class LogUnderFaults(LogThatMoves):
         if not names:
             return
         path = f"{directory}/{data.draw(st.sampled_from(names))}"
-        fs.flip(path, data.draw(st.integers(0, 8 * fs.size(path) - 1)))
+        fs.flip_bit(path, data.draw(st.integers(0, 8 * fs.size(path) - 1)))
         try:
             broker = logs.Broker(fs, log_settings=self.settings)
         except StorageError:

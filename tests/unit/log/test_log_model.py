@@ -164,7 +164,7 @@ class LogModel(RuleBasedStateMachine):
     def append_on_a_full_disk(self, room_bytes: int) -> None:
         left_over = self.bytes_of_logs() - self.log.size_bytes  # of earlier failures
         self.fs.capacity_bytes = 1 << 40
-        self.fs.capacity_bytes -= self.fs.room_bytes() - room_bytes + left_over
+        self.fs.capacity_bytes -= self.fs.free_bytes() - room_bytes + left_over
         before = self.log.end_offset
         with pytest.raises((OSError, ApiError)):
             logs.append(self.log, logs.batch([self.value(900)]), leader_epoch=self.leader_epoch)

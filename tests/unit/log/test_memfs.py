@@ -182,7 +182,7 @@ def test_bits_that_flip_are_other_bits_on_the_disk_too(fs: MemFs) -> None:
     file.pwrite(b"ab", 0)
     file.sync()
     fs.sync_dir("/d")
-    fs.flip("/d/f", 8)
+    fs.flip_bit("/d/f", 8)
     assert fs.read_bytes("/d/f") == b"ac"
     fs.crash()
     assert fs.read_bytes("/d/f") == b"ac"

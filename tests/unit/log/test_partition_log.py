@@ -49,7 +49,7 @@ def refused(log: PartitionLog, data: memoryview) -> ErrorCode:
 
 def used_bytes(fs: MemFs) -> int:
     fs.capacity_bytes = 1 << 40
-    return fs.capacity_bytes - fs.room_bytes()
+    return fs.capacity_bytes - fs.free_bytes()
 
 
 # --- append

@@ -70,12 +70,12 @@ def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == []
     for steps in range(PRODUCERS):
-        if not log.history.write_snapshot_step():
+        if not log.producer_manager.write_snapshot_step():
             break
         write(log, steps if steps % 2 else PRODUCERS - steps - 1, 2)
     assert 4 <= steps <= PRODUCERS // PER_STEP
     assert snapshots(fs, log) == [2 * PRODUCERS]
-    assert not log.history.write_snapshot_step()
+    assert not log.producer_manager.write_snapshot_step()
     plan = log.flush_plan()
     assert plan is not None
     assert any(path.endswith(".snapshot") for path in plan.paths), "on the disk with the segment"
@@ -94,20 +94,20 @@ def test_few_are_saved_at_once(broker: Broker, fs: MemFs) -> None:
         write(log, producer_id, 0)
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == [PER_STEP]
-    assert not log.history.write_snapshot_step()
+    assert not log.producer_manager.write_snapshot_step()
 
 
 def test_a_roll_during_another_s_snapshot_makes_none(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
-    log.history.write_snapshot_step()
+    log.producer_manager.write_snapshot_step()
     write(log, 0, 2)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_snapshot_step():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS]
     write(log, 0, 3)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_snapshot_step():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS, 2 * PRODUCERS + 2]
 
@@ -118,7 +118,7 @@ def test_whoever_is_killed_in_between_knows_all_afterwards(
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_snapshot_step()
+        log.producer_manager.write_snapshot_step()
     write(log, 3, 2)
     logs.flush(log)
     broker.logs.checkpoint(None).run()
@@ -134,13 +134,13 @@ def test_a_stop_in_between_saves_the_state_of_then(
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_snapshot_step()
+        log.producer_manager.write_snapshot_step()
     write(log, 3, 2)
     end = log.end_offset
     broker.restart()
     again = broker.log()
     assert known(again) == dict.fromkeys(range(PRODUCERS), 1) | {3: 2}
-    assert again.history.snapshots.newest == end == max(snapshots(fs, again))
+    assert again.producer_manager.snapshots.newest == end == max(snapshots(fs, again))
     assert not [name for name in fs.list_dir(again.directory) if name.endswith(".tmp")]
 
 
@@ -169,7 +169,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(steps):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_snapshot_step()
+        log.producer_manager.write_snapshot_step()
     broker.logs.checkpoint(None).run()
     broker.kill()
     log = broker.log()
@@ -177,7 +177,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(20):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_snapshot_step()
+        log.producer_manager.write_snapshot_step()
     assert log.size_bytes == 0 and log.start_offset == log.end_offset, "they go at last"
     broker.logs.checkpoint(None).run()
     broker.kill()
@@ -188,7 +188,7 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
     fs.faults = [Fault("pwrite", ".snapshot.tmp")]
     with pytest.raises(OSError):
-        log.history.write_snapshot_step()
+        log.producer_manager.write_snapshot_step()
 
 
 # --- after a truncation
@@ -253,11 +253,11 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
 def test_a_cut_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
     """Its producers are known no more."""
     log.roll(logs.TIMESTAMP)
-    log.history.write_snapshot_step()
+    log.producer_manager.write_snapshot_step()
     for sequence in (2, 3):
         write(log, 0, sequence)
     for _ in log.truncate_in_steps(end):
-        assert not log.history.write_snapshot_step()
+        assert not log.producer_manager.write_snapshot_step()
     assert snapshots(fs, log) == []
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []
 
@@ -272,7 +272,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
     for _ in steps:
         pass
     log.delete_old(logs.TIMESTAMP, log.end_offset)
-    while log.history.write_snapshot_step():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) > 0
 
@@ -338,7 +338,7 @@ def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
             write(log, number % PRODUCERS, number // PRODUCERS)
             if number == PRODUCERS and with_snapshot:
                 log.roll(logs.TIMESTAMP)
-                while log.history.write_snapshot_step():
+                while log.producer_manager.write_snapshot_step():
                     pass
         logs.flush(log)
         broker.logs.checkpoint(None).run()

@@ -275,7 +275,7 @@ def test_what_was_dropped_stays_away_in_a_second_power_cut() -> None:
     logs.fill(broker.log(), 60)
     assert broker.log().segment_count > 3
     logs.flush(broker.log())  # and no checkpoint has it
-    fs.flip(files(fs, broker.log(), ".log")[0], 8 * 70)
+    fs.flip_bit(files(fs, broker.log(), ".log")[0], 8 * 70)
     broker.kill()
     assert broker.log().end_offset == 0
     broker.crash()
@@ -356,7 +356,7 @@ def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
     at = content.index(b"80")
     content[at : at + 2] = b"980"
     fs.write_atomic(checkpoint, bytes(content), sync=True)
-    fs.flip(second, bit + 8 * 70)
+    fs.flip_bit(second, bit + 8 * 70)
     broker.kill()
     log = broker.log()
     assert log.end_offset < 80 and not fs.exists(third)

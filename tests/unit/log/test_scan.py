@@ -132,7 +132,7 @@ def test_a_good_message_of_an_old_format_is_no_damage(magic: int) -> None:
     ],
 )
 def test_what_may_be_a_batch(size: int, magic: int, delta: int, room: int, why: str | None) -> None:
-    found = scan.implausible(size, magic, delta, room)
+    found = scan.header_error(size, magic, delta, room)
     assert (found is None) == (why is None)
     assert why is None or (found is not None and why in found)
 

@@ -83,7 +83,7 @@ def room_for_two(monkeypatch: pytest.MonkeyPatch) -> Verifications:
 def test_one_too_many_takes_the_place_of_one_that_failed(room_for_two: Verifications) -> None:
     found = room_for_two
     waiting, failed = found.begin(1, 0, 0, 100), found.begin(2, 0, 0, 100)
-    found.refused(2, failed, is_final=False)
+    found.failed(2, failed, is_final=False)
     assert found.holds(2, failed), "its client is to ask again"
     newer = found.begin(3, 0, 0, 100)
     assert found.holds(1, waiting) and found.holds(3, newer) and not found.holds(2, failed)
@@ -112,7 +112,7 @@ def test_of_one_that_is_refused_for_good_nothing_is_kept(room_for_two: Verificat
     waiting = found.begin(1, 0, 0, 100)
     for producer in range(2, 100):
         guard = found.begin(producer, 0, 0, 100)
-        found.refused(producer, guard, is_final=True)
+        found.failed(producer, guard, is_final=True)
         assert not found.holds(producer, guard)
         assert found.lowest_sequence(producer, has_written=True) is None
     assert found.holds(1, waiting)
@@ -125,7 +125,7 @@ def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first
     if confirmed_first:
         found.confirmed(1, guard)
     stranger = found.begin(1, 0, 0, 100)
-    found.refused(1, stranger, is_final=True)
+    found.failed(1, stranger, is_final=True)
     assert found.holds(1, guard)
     if not confirmed_first:
         found.confirmed(1, guard)
@@ -137,8 +137,8 @@ def test_a_word_about_a_guard_that_is_gone_counts_for_nothing() -> None:
     old = found.begin(1, 0, 0, 100)
     found.batch_appended(1)
     new = found.begin(1, 0, 0, 100)
-    found.refused(1, old, is_final=True)
+    found.failed(1, old, is_final=True)
     assert found.holds(1, new)
     found.confirmed(1, old)
-    found.refused(1, new, is_final=True)
+    found.failed(1, new, is_final=True)
     assert not found.holds(1, new)

@@ -56,7 +56,7 @@ def keep(
     selected: BatchFilter, batch: bytes | bytearray, *, is_last: bool = False
 ) -> bytes | bytearray | None:
     data = bytes(batch)
-    kept = selected.keep(read_header(data), data, is_last=is_last)
+    kept = selected.filter_batch(read_header(data), data, is_last=is_last)
     if kept == data:
         assert kept is data, "it should not have been rewritten"
     elif kept is not None:

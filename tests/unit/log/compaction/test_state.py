@@ -171,7 +171,7 @@ def test_very_many_producers_are_told_of_in_steps_while_they_write(
     for producer_id in range(5):
         write(producer_id, 0)
     found = LastRecords.none()
-    steps = log.compaction.collect(found)
+    steps = log.compaction.collect_last_records(found)
     next(steps)
     for producer_id in (0, 4, 5):
         write(producer_id, int(producer_id < 5))
