@@ -103,7 +103,7 @@ class DirectoryLoading:
 
     def prepare(self) -> None:
         """Find the logs and read the checkpoint files. StorageError."""
-        self._record_failure(self._prepare)
+        self._run_step(self._prepare)
 
     def skip_moved_log(self, key: TopicPartition, other: LogDirectory) -> None:
         """Before `load_most`: skip a log that was moved to another log directory."""
@@ -114,13 +114,13 @@ class DirectoryLoading:
 
     def load_most(self) -> None:
         """Load all logs that don't take long. StorageError if one can't be served safely."""
-        self._record_failure(self._load_most)
+        self._run_step(self._load_most)
 
     def load_rest(self) -> None:
         """Load the remaining logs one after the other, until none is left in the queue."""
-        self._record_failure(self._load_rest)
+        self._run_step(self._load_rest)
 
-    def _record_failure(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], None]) -> None:
         if self.directory.failure is not None:
             return
         try:
