@@ -108,7 +108,7 @@ class Decision:
     commands: list[Hashable] = field(default_factory=list)
     """Commands for the runner, to be carried out when the records are committed."""
 
-    refused: Callable[[ErrorCode, int], Decision] | None = None
+    on_failure: Callable[[ErrorCode, int], Decision] | None = None
     """Called when the records can't be appended, or are not committed in time (then they stay in
     the log and in the state), with the error for clients and the time in ms. The decision that it
     returns replaces this one; if that has no records its replies are sent at once. None: all
@@ -396,11 +396,11 @@ class Journal:
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
         error = CLIENT_ERRORS.get(code, code)
-        if decision.refused is None or self._resigned is not None:
+        if decision.on_failure is None or self._resigned is not None:
             _fail(decision, error)
             return
         try:
-            instead = decision.refused(error, now_ms)
+            instead = decision.on_failure(error, now_ms)
         except Exception:  # the clients must get a reply all the same
             _fail(decision, error)
             raise

@@ -22,7 +22,7 @@ NOT_NEEDED: Final = Guard(0)
 PENDING_MAX: Final = 10_000
 """Producers of a partition with a pending verification, at 250 bytes each. Since clients may send
 any producer id, a further one only evicts one whose verification has failed, or is rejected; it
-never evicts one that is being verified or has been."""
+never evicts one that is being verified, or has been within `STALE_MS`."""
 
 STALE_MS: Final = 60_000
 """Age at which the oldest one may be evicted, if no request waits for it."""

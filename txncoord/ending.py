@@ -195,7 +195,7 @@ class Ending:
     def _mark(self, transactional_id: str) -> Decision:
         """Have the markers written once it is committed how the transaction ends."""
         markers = self._marking[transactional_id]
-        return Decision(commands=[markers], refused=partial(self._not_prepared, markers, []))
+        return Decision(commands=[markers], on_failure=partial(self._not_prepared, markers, []))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """Set deadlines; and what was prepared is to be completed. There is a decision every now
@@ -233,7 +233,7 @@ class Ending:
                 self._state.timers.set(("complete", transactional_id), now_ms + COMPLETION_RETRY_MS)
             return Decision(replies=replies)
 
-        return Decision([record], replies, refused=refused)
+        return Decision([record], replies, on_failure=refused)
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """A deadline has passed."""

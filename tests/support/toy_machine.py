@@ -51,7 +51,7 @@ class Toy:
                 self.refusals.append((code, now_ms))
                 return Decision(replies=[Reply(ticket, on_refusal)])
 
-            decision.refused = refused
+            decision.on_failure = refused
         return decision
 
     def put_slowly(

@@ -143,7 +143,7 @@ def test_records_in_the_place_of_others_are_waited_for() -> None:
     kit.port.failures = [ErrorCode.MESSAGE_TOO_LARGE]
     ticket = Ticket()
     decision = kit.toy.put(ticket, b"a", b"big")
-    decision.refused = lambda code, _: kit.toy.put(ticket, b"a", b"small")
+    decision.on_failure = lambda code, _: kit.toy.put(ticket, b"a", b"small")
     kit.journal.carry_out(decision, 0)
     assert not ticket.settled
     kit.commit()

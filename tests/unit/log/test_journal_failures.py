@@ -122,7 +122,7 @@ def test_what_fails_to_say_what_is_instead_leaves_nobody_waiting(kit: Kit) -> No
 
     kit.port.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     ticket = Ticket()
-    decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], refused=refused)
+    decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
     with pytest.raises(ValueError, match="broken"):
         kit.journal.carry_out(decision, 0)
     assert ticket.failure is not None
