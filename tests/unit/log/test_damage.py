@@ -149,7 +149,7 @@ TAILS: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("tail", TAILS)
-def test_the_last_segment_cut_at_every_byte(state: State, tail: str, tmp_path: Path) -> None:
+def test_the_last_segment_truncated_at_every_byte(state: State, tail: str, tmp_path: Path) -> None:
     content = state.files[state.last]
     begin = state.starts[max(0, len(state.starts) - 1 - LAST_BATCHES)]
     for cut in range(begin, len(content)):

@@ -63,7 +63,7 @@ def test_a_thread_s_own_limits() -> None:
     assert (len(apart.files), len(disk.files)) == (1, 0)
 
 
-def test_a_reader_that_is_told_to_stop() -> None:
+def test_a_read_can_be_aborted() -> None:
     fs = MemFs()
     fs.create("/log").pwrite(b"0123", 0)
     calls: list[str] = []

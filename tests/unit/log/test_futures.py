@@ -110,7 +110,7 @@ def test_what_is_known_of_producers_and_epochs_goes_along(broker: Broker) -> Non
     assert logs.epoch_entries(log) == [(3, 0), (5, 1)]
 
 
-def test_what_is_flushed_after_a_move_survives_a_power_cut(broker: Broker) -> None:
+def test_what_is_flushed_after_a_move_survives_a_power_failure(broker: Broker) -> None:
     log = broker.log()
     fill(log, 10)
     flush(log)
@@ -176,7 +176,7 @@ def test_what_is_truncated_does_not_come_back(broker: Broker) -> None:
     assert values(broker.log()) == list(range(4))
 
 
-def test_a_copy_after_a_failed_fsync_is_made_anew() -> None:
+def test_a_copy_after_a_failed_fsync_is_not_reused() -> None:
     """The pages count as written then, although they are not."""
     settings = logs.settings(segment_bytes=1000, kavka_durability=FSYNC)
     fs = MemFs()
@@ -269,7 +269,7 @@ def test_segments_that_the_log_loses_go_from_the_copy(broker: Broker) -> None:
     assert [one for one in values(broker.log()) if one >= 25] == list(range(25, 40))
 
 
-def test_indexes_that_are_made_anew_after_they_were_copied(broker: Broker) -> None:
+def test_indexes_that_are_rebuilt_after_they_were_copied(broker: Broker) -> None:
     """A damaged one is, at its next use."""
     log = broker.log()
     fill(log, 23)
@@ -306,7 +306,7 @@ def test_how_far_a_copy_is(broker: Broker) -> None:
         assert end <= size // per_record <= end + 10, "it never claims to have more than it has"
 
 
-def test_a_copy_is_cut_to_whole_batches_at_a_stop(broker: Broker) -> None:
+def test_a_copy_is_truncated_to_whole_batches_at_a_shutdown(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
@@ -344,7 +344,7 @@ def two_logs(broker: Broker, *marked: str) -> None:
 
 
 @pytest.mark.parametrize("marked", [(), (HERE, THERE)])
-def test_nobody_can_tell_which_of_two_logs_counts(broker: Broker, marked: tuple[str, ...]) -> None:
+def test_it_is_unknown_which_of_two_logs_counts(broker: Broker, marked: tuple[str, ...]) -> None:
     two_logs(broker, *marked)
     with pytest.raises(StorageError, match=r"t-0 is in /data and in /more: remove one"):
         broker.start()

@@ -40,7 +40,7 @@ def test_a_tidy_directory_stays_as_it_is(fs: MemFs) -> None:
     assert clean_up_interrupted(fs, "/d") == names
 
 
-def test_garbage_goes(fs: MemFs) -> None:
+def test_discarded_files_are_removed(fs: MemFs) -> None:
     put(fs, name(0, ".log"), 0)
     for suffix in (".log.deleted", ".index.deleted", ".snapshot.deleted", ".log.cleaned", ".tmp"):
         put(fs, name(0, suffix))
@@ -99,7 +99,7 @@ def test_taking_back_a_split_may_be_interrupted_too(fs: MemFs, step: int) -> Non
     assert clean_up_interrupted(fs, "/d") == [name(0, ".log")]
 
 
-def test_one_line_tells_of_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_is_logged_for_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for base in (0, 10):
         put(fs, name(base, ".log"), base)

@@ -377,7 +377,7 @@ def test_what_a_toy_decides_is_a_decision() -> None:
 # -- what takes long ---------------------------------------------------------------------------
 
 
-def test_many_records_are_applied_with_pauses_and_told_at_the_end() -> None:
+def test_many_records_are_applied_in_steps_before_the_reply() -> None:
     kit = Kit()
     ticket = Ticket()
     work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
@@ -427,7 +427,7 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
     assert kit.journal.applied_end == kit.port.end
 
 
-def test_who_resigns_while_records_are_applied_tells_so() -> None:
+def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     kit = Kit()
     ticket = Ticket()
     work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
@@ -438,7 +438,7 @@ def test_who_resigns_while_records_are_applied_tells_so() -> None:
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_is_left_waiting_by_what_had_begun_is_told_too() -> None:
+def test_a_request_that_waits_after_the_resignation_fails_too() -> None:
     kit = Kit()
     ticket = Ticket()
 

@@ -51,7 +51,7 @@ def test_who_comes_while_others_are_still_answered_is_answered_after_them() -> N
     assert last.answer == b"1" and all(ticket.settled for ticket in tickets)
 
 
-def test_what_is_committed_is_no_failure_though_its_deadline_passes_before_it_is_told() -> None:
+def test_a_committed_decision_succeeds_though_its_deadline_expires_before_the_reply() -> None:
     kit = Kit()
     tickets = [kit.put() for _ in range(MANY)]
     kit.port.high_watermark = kit.port.end

@@ -116,7 +116,7 @@ def test_nor_at_once_if_it_had_been_set_again(kit: Kit, monkeypatch: pytest.Monk
     assert kit.toy.timers.at(b"a") == 10 + FAILED_DEADLINE_RETRY_MS
 
 
-def test_what_fails_to_say_what_is_instead_leaves_nobody_waiting(kit: Kit) -> None:
+def test_an_exception_in_on_failure_fails_the_replies(kit: Kit) -> None:
     def refused(code: ErrorCode, now_ms: int) -> Decision:
         raise ValueError("broken")
 

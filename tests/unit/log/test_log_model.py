@@ -176,7 +176,7 @@ class LogModel(RuleBasedStateMachine):
         self.log.roll(self.clock)
 
     @rule()
-    def lead_anew(self) -> None:
+    def become_leader_again(self) -> None:
         self.leader_epoch += 1
         self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
 

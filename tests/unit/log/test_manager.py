@@ -45,7 +45,7 @@ def start(fs: FileSystem, *directories: str) -> LogManager:
 # --- directories
 
 
-def test_a_second_broker_is_told_which_directory(fs: MemFs) -> None:
+def test_a_second_broker_fails_with_the_name_of_the_directory(fs: MemFs) -> None:
     first = manager(fs, "/a", "/b/deep/er/")
     assert first.open() is None
     assert first.directories == ["/a", "/b/deep/er"]
@@ -75,14 +75,14 @@ def test_whose_directories_they_are(fs: MemFs) -> None:
         manager(fs, "/a", "/c").open()
 
 
-def test_broken_meta_properties_are_told(fs: MemFs) -> None:
+def test_broken_meta_properties_are_reported(fs: MemFs) -> None:
     fs.make_dir("/a")
     fs.create("/a/meta.properties")
     with pytest.raises(StorageError, match="/a/meta.properties is corrupt"):
         manager(fs, "/a").open()
 
 
-def test_a_directory_survives_a_power_cut_with_what_was_flushed(fs: MemFs) -> None:
+def test_a_directory_survives_a_power_failure_with_what_was_flushed(fs: MemFs) -> None:
     made = manager(fs, "/new/data")
     made.open()
     made.claim(META)
@@ -118,7 +118,7 @@ def test_create_and_get(broker: Broker, fs: MemFs) -> None:
         "00000000000000000000.timeindex",
         "partition.metadata",
     ]
-    with pytest.raises(StorageError, match="there is a log of t-0 already"):
+    with pytest.raises(StorageError, match="the log of t-0 already exists"):
         broker.logs.create("t", 0, TOPIC_ID, broker.settings)
     fs.make_dir("/data/other-1")
     with pytest.raises(StorageError, match="/data/other-1 already exists"):
@@ -344,7 +344,7 @@ def test_without_any_directory_there_is_no_broker(fs: MemFs) -> None:
         logs.load_all(made, lambda topic: logs.settings())
 
 
-def test_a_checkpoint_that_fails_is_told_by_directory(fs: MemFs) -> None:
+def test_a_failing_checkpoint_is_reported_by_directory(fs: MemFs) -> None:
     made = start(fs, "/a", "/b")
     for index in range(2):
         made.create("t", index, TOPIC_ID, logs.settings())
@@ -424,7 +424,7 @@ def test_broken_checkpoints_are_done_without(
     assert not content or "recovery-point-offset-checkpoint is corrupt" in caplog.text
 
 
-def test_a_cut_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
+def test_a_truncation_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
     broker = Broker(fs, log_settings=logs.settings(segment_bytes=500))
     log = broker.log()
     logs.fill(log, 20)

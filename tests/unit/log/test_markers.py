@@ -199,7 +199,9 @@ CRASHES = range(20)
 
 @pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("recovered", [False, True])
-def test_what_was_flushed_before_a_roll_survives_a_power_cut(recovered: bool, crash: int) -> None:
+def test_what_was_flushed_before_a_roll_survives_a_power_failure(
+    recovered: bool, crash: int
+) -> None:
     """The recovery point is at the new segment, so the old one is not read again."""
     story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
     story.write(1, transactional=True)
@@ -213,7 +215,7 @@ def test_what_was_flushed_before_a_roll_survives_a_power_cut(recovered: bool, cr
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_what_was_cut_off_does_not_come_back_with_a_power_cut(crash: int) -> None:
+def test_truncated_records_do_not_come_back_after_a_power_failure(crash: int) -> None:
     """Where an abort was, there is a commit now."""
     story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
     story.write(1, transactional=True)

@@ -113,7 +113,7 @@ def test_a_roll_during_another_s_snapshot_makes_none(log: PartitionLog, fs: MemF
 
 
 @pytest.mark.parametrize("steps", range(10))
-def test_whoever_is_killed_in_between_knows_all_afterwards(
+def test_the_state_survives_a_kill_in_between(
     broker: Broker, log: PartitionLog, steps: int
 ) -> None:
     log.roll(logs.TIMESTAMP)
@@ -159,7 +159,7 @@ def test_a_stop_goes_in_steps_too(broker: Broker, log: PartitionLog) -> None:
 
 @pytest.mark.parametrize("rolls", [0, 1, 2])
 @pytest.mark.parametrize("steps", range(10))
-def test_no_segment_goes_before_what_it_tells_is_saved(
+def test_no_segment_is_deleted_before_its_producer_state_is_saved(
     broker: Broker, log: PartitionLog, rolls: int, steps: int
 ) -> None:
     """Whatever is skipped: a producer goes on after a crash where it was."""
@@ -195,7 +195,7 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
 
 
 @pytest.mark.parametrize("steps", range(10))
-def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: int) -> None:
+def test_whether_sequences_are_checked_survives_a_truncation(log: PartitionLog, steps: int) -> None:
     """It is set by the writer of the log, before a truncation or during the rebuild after it."""
     if not steps:
         log.producers.checks_txn_sequences = False
@@ -213,7 +213,7 @@ def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: in
     assert not log.producers.checks_txn_sequences
 
 
-def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
+def test_the_first_step_truncates_and_the_others_rebuild(log: PartitionLog) -> None:
     end = 2 * PRODUCERS - 5
     steps = begin_truncation(log, end)
     assert log.end_offset == end
@@ -250,7 +250,7 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
 
 
 @pytest.mark.parametrize("end", [30, 2 * PRODUCERS, 2 * PRODUCERS + 1])
-def test_a_cut_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
+def test_a_truncation_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
     """Its producers are known no more."""
     log.roll(logs.TIMESTAMP)
     log.producer_manager.write_snapshot_step()
@@ -277,7 +277,7 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) > 0
 
 
-def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> None:
+def test_an_abandoned_truncation_is_completed_by_the_next(log: PartitionLog) -> None:
     steps = begin_truncation(log, 30)
     next(steps)
     for _ in log.truncate_in_steps(35):
@@ -289,7 +289,7 @@ def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> No
 @pytest.mark.parametrize("end", [30, 35])
 @pytest.mark.parametrize("before", range(0, 20, 3))
 @pytest.mark.parametrize("meanwhile", range(1, 20, 3))
-def test_of_two_cuts_at_once_the_later_tells_what_is_known(
+def test_of_two_concurrent_truncations_the_later_sets_the_state(
     log: PartitionLog, end: int, before: int, meanwhile: int
 ) -> None:
     """The earlier knows batches that are gone, or not yet those that were appended since."""
@@ -309,7 +309,7 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
     assert known(log) == last | {PRODUCERS - 1: 1}
 
 
-def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> None:
+def test_a_late_truncation_changes_nothing(log: PartitionLog) -> None:
     earlier, later = begin_truncation(log, 35), log.truncate_in_steps(35)
     for _ in later:
         pass
@@ -320,7 +320,9 @@ def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> Non
 
 
 @pytest.mark.parametrize("steps", range(1, 14, 3))
-def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, steps: int) -> None:
+def test_a_shutdown_during_a_truncation_completes_it(
+    broker: Broker, log: PartitionLog, steps: int
+) -> None:
     cutting = broker.logs.truncate_in_steps(log, 30)
     for _ in range(steps):
         next(cutting)
@@ -329,7 +331,7 @@ def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, step
 
 
 @pytest.mark.parametrize("with_snapshot", [True, False])
-def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
+def test_killed_at_any_moment_of_a_truncation(with_snapshot: bool) -> None:
     for dies_after in range(200):
         fs = MemFs()
         broker = Broker(fs)

@@ -225,7 +225,7 @@ def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> N
     assert asked(states, transactional(2)) is None, "its transaction is going on"
 
 
-def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
+def test_no_producer_expires_while_a_snapshot_is_written() -> None:
     states = written(header(0))
     entries = list(states)
     states.freeze()

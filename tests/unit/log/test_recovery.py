@@ -101,7 +101,7 @@ TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_a_log_cut_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
+def test_a_log_truncated_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
     fs, broker, records = written()
     paths = files(fs, broker.log(), ".log")
     path = data.draw(st.sampled_from([paths[-1], paths[2]]))
@@ -230,7 +230,7 @@ def test_a_start_offset_is_kept() -> None:
         assert logs.epoch_entries(log)[0] == (0, 15)
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_ends_before_its_start_becomes_empty(caplog: pytest.LogCaptureFixture) -> None:
     fs, broker, _ = written()
     directory = broker.log().directory
     fs.write_atomic("/data/log-start-offset-checkpoint", b"0\n1\nt 0 500\n", sync=True)
@@ -268,7 +268,7 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
-def test_what_was_dropped_stays_away_in_a_second_power_cut() -> None:
+def test_removed_segments_stay_away_after_a_second_power_failure() -> None:
     """Of a compacted log, where a gap between segments is no sign of loss."""
     fs = MemFs()
     broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
@@ -392,7 +392,7 @@ def test_an_old_message_format_is_not_thrown_away() -> None:
     assert fs.size(path) == size + 34
 
 
-def test_recovery_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     fs, broker, _ = written()
     path = files(fs, broker.log(), ".log")[-1]
     fs.open(path).truncate(fs.size(path) - 1)
@@ -467,7 +467,7 @@ def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appende
 
 
 @pytest.mark.parametrize("how", ["a clean stop", "a roll"])
-def test_the_greatest_timestamp_survives_a_power_cut(how: str) -> None:
+def test_the_greatest_timestamp_survives_a_power_failure(how: str) -> None:
     """All records are flushed, their indexes not; a power failure may lose more of one index."""
     for seed in range(60):
         settings = logs.settings(index_interval_bytes=200, kavka_durability="fsync")

@@ -60,7 +60,7 @@ def test_everything_is_found(sizes: list[int]) -> None:
 
 @settings(max_examples=150)
 @given(SIZES.filter(bool), st.data())
-def test_a_cut_anywhere_ends_the_walk_there(sizes: list[int], data: st.DataObject) -> None:
+def test_a_truncation_anywhere_ends_the_scan_there(sizes: list[int], data: st.DataObject) -> None:
     made = batches(sizes)
     whole = b"".join(made)
     cut = data.draw(st.integers(0, len(whole)))
@@ -83,7 +83,7 @@ def test_a_cut_anywhere_ends_the_walk_there(sizes: list[int], data: st.DataObjec
 
 @settings(max_examples=300)
 @given(SIZES.filter(bool), st.data())
-def test_a_flipped_bit_is_never_taken_for_good(sizes: list[int], data: st.DataObject) -> None:
+def test_a_flipped_bit_is_never_accepted(sizes: list[int], data: st.DataObject) -> None:
     """Base offset and leader epoch lie outside the CRC: a flip there shows by the offsets."""
     made = batches(sizes)
     whole = bytearray(b"".join(made))
@@ -97,7 +97,7 @@ def test_a_flipped_bit_is_never_taken_for_good(sizes: list[int], data: st.DataOb
 
 
 @given(st.binary(max_size=200))
-def test_garbage_holds_no_batch(data: bytes) -> None:
+def test_random_bytes_hold_no_batch(data: bytes) -> None:
     assert list(scan.BatchScanner().batches(file_of(data), "f", len(data))) == []
 
 

@@ -175,7 +175,7 @@ def damage(fs: MemFs, path: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "zeros", "garbage", "odd", "half", "shifted"])
-def test_a_damaged_offset_index_is_made_anew(how: str) -> None:
+def test_a_damaged_offset_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)
@@ -188,7 +188,7 @@ def test_a_damaged_offset_index_is_made_anew(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "zeros", "garbage", "odd", "shifted"])
-def test_a_damaged_time_index_is_made_anew(how: str) -> None:
+def test_a_damaged_time_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)
@@ -209,7 +209,7 @@ def test_an_index_that_has_lost_its_end_does_not_make_searches_long() -> None:
     assert fs.size(segment.path_of(".index")) == 39 * 8
 
 
-def test_a_damaged_log_is_told_with_its_place() -> None:
+def test_a_damaged_log_is_reported_with_its_position() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)

@@ -68,7 +68,7 @@ class AgainstADict(RuleBasedStateMachine):
             assert (key in self.timers) is (key in self.model)
 
     @invariant()
-    def nobody_is_woken_too_late(self) -> None:
+    def no_deadline_is_late(self) -> None:
         wake_at = self.timers.wake_at()
         if self.model:
             assert wake_at is not None

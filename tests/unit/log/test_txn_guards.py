@@ -22,12 +22,12 @@ def test_a_guard_is_good_for_its_producer_until_something_is_appended() -> None:
     assert not found.holds(1, guard)
 
 
-def test_whoever_asks_twice_has_the_same_guard() -> None:
+def test_two_requests_get_the_same_guard() -> None:
     found = Verifications()
     assert found.begin(1, 5, 0, 100) == found.begin(1, 9, 0, 200)
 
 
-def test_nothing_has_to_be_shown_where_nobody_is_asked() -> None:
+def test_no_guard_is_needed_without_verification() -> None:
     assert Verifications().holds(1, NOT_NEEDED)
     assert not Verifications().holds(1, None)
 
@@ -107,7 +107,7 @@ def test_but_not_of_one_that_is_being_confirmed_or_was(
         assert not found.holds(1, guards[0]) and found.holds(2, guards[1])
 
 
-def test_of_one_that_is_refused_for_good_nothing_is_kept(room_for_two: Verifications) -> None:
+def test_after_a_final_failure_nothing_is_kept(room_for_two: Verifications) -> None:
     found = room_for_two
     waiting = found.begin(1, 0, 0, 100)
     for producer in range(2, 100):

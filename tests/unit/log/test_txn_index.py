@@ -247,7 +247,7 @@ def test_no_damage(fs: MemFs) -> None:
     assert TxnIndex(fs, PATH, 2).damage(10, 20) is None
 
 
-def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
+def test_found_dropped_and_recreated(fs: MemFs) -> None:
     fs.create(PATH).pwrite(GOOD + b"half", 0)
     index = TxnIndex(fs, PATH)
     assert not index.has_file and index.count == 0

@@ -95,7 +95,7 @@ GOOD = bytes(batches.build([Written(b"key", b"value"), Written(b"other", b"value
 
 
 @given(st.integers(0, len(GOOD) - 1))
-def test_records_that_are_cut_are_broken(size: int) -> None:
+def test_truncated_records_are_broken(size: int) -> None:
     with pytest.raises(BrokenRecords):
         split(GOOD[:size], 2, 1)
 

@@ -94,7 +94,7 @@ def test_a_small_map_gets_there_in_the_end() -> None:
     assert read_all(log) == compacted(before, 0, upto)
 
 
-def test_it_tells_what_it_has_done() -> None:
+def test_it_reports_what_it_has_done() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=3000).log()
     write(log, random.Random(2), 200)
@@ -115,7 +115,7 @@ def test_it_tells_what_it_has_done() -> None:
     assert outcome.records_keyless == sum(record.key is None for record in read)
 
 
-def test_it_tells_of_its_progress_once_a_second() -> None:
+def test_it_reports_progress_once_a_second() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=300_000).log()
     for number in range(40):
@@ -244,7 +244,7 @@ def test_an_index_may_be_missing() -> None:
     assert read_all(log) == compacted(before, 0, outcome.end_offset)
 
 
-def test_what_is_written_anew_is_as_old_as_before() -> None:
+def test_a_rewritten_segment_keeps_its_modification_time() -> None:
     """For retention, where no record has a timestamp."""
     fs = MemFs()
     log = a_broker(fs).log()
@@ -255,7 +255,7 @@ def test_what_is_written_anew_is_as_old_as_before() -> None:
     assert fs.modified_ms(f"{log.directory}/{0:020d}.log") == 5000
 
 
-def test_a_batch_that_can_t_be_opened_is_kept_and_told_of() -> None:
+def test_a_batch_that_can_t_be_opened_is_kept_and_reported() -> None:
     fs = MemFs()
     log = a_broker(fs).log()
     broken = around(b"\x00\x01\x02\x03", count=2)

@@ -130,7 +130,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(step: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_power_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
+def test_a_power_failure_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
     chance = random.Random(seed)
     ready = Ready()
     ready.fs.faults.append(Fault("rename", skip=chance.randrange(40)))

@@ -107,7 +107,7 @@ def test_topics_named_as_nodes_are_move(
     assert again.read_bytes() == file.read_bytes()
 
 
-def test_nothing_is_replaced_without_being_told(
+def test_nothing_is_replaced_without_the_option(
     data: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("export", data, file) == 0
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_said_in_a_line(
     assert "not a log" in capsys.readouterr().err
 
 
-def test_apache_kafkas_own_file_tells_where_the_logs_are(
+def test_log_dirs_are_read_from_apache_kafkas_own_file(
     data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it says of ZooKeeper, `kavka start` would refuse."""

@@ -102,7 +102,7 @@ def test_it_is_on_the_disk() -> None:
         (storage.LOG_NAME, 1, NODES),
     ],
 )
-def test_cut_short_in_a_new_directory_it_is_whole_or_nothing(
+def test_interrupted_in_a_new_directory_it_is_whole_or_nothing(
     name: str, skip: int, found: dict[str, bytes | None]
 ) -> None:
     fs = new_fs()
@@ -191,7 +191,7 @@ def test_what_directories_say() -> None:
     assert held.logs == {("t", 0): None, ("t", 1): TOPIC_ID}
 
 
-def test_a_new_directory_is_nobodys() -> None:
+def test_a_new_directory_has_no_owner() -> None:
     with Directories(new_fs(), [DIRECTORY]) as directories:
         assert directories.state() == (None, None, {})
 
@@ -219,7 +219,7 @@ def test_damaged_meta_properties_are_named() -> None:
         directories.state()
 
 
-def test_a_directory_in_use_is_refused_and_the_others_are_let_go() -> None:
+def test_a_directory_in_use_is_refused_and_the_others_are_unlocked() -> None:
     fs = new_fs()
     fs.make_dir("/more")
     lock = fs.lock("/more/.lock")

@@ -126,7 +126,7 @@ def test_a_running_cluster_is_left_alone(address: str, client: KazooClient) -> N
     assert read(address) == ClusterMetadata(NODES, 0)
 
 
-def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_zookeeper_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper, "CONNECT_WITHIN_S", 0.2)
     with pytest.raises(Refused, match="no ZooKeeper answers"):
         read(f"{HOST}:{free_port()}")
