@@ -103,7 +103,7 @@ def _with_producers(scratch: Path) -> Iterator[Named]:
     def save() -> None:
         if not snapshots.is_writing:
             snapshots.begin(PRODUCERS, states)
-        snapshots.go_on()
+        snapshots.write_step()
 
     yield f"log: save {ENTRIES_PER_STEP} of {PRODUCERS} producers, a piece of a snapshot", save
     snapshots.abandon()

@@ -32,7 +32,7 @@ from kavka.groupcoord.offset_records import (
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending_txn_offsets import Pending
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Made, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Pace, Slices, each, without_pauses
 
@@ -105,7 +105,7 @@ class Offsets:
 
     # Committing.
 
-    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Made:
+    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`. All
         that have no code are kept, or none of them: they are one batch."""
         made = self._commit(commit, ticket, now_ms)
@@ -123,7 +123,7 @@ class Offsets:
 
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
-    ) -> Made:
+    ) -> DecisionOrSteps:
         """TxnOffsetCommit, likewise; they count when the transaction is committed."""
         made = self._commit_transactional(commit, producer, ticket, now_ms)
         return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)

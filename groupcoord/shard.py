@@ -17,7 +17,7 @@ from kavka.groupcoord.consumer.protocol import ConsumerProtocol
 from kavka.groupcoord.expiry import Expiry
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Made, Producer, Record, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.steps import Slices
 
@@ -43,7 +43,7 @@ class Part(Protocol):
         Decisions are to be carried out one by one, and nothing else between them."""
         ...
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """A deadline has passed; `key` is a tuple."""
         ...
 
@@ -125,7 +125,7 @@ class GroupShard:
         yield from self.consumer.loaded(now_ms)
         self.expiry.loaded(now_ms)
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """What the passing of a deadline leads to."""
         assert isinstance(key, tuple)
         part = self._parts.get(key[0])

@@ -1,7 +1,7 @@
-"""Apache Kafka's small text files: version, number of entries, one entry a line.
+"""The format of Apache Kafka's checkpoint files: version, number of entries, one entry a line.
 
-Pure text here; who writes and reads the file decides about fsync and about what to do without
-it. An empty file counts as one without entries, as Kafka leaves such files behind.
+Encodes and decodes only; callers do the I/O and decide about fsync and missing files. An empty
+file counts as one without entries, as Kafka may leave such files behind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
-    """Epochs and their start offsets, as they stand in the file."""
+    """Epochs and their start offsets, in the order of the file."""
     return [
         (_number(epoch, path), _number(start, path))
         for epoch, start in _decode(data, path, columns=2)
@@ -43,7 +43,7 @@ def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
 
 
 def encode_lines(lines: list[str]) -> bytes:
-    """A checkpoint of these lines."""
+    """The content of a checkpoint file with these lines."""
     return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
 
 
@@ -63,7 +63,7 @@ def _decode(data: bytes, path: str, *, columns: int) -> list[list[str]]:
         if len(entry) != columns:
             raise CorruptFileError(path, f"the line {' '.join(entry)!r} is malformed")
     if len(entries) != count:
-        raise CorruptFileError(path, f"it promises {count} entries and has {len(entries)}")
+        raise CorruptFileError(path, f"it announces {count} entries and has {len(entries)}")
     return entries
 
 
@@ -75,5 +75,5 @@ def _check_version(line: str, path: str) -> None:
 
 def _number(text: str, path: str) -> int:
     if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit():
-        raise CorruptFileError(path, f"{text[:40]!r} is no number")
+        raise CorruptFileError(path, f"{text[:40]!r} is not a number")
     return int(text)

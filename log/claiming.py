@@ -1,8 +1,8 @@
-"""Which log directories are this broker's, and which of those it had before are lost.
+"""Which log directories belong to this broker, and which of its former ones are missing.
 
-Each directory has an id in its `meta.properties` (KIP-858). The broker keeps a record of the ids
-that it uses outside of them, so a disk that is not mounted, and whose mount point is an empty
-directory, is not taken for a new directory: the partitions in it would begin empty.
+Each directory has an id in its `meta.properties` (KIP-858). The broker also records the ids of its
+directories elsewhere, so that the empty mount point of an unmounted disk is not mistaken for a new
+directory, in which the partitions would start empty.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.dir_names import META_FILE, Meta
+from kavka.log.dir_names import META_FILE, MetaProperties
 from kavka.log.errors import LostDirectoryError, StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.log_dir import LogDirectory
 from kavka.seams import Random
 
 LOST_SETTING: Final = "kavka.lost.log.dirs"
-"""The setting by which an operator gives up a directory, for messages."""
+"""The setting that declares a directory as lost; for messages."""
 
 
 class LostDirectory(NamedTuple):
-    """A directory that was used and is not among those that could be read."""
+    """A directory of this broker that was not found in `log.dirs`."""
 
     id: str
     path: str
-    """Where it was."""
+    """Its last known path."""
     found: LogDirectory | None
-    """The directory that is at its path now, if that is one of `log.dirs`."""
+    """The directory now at its path, if that path is in `log.dirs`."""
 
     @property
     def replaced(self) -> bool:
-        """Whether there is another directory at its path, which can be used."""
+        """Whether another, usable directory is now at its path."""
         found = self.found
         return found is not None and found.failure is None and found.id is not None
 
     def explain(self) -> LostDirectoryError:
-        """Why it can't be used, and what to do."""
+        """The error: why it can't be used, and what to do."""
         found = self.found
         if found is None:
             what = "is not in log.dirs any more"
@@ -47,15 +47,16 @@ class LostDirectory(NamedTuple):
             what = "is not there: the directory has no meta.properties with its id"
         return LostDirectoryError(
             f"the log directory that was at {self.path} (directory.id={self.id}) {what}. Mount it "
-            "or put it back, with its meta.properties, and restart. If what was in it is lost for "
-            "good, and partitions without another replica may begin empty, restart with "
+            "or put it back, with its meta.properties, and restart. If its "
+            "data is lost, and partitions without another replica may start empty, restart with "
             f"{LOST_SETTING}={self.id}"
         )
 
 
-def common_owner(found: Sequence[Meta], paths: Sequence[str]) -> Meta | None:
-    """Whose directories with these owners are; None: they have none. StorageError: they don't
-    belong together."""
+def common_meta_properties(
+    found: Sequence[MetaProperties], paths: Sequence[str]
+) -> MetaProperties | None:
+    """The common owner of the directories; None if there are none. StorageError if they differ."""
     if any(meta != found[0] for meta in found):
         raise StorageError(
             "the log directories belong to different brokers or clusters: "
@@ -65,17 +66,17 @@ def common_owner(found: Sequence[Meta], paths: Sequence[str]) -> Meta | None:
 
 
 class Claims(NamedTuple):
-    """What came of it."""
+    """The result of `claim_all`."""
 
     record: dict[str, str]
-    """Absolute paths by directory id, of those that the broker uses or misses."""
+    """Absolute paths by directory id, of the used and the missing directories."""
     failures: dict[str, OSError]
-    """By path, which is not one of `log.dirs` where a directory is not among those any more."""
+    """By path, which is not in `log.dirs` for a directory that was removed from there."""
 
 
 def claim_all(
     directories: Sequence[LogDirectory],
-    meta: Meta,
+    meta: MetaProperties,
     known: Mapping[str, str],
     given_up: Collection[str],
     fs: FileSystem,
@@ -114,29 +115,29 @@ def _check_ids(directories: Sequence[LogDirectory]) -> None:
             if other != directory.path:
                 raise StorageError(
                     f"{other} and {directory.path} have the same directory.id {directory.id} in "
-                    "their meta.properties: one is a copy of the other and has to go from log.dirs"
+                    "their meta.properties: one is a copy of the other; remove it from log.dirs"
                 )
 
 
 def _find_lost(
     directories: Mapping[str, LogDirectory], known: Mapping[str, str], given_up: Collection[str]
 ) -> Iterator[LostDirectory]:
-    """Directories that are `known` by id and path and not among `directories`, which come by
-    their absolute paths; without those that an operator has given up."""
+    """The `known` directories (path by id) whose id is not found in `directories` (by absolute
+    path), except those in `given_up`."""
     present = {directory.id for directory in directories.values()}
     for directory_id, path in known.items():
         if directory_id not in present and directory_id not in given_up:
             yield LostDirectory(directory_id, path, directories.get(path))
 
 
-def logs_in(directories: Sequence[LogDirectory]) -> dict[TopicPartition, None]:
-    """The partitions whose logs are in directories that have an owner. StorageError for a name
-    that does not belong there; a directory that can't be read is left out."""
+def find_logs(directories: Sequence[LogDirectory]) -> dict[TopicPartition, None]:
+    """The partitions with a log in a directory that has an owner. StorageError for an unexpected
+    name; a directory that can't be read is skipped."""
     found: dict[TopicPartition, None] = {}
     for directory in directories:
         if directory.owner is not None:
             try:
-                found |= dict.fromkeys(directory.look().logs)
+                found |= dict.fromkeys(directory.list_content().logs)
             except OSError:
                 continue  # it fails when its logs are loaded
     return found

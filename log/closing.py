@@ -1,6 +1,6 @@
-"""Bringing many logs to the disk at a stop: what takes long in threads, each directory synced once.
+"""Flushing and closing many logs at shutdown: fsyncs in threads, each directory synced once.
 
-An fsync is mostly waiting for the device, which serves several waiting threads as fast as one.
+An fsync mostly waits for the device, which serves several threads as fast as one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kavka.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 LOGS_AT_ONCE: Final = 200
-"""A turn of the loop's work (each 20 us)."""
+"""Logs closed in one iteration of the event loop, at 20 us each."""
 
 
 class DirectoryClosing:
-    """The logs of one directory, on their way to being closed in order.
+    """The clean close of the logs of one directory.
 
-    `parts` gives them in portions; of each portion `sync` is to run, in as many threads as one
-    likes, and then `finish`. Nobody uses the logs any more.
+    `parts` prepares one portion of the logs after the other; for each portion the caller runs
+    `sync`, in any number of threads, and then `finish`. The logs must not be in use any more.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class DirectoryClosing:
         logs: Iterable[PartitionLog],
         at_once: int,
     ) -> None:
-        """`at_once`: how many may have their files open for it."""
+        """`at_once`: how many logs may have their files open at a time."""
         self._fs = fs
         self._directory = directory
         self._logs = list(logs)
@@ -47,11 +47,13 @@ class DirectoryClosing:
         self._directories: deque[str] = deque()
 
     def parts(self) -> Iterator[None]:
-        """Get a portion of the logs ready for `sync`, and at the end their common directory."""
+        """Prepare a portion of the logs for `sync`, and at the end their common directory."""
         for start in range(0, len(self._logs), self._at_once):
             portion = self._logs[start : start + self._at_once]
             for log in portion:
-                with suppress(OSError, StorageError, CorruptLogError):  # tried again, and told then
+                with suppress(
+                    OSError, StorageError, CorruptLogError
+                ):  # `seal` tries again and reports it
                     yield from log.before_seal()
             self._seal(portion)
             yield
@@ -75,11 +77,11 @@ class DirectoryClosing:
             self._directories.extend(own)
 
     def sync(self) -> None:
-        """Do fsyncs until none is left; for any number of threads at once."""
+        """Do fsyncs until none is left; may run in any number of threads at once."""
         while self._files:
             try:
                 log, plan = self._files.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last one
                 break
             try:
                 plan.sync_files()
@@ -101,7 +103,7 @@ class DirectoryClosing:
         logger.error("clean close of %s failed: %s", log.directory, failure)
 
     def finish(self) -> None:
-        """Let go of the portion; the recovery points are where they should be."""
+        """Advance the recovery points of the portion and close its files."""
         for log, plan in self._sealed:
             if not self._directory.is_unclean:
                 log.flushed(plan)

@@ -1,7 +1,7 @@
-"""Files and directories that have left their log and wait for their removal.
+"""Files and directories that are marked for deletion and deleted after `file.delete.delay.ms`.
 
-They wait `file.delete.delay.ms`, so that a file which left by mistake can be found, and whoever
-reads it by its name can finish. Who still has it open reads on even after its removal.
+The delay gives an operator time to rescue a file deleted by mistake, and readers that open files
+by name time to finish. A reader that has a file open can read on even after its deletion.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import heapq
 import logging
 from collections.abc import Iterable, Sequence
 
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 
 logger = logging.getLogger(__name__)
 
 
-class Garbage:
-    """Paths by the time at which they go; never more than there are files with such names."""
+class DeferredDeletes:
+    """Paths by the time of their deletion; bounded by the number of files marked for deletion."""
 
     __slots__ = ("_new", "_waiting")
 
@@ -28,11 +28,11 @@ class Garbage:
         return len(self._new) + len(self._waiting)
 
     def add(self, paths: Iterable[str], delay_ms: int) -> None:
-        """Have `paths` go after `delay_ms`, which counts from the next call of `due` on."""
+        """Delete `paths` after `delay_ms`, which starts with the next call of `due`."""
         self._new += [(delay_ms, path) for path in paths]
 
     def due(self, now_s: float) -> list[str]:
-        """The paths whose time has come, by a clock that never goes back; they are forgotten."""
+        """Remove and return the paths that are due, by a monotonic clock."""
         for delay_ms, path in self._new:
             heapq.heappush(self._waiting, (now_s + delay_ms / 1000, path))
         self._new.clear()
@@ -41,16 +41,16 @@ class Garbage:
             found.append(heapq.heappop(self._waiting)[1])
         return found
 
-    def take(self) -> list[str]:
-        """All paths, due or not; they are forgotten."""
+    def take_all(self) -> list[str]:
+        """Remove and return all paths, due or not."""
         return self.due(float("inf"))
 
 
-def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> list[str]:
-    """Remove files and directories; those that are gone already don't matter.
+def remove_paths(fs: FileSystem, paths: Sequence[str]) -> list[str]:
+    """Remove files and directories, ignoring those that don't exist.
 
-    Returned are those that could not be removed because too many files were open: to be tried
-    again. Another that can't be removed stays until the next start, which tries again.
+    Returns those that could not be removed because of file descriptor exhaustion, to be retried.
+    After another failure a path stays until the next start, which retries.
     """
     left = []
     for path in paths:
@@ -60,7 +60,7 @@ def remove_garbage(fs: FileSystem, paths: Sequence[str]) -> list[str]:
             elif fs.exists(path):
                 fs.remove(path)
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 left.append(path)
             else:
                 logger.error("can't remove %s: %s", path, failure)

@@ -1,7 +1,7 @@
-"""What all partitions of a broker share of the disk: the file system, and limits on what is open.
+"""What all logs of a broker share: the file system, the limit on open files, the index cache.
 
-A log file is opened when it is first read or written and closed when too many are open; those
-that were not used lately go first. Whoever still holds a closed one can go on reading it.
+A log file is opened when it is first read or written, and evicted when too many are open, least
+recently used first. A reader that still references an evicted file can go on reading it.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from kavka.log.deferred_deletes import Garbage
+from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.fs import Buffer, File, FileSystem
 from kavka.log.index import IndexCache
 from kavka.log.settings import LogSettings
 
 
-class Holder(Protocol):
-    """Something that keeps a file open in its `open_file`."""
+class FileHolder(Protocol):
+    """Something that keeps its file open in `open_file`."""
 
     open_file: File | None
     used: bool
-    """Set by the holder with each use."""
+    """Set by the holder at each use."""
 
 
 class OpenFiles:
-    """Which holders have their file open."""
+    """The holders that have their file open."""
 
     def __init__(self, limit_files: int) -> None:
         self._limit_files = limit_files
-        self._holders: OrderedDict[Holder, None] = OrderedDict()
+        self._holders: OrderedDict[FileHolder, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._holders)
 
-    def hold(self, holder: Holder) -> None:
-        """Note that `holder` has opened its file, and close another's if there are too many."""
+    def hold(self, holder: FileHolder) -> None:
+        """Register that `holder` has opened its file; evict others if too many are open."""
         holders = self._holders
         holders[holder] = None
         holder.used = True
@@ -48,26 +48,26 @@ class OpenFiles:
                 candidate.open_file = None
 
     def close_half(self) -> bool:
-        """Close those that were not used lately, where others have taken all descriptors; whether
-        there were any. In any thread."""
+        """Evict half of the files, least recently used first, after file descriptor exhaustion;
+        whether there were any. May run in any thread."""
         holders = self._holders
         was_any = bool(holders)
         for _ in range((len(holders) + 1) // 2):
             try:
                 holder, _none = holders.popitem(last=False)
             except KeyError:
-                break  # the others were dropped meanwhile
+                break  # others were dropped concurrently
             holder.open_file = None
         return was_any
 
-    def drop(self, holder: Holder) -> None:
+    def drop(self, holder: FileHolder) -> None:
         """Close `holder`'s file."""
         self._holders.pop(holder, None)
         holder.open_file = None
 
 
 class WatchedFile:
-    """A file whose readers may be told to stop: what `watch` raises then, comes out of a read."""
+    """A file whose reads can be aborted: `watch` is called before each read and may raise."""
 
     __slots__ = ("_file", "_watch")
 
@@ -104,9 +104,9 @@ class WatchedFile:
 
 
 class Disk:
-    """The file system with the limits that go with it, and what is to be removed from it."""
+    """The file system with its open files, index cache and deferred deletes."""
 
-    __slots__ = ("_watch", "files", "fs", "garbage", "indexes")
+    __slots__ = ("_watch", "files", "fs", "deferred_deletes", "indexes")
 
     def __init__(
         self,
@@ -121,17 +121,17 @@ class Disk:
         self._watch = watch
         self.files = OpenFiles(open_files_max)
         self.indexes = IndexCache(index_cache_bytes)
-        self.garbage = Garbage()
+        self.deferred_deletes = DeferredDeletes()
 
     def open(self, path: str) -> File:
         """A log file. OSError."""
         file = self.fs.open(path)
         return file if self._watch is None else WatchedFile(file, self._watch)
 
-    def apart(
+    def with_limits(
         self, *, open_files_max: int, index_cache_bytes: int, watch: Callable[[], None]
     ) -> Disk:
-        """The same file system for what a thread does by itself, with limits of its own."""
+        """The same file system with separate limits, for use in a thread."""
         return Disk(
             self.fs,
             open_files_max=open_files_max,
@@ -140,8 +140,8 @@ class Disk:
         )
 
 
-class LogPlace(NamedTuple):
-    """Which log, and what it needs to work."""
+class LogLocation(NamedTuple):
+    """A partition's log directory, and what is needed to open the log there."""
 
     disk: Disk
     directory: str

@@ -1,7 +1,7 @@
 """Leader epochs of a partition: which epoch began at which offset (KIP-101, KIP-320).
 
-A replica that was leader for a while may have records that the next leader lacks; by asking for
-the end of its own last epoch it learns where to cut.
+A former leader may have records that the new leader lacks; by asking the leader for the end offset
+of its own last epoch it learns where to truncate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNDEFINED: Final = (-1, -1)
 
 
 class LeaderEpochs:
-    """Epochs with their start offsets, both rising; in memory."""
+    """Epochs and their start offsets in memory, both increasing."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
@@ -39,9 +39,9 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """`epoch` begins at offset `start`; whether that is news.
+        """Set the start offset of `epoch`; whether that changed anything.
 
-        Entries that contradict it (a later epoch or one that starts later) give way.
+        Removes conflicting entries: those with a later epoch or a later start offset.
         """
         if epoch < 0 or start < 0:
             raise ValueError(f"leader epoch {epoch} can't begin at offset {start}")
@@ -58,8 +58,8 @@ class LeaderEpochs:
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
         """The greatest known epoch not above `epoch`, and the offset after its last record.
 
-        For an epoch older than all that are known, even one below -1: that epoch and the first
-        known start. `UNDEFINED` for one that is newer than all, or -1.
+        For an epoch older than all known ones, even below -1: that epoch and the first known
+        start offset. `UNDEFINED` for an epoch newer than all, or -1.
         """
         if epoch == -1 or epoch > self.latest or not self._starts:
             return UNDEFINED
@@ -84,7 +84,7 @@ class LeaderEpochs:
         return True
 
     def truncate_start(self, start: int) -> bool:
-        """Drop epochs that ended before `start`, and let the first begin there."""
+        """Drop epochs that ended before `start`, and have the first one start there."""
         after = bisect_right(self._starts, start)
         if after == 0 or (after == 1 and self._starts[0] == start):
             return False
@@ -94,25 +94,25 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all epochs."""
         self._epochs.clear()
         self._starts.clear()
         self.latest = -1
 
 
 class EpochFile:
-    """The leader epochs of a log with their file, which is written, not fsynced, when they change.
+    """The leader epochs of a log and their checkpoint file, written (without fsync) on a change.
 
-    OSError: they have not changed. Two changes are not written at once. Of a later start: whoever
-    loads a file that is behind knows where the log begins, and finds the same. And of an epoch
-    that has no records: without it any answer is the same, so it is announced and written with its
-    first record. A broker that starts makes an epoch for each partition, and may have thousands.
+    After an OSError the epochs are unchanged. Two changes are not written at once: a higher log
+    start offset, because loading truncates the epochs to it anyway; and an epoch without records,
+    because it changes no response. It is written with its first record, so that a starting broker
+    does not write a file for each of its partitions.
     """
 
     __slots__ = ("_epochs", "_fs", "latest", "path", "saves")
 
     def __init__(self, fs: FileSystem, directory: str, epochs: LeaderEpochs) -> None:
-        """Takes `epochs` to be what is in the file."""
+        """`epochs` is the content of the file."""
         self._fs = fs
         self._epochs = epochs
         self.path = f"{directory}/{FILE}"
@@ -123,30 +123,30 @@ class EpochFile:
 
     @property
     def epochs(self) -> LeaderEpochs:
-        """The epochs, to be read."""
+        """The epochs; read only."""
         return self._epochs
 
     def announce(self, epoch: int, start: int) -> None:
-        """`epoch` begins at offset `start`, and has no record yet."""
+        """`epoch` starts at offset `start`, and has no record yet."""
         self._epochs.assign(epoch, start)
 
     def assign(self, epoch: int, start: int) -> bool:
-        """`epoch` begins at offset `start` with a record; whether that was written."""
+        """`epoch` starts at offset `start` with a record; whether the file was written."""
         changed = LeaderEpochs(self._epochs.entries())
-        is_news = changed.assign(epoch, start)
-        return (is_news or self.latest != epoch) and self.save(changed)
+        has_changed = changed.assign(epoch, start)
+        return (has_changed or self.latest != epoch) and self.save(changed)
 
     def truncate_end(self, end: int) -> bool:
-        """Drop epochs that start at `end` or later; whether anything was written."""
+        """Drop epochs that start at `end` or later; whether the file was written."""
         changed = LeaderEpochs(self._epochs.entries())
         return changed.truncate_end(end) and self.save(changed)
 
     def truncate_start(self, start: int) -> None:
-        """Drop epochs that ended before `start`; that is written with the next change."""
+        """Drop epochs that ended before `start`; written with the next other change."""
         self._epochs.truncate_start(start)
 
     def save(self, epochs: LeaderEpochs) -> bool:
-        """Write other epochs and take them over; True."""
+        """Write these epochs and use them from now on; True."""
         self._fs.write_atomic(self.path, encode_epochs(epochs.entries()), sync=False)
         self._epochs = epochs
         self.latest = epochs.latest
@@ -154,5 +154,5 @@ class EpochFile:
         return True
 
     def relocate(self, directory: str) -> None:
-        """Use the file in another directory, which says the same."""
+        """Use the file in another directory, which has the same content."""
         self.path = f"{directory}/{FILE}"

@@ -1,4 +1,4 @@
-"""What can be wrong with the files of a log."""
+"""Errors of log directories and log files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from kavka.wire.errors import ApiError, ErrorCode
 
 TOO_MANY_FILES: Final = (
-    "too many files are open for a start, which says nothing of the disk ({}): raise 'ulimit -n'"
+    "too many open files at startup (the disk itself has not failed): {}; raise 'ulimit -n'"
 )
 
 
@@ -16,30 +16,29 @@ class StorageError(Exception):
 
 
 class LostDirectoryError(OSError):
-    """A log directory that the broker has used before and can't find; the message says what to
-    do."""
+    """A missing log directory that the broker has used before; the message says what to do."""
 
 
 class OrphanedDirectoryError(StorageError):
-    """A log directory in which a process of a broker that was killed has not ended yet. It will
-    soon."""
+    """A log directory that is still locked by a child process of a killed broker. The process
+    exits soon."""
 
 
 class LoadingStopped(Exception):
-    """The loading of logs, or what follows it at a start, was given up. Where it was the loading,
-    what is in the files is as after a crash."""
+    """Loading the logs, or a later part of the startup, was cancelled. If it was the loading, the
+    files are as after a crash."""
 
 
-class HalfMadeError(StorageError):
-    """A new log that failed, and of which something may be left in its directory."""
+class PartialCreateError(StorageError):
+    """A new log could not be created, and its incomplete directory could not be removed."""
 
     def __init__(self, path: str, failure: OSError) -> None:
-        super().__init__(f"{path} could not be made, nor removed: {failure}")
+        super().__init__(f"{path} could not be created, and could not be removed again: {failure}")
         self.failure = failure
 
 
 class CorruptFileError(StorageError):
-    """A small file (checkpoint, snapshot, metadata) whose content makes no sense."""
+    """A small file (checkpoint, snapshot, metadata) with invalid content."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} is corrupt: {why}")
@@ -47,7 +46,7 @@ class CorruptFileError(StorageError):
 
 
 class CorruptLogError(ApiError):
-    """Something in a segment is no record batch; nothing behind it can be served."""
+    """There is no valid record batch at a position of a segment; nothing after it can be served."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(
@@ -58,5 +57,5 @@ class CorruptLogError(ApiError):
         self.why = why
 
     def __reduce__(self) -> tuple[type[CorruptLogError], tuple[str, int, str]]:
-        """It comes out of processes too."""
+        """It is pickled by compaction processes."""
         return CorruptLogError, (self.path, self.position, self.why)

@@ -1,7 +1,7 @@
-"""What has to reach the disk before a log's recovery point may move, and the fsyncs for it.
+"""Flushing a log: the fsyncs that are needed before its recovery point may advance.
 
-Made on the loop, run in a thread, reported back on the loop: a plan holds the open files, so
-that rolling, closing or deleting meanwhile does not disturb it.
+A plan is made on the loop, run in a thread and reported back on the loop. It holds the open files,
+so rolling, closing or deleting segments meanwhile does not affect it.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from kavka.log.segment import Segment
 
 
 class FlushPlan(NamedTuple):
-    """Files to fsync for everything below `offset` to survive a power cut."""
+    """The files to fsync so that everything below `offset` survives a power failure."""
 
     fs: FileSystem
     files: tuple[File, ...]
     paths: tuple[str, ...]
-    """Small files. What has been removed since, or with the whole log, is skipped."""
+    """Small files. Those that were removed meanwhile are skipped."""
 
     directories: tuple[str, ...]
     offset: int
-    """What becomes the recovery point."""
+    """The new recovery point."""
 
     truncations: int
-    """How often the log had been cut; a plan made before a cut says nothing afterwards."""
+    """How often the log had been truncated; a plan made before a truncation is void."""
 
     made_ms: int
-    unsynced: Unsynced
-    """What `paths` and `directories` were taken from."""
+    unsynced: UnsyncedPaths
+    """Where `paths` and `directories` came from."""
 
-    def give_back(self) -> None:
-        """It has not been run, or not to its end, for want of descriptors: another plan has to do
-        it all, and what fails in the files themselves is not known to have failed."""
+    def add_back_unsynced(self) -> None:
+        """The plan did not complete because of file descriptor exhaustion: have the next plan
+        include its paths and directories again. Its open files have not failed."""
         for path in self.paths:
             self.unsynced.add(path)
         for directory in self.directories:
             self.unsynced.add_directory(directory)
 
     def run(self) -> None:
-        """Do the fsyncs; touches nothing else. OSError: nothing may be taken as flushed."""
+        """Do the fsyncs, nothing else. OSError: nothing counts as flushed."""
         self.sync_files()
         _sync_each(self.fs.sync_dir, self.directories)
 
     def sync_files(self) -> None:
-        """Without the directories, which someone else sees to then. OSError."""
+        """`run` without the directories, which the caller has to sync. OSError."""
         for file in self.files:
             file.sync()
         _sync_each(self.fs.sync_file, self.paths)
@@ -60,8 +60,8 @@ def _sync_each(sync: Callable[[str], None], paths: Iterable[str]) -> None:
             continue
 
 
-class Unsynced:
-    """Small files and directories that were written and not fsynced, in order."""
+class UnsyncedPaths:
+    """Small files and directories that were changed since their last fsync, in order."""
 
     __slots__ = ("_directories", "_paths")
 
@@ -82,15 +82,15 @@ class Unsynced:
         self.add_directory(path.rpartition("/")[0])
 
     def clear(self) -> None:
-        """Forget all: the log uses other files now."""
+        """Drop all: the log uses other files now."""
         self._paths.clear()
         self._directories.clear()
 
     def add_directory(self, path: str) -> None:
-        """Something in the directory at `path` was."""
+        """A name in the directory at `path` was created, renamed or removed."""
         self._directories[path] = None
 
-    def take(
+    def make_plan(
         self,
         fs: FileSystem,
         closed: Sequence[Segment],
@@ -101,10 +101,10 @@ class Unsynced:
         truncations: int,
         made_ms: int,
     ) -> FlushPlan:
-        """A plan for these, for `closed` segments with their index files, and for `active`.
+        """A plan for all of these, the `closed` segments with their indexes, and `active`.
 
-        The active one's indexes are left out unless it is `sealed`: a crash has them made anew
-        from its batches, and one fsync instead of three is what an acknowledgement waits for.
+        The active segment's indexes are not synced unless it is `sealed`: after a crash they are
+        rebuilt from its batches, and an acknowledgement waits for one fsync instead of three.
         """
         paths = []
         segments = [*closed] if active is None else [*closed, active]

@@ -1,11 +1,11 @@
-"""The disk's seam: what the log asks of a file system, and the real one.
+"""The interface to the file system, and its implementation by the operating system.
 
-Nothing else in the package opens a file. `kavka.log.memfs` is the twin that tests and simulations
-use, with power cuts, torn writes, failing fsyncs and full disks.
+Nothing else in the package opens files. `kavka.log.memfs` is the in-memory implementation for
+tests and simulations, with power failures, torn writes, failing fsyncs and full disks.
 
 Paths are plain strings joined with "/". Errors are the OSError of the operating system. A file
-that is no longer referenced is closed, so one that was dropped (evicted, deleted, rolled) stays
-readable for whoever still holds it, be it in a thread.
+is closed when it is no longer referenced, so one that was evicted, deleted or rolled stays readable
+for those that still reference it, also in other threads.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class File(Protocol):
         ...
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill `buffer`, waiting for the disk; how many bytes there were before the file's end."""
+        """Fill `buffer`, waiting for the disk; the number of bytes read, fewer only at the end."""
         ...
 
     def read_cached(self, buffer: memoryview, offset: int) -> int | None:
-        """Fill `buffer` from memory alone. None: not all of it is there, use `read_into`.
+        """Fill `buffer` from the page cache. None: not all of it is cached, use `read_into`.
 
-        Where the file system can't tell (no RWF_NOWAIT) this is a plain read.
+        A plain read where the file system does not support RWF_NOWAIT.
         """
         ...
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        """Write all of `data`, or raise OSError having written an unknown part of it."""
+        """Write all of `data`. OSError: an unknown part of it was written."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut, or lengthen with zeros, to `size` bytes."""
+        """Truncate, or extend with zeros, to `size` bytes."""
         ...
 
     def size(self) -> int:
@@ -62,11 +62,11 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when data and length are on the disk; the one call that may take long."""
+        """fsync data and length; the only call that may take long."""
         ...
 
     def close(self) -> None:
-        """Close now instead of with the last reference; nobody may use the file any more."""
+        """Close now instead of with the last reference; the file can't be used any more."""
         ...
 
 
@@ -74,27 +74,27 @@ class Lock(Protocol):
     """A held lock on a file."""
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         ...
 
 
 class Volume(NamedTuple):
-    """What a directory lies on: its size, and what this process may still write."""
+    """The volume of a directory: its size, and what this process may still write."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class FileSystem(Protocol):
-    """Names, directories and whole-file operations. Missing paths raise FileNotFoundError."""
+    """Operations on paths. Missing paths raise FileNotFoundError."""
 
     def limit_files(self) -> int:
         """How many files this process may have open, sockets included."""
         ...
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
-        """Where no more files can be opened, have `close_some` close some, and try once more
-        unless it says that it had none. It may be called in any thread."""
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
+        """On file descriptor exhaustion call `close_some`, which closes files, and retry once if it
+        returns True. It may be called in any thread."""
         ...
 
     def open(self, path: str) -> File:
@@ -102,7 +102,7 @@ class FileSystem(Protocol):
         ...
 
     def create(self, path: str) -> File:
-        """A new, empty file; one that exists is emptied."""
+        """A new, empty file; an existing one is truncated."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -118,15 +118,15 @@ class FileSystem(Protocol):
         ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Have the file at `path` pass for one that was last written then."""
+        """Set when the file at `path` was last written."""
         ...
 
     def absolute(self, path: str) -> str:
-        """`path` from the root on; ".." and links in it stay."""
+        """The absolute path; ".." and links are not resolved."""
         ...
 
     def volume(self, path: str) -> Volume:
-        """What holds the directory at `path`. May take long where that is a network."""
+        """The volume of the directory at `path`. May take long for a network file system."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
@@ -134,11 +134,11 @@ class FileSystem(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and those above it; nothing happens when it is there."""
+        """Create a directory and its parents; does nothing if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory; an existing file at `target` is replaced in one step."""
+        """Rename a file or directory; an existing file at `target` is replaced atomically."""
         ...
 
     def remove(self, path: str) -> None:
@@ -146,11 +146,11 @@ class FileSystem(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and everything in it; nothing happens when it isn't there."""
+        """Remove a directory and everything in it; does nothing if it does not exist."""
         ...
 
     def sync_dir(self, path: str) -> None:
-        """Make the directory's names (created, renamed, removed) survive a power cut."""
+        """fsync the directory: created, renamed and removed names survive a power failure."""
         ...
 
     def sync_file(self, path: str) -> None:
@@ -162,26 +162,26 @@ class FileSystem(Protocol):
         ...
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool) -> None:
-        """Replace a whole file so that a reader, or a crash, sees the old one or the new one.
+        """Replace a whole file atomically, for readers and for a crash of the process.
 
-        Without `sync` it survives the process' end but not a power cut; the caller sees to
-        `sync_file` and `sync_dir` before relying on it.
+        Without `sync` it does not survive a power failure until the caller has called
+        `sync_file` and `sync_dir`.
         """
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take the lock file at `path`; BlockingIOError when another process holds it,
-        OrphanedLockError when the process that took it is gone, and one that it started is not."""
+        """Lock the lock file at `path`. BlockingIOError when another process holds the lock,
+        OrphanedLockError when a child process of its former, ended owner does."""
         ...
 
     def lock_descriptors(self) -> tuple[int, ...]:
-        """The locks that are held, as descriptors for a process that is started to work on what
-        they guard. While it has them, whatever becomes of this process, nobody else gets them."""
+        """The descriptors of the held locks, for a child process to inherit: while it has them
+        open the locks stay held, even if this process ends."""
         ...
 
 
-def is_shortage(failure: OSError) -> bool:
-    """Whether only too many files are open, which says nothing of the disk."""
+def is_fd_exhaustion(failure: OSError) -> bool:
+    """Whether an error means file descriptor exhaustion, not a failure of the disk."""
     return failure.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -254,12 +254,12 @@ class OsFile:
 
 
 class OrphanedLockError(BlockingIOError):
-    """A lock that is left to a process whose starter, which took the lock, has ended."""
+    """A lock that is still held by a child process of its owner, which has ended."""
 
 
 class OsLock:
-    """A lock that holds as long as its descriptor is open, here or in a process that has it too.
-    The file tells whose it is."""
+    """A lock that is held as long as its descriptor is open, here or in a child process. The lock
+    file contains the process id of its owner."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -267,7 +267,7 @@ class OsLock:
         self._sign(b"%d\n" % os.getpid())
 
     def _sign(self, owner: bytes) -> None:
-        with suppress(OSError):  # on a full disk nobody is named, and the lock holds all the same
+        with suppress(OSError):  # on a full disk the file has no process id, but the lock is held
             os.ftruncate(self.fd, 0)
             os.pwrite(self.fd, owner, 0)
 
@@ -279,7 +279,7 @@ class OsLock:
             os.close(fd)
 
     def __del__(self) -> None:
-        if self.fd >= 0:  # closed, not unlocked: it may be a forked child that forgets it
+        if self.fd >= 0:  # closed, not unlocked: this may be a forked child
             os.close(self.fd)
 
 
@@ -291,21 +291,21 @@ class OsFs:
         self._locks: list[ref[OsLock]] = []
 
     def __reduce__(self) -> tuple[type[OsFs], tuple[()]]:
-        """In another process, where it is pickled to, there is nothing to close."""
+        """Pickled for a child process without `close_some` and locks."""
         return OsFs, ()
 
     def limit_files(self) -> int:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return limit if limit != resource.RLIM_INFINITY else _FILES_MAX
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
         self._close_some = close_some
 
     def _open(self, path: str, flags: int) -> int:
         try:
             return os.open(path, flags | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            if not is_shortage(error) or self._close_some is None or not self._close_some():
+            if not is_fd_exhaustion(error) or self._close_some is None or not self._close_some():
                 raise
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
@@ -422,11 +422,11 @@ class OsFs:
 
 
 def _has_ended(owner: bytes) -> bool:
-    """Whether the process that a lock file names is gone."""
+    """Whether the process with the id in a lock file has ended."""
     if not owner.strip().isdigit():
         return False
     try:
-        os.kill(int(owner), 0)  # asks whether there is one
+        os.kill(int(owner), 0)  # checks whether the process exists
     except ProcessLookupError:
         return True
     except (OverflowError, PermissionError):
@@ -435,7 +435,7 @@ def _has_ended(owner: bytes) -> bool:
 
 
 def _read_to_end(fd: int) -> bytes:
-    """What Python's own files do in twice as many calls of the system."""
+    """Read to the end with half of the system calls of Python's own files."""
     data = os.read(fd, _READ_BYTES)
     while part := os.read(fd, _READ_BYTES):
         data += part
@@ -445,20 +445,20 @@ def _read_to_end(fd: int) -> bytes:
 def _lock_descriptor(fd: int) -> None:
     """Lock a whole file for as long as `fd` is open.
 
-    Java locks with fcntl and flock doesn't see that. A lock of the open file description meets
-    both Apache Kafka's lock and that of a second broker in this very process.
+    Java locks with fcntl, which flock does not see. An open file description lock conflicts both
+    with Apache Kafka's lock and with that of a second broker in this process.
     """
     if _OFD_SETLK is None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
     try:
         fcntl.fcntl(fd, _OFD_SETLK, _whole_file(fcntl.F_WRLCK))
-    except PermissionError as error:  # what some systems say where others say EAGAIN
+    except PermissionError as error:  # some systems raise this instead of EAGAIN
         raise BlockingIOError(error.errno, error.strerror) from error
 
 
 def _unlock_descriptor(fd: int) -> None:
-    """Closing alone would leave the lock to a forked child, which has the descriptor too."""
+    """Closing alone would leave the lock held by a forked child with the same descriptor."""
     if _OFD_SETLK is None:
         fcntl.flock(fd, fcntl.LOCK_UN)
     else:

@@ -1,10 +1,12 @@
-"""Which logs move to another log directory, and which directory a log is to be made in.
+"""Future logs: logs that are being moved to another log directory (AlterReplicaLogDirs).
 
-A copy lies in `<topic>-<partition>.<id>-future` until it is complete; then it takes the name of the
-log, in its own log directory, and the log goes on in it. The directory that the log leaves keeps
-its name until that is on the disk, and only then is renamed to be deleted. So there is a whole log
-under its own name at any time, and where a crash leaves two, the marked one counts
-(`directory.MOVED_FILE`): it has all that the other has.
+A copy is in `<topic>-<partition>.<id>-future` until it is complete. Then it is promoted: it is
+renamed to the name of the log, and the log continues in it. The source directory keeps its name
+until this is durable, and only then is marked for deletion. So at any time there is a whole log
+under its own name. If a crash leaves two, the one marked with `dir_names.MOVED_FILE` counts: it
+has everything that the other has.
+
+It also remembers the log directories that were requested for logs that don't exist yet.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.deferred_deletes import Garbage
+from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.mirror import LogMirror
@@ -32,11 +34,11 @@ logger = logging.getLogger(__name__)
 NO_BOUND: Final = (1 << 63) - 1
 
 PREFERRED_MAX: Final = 100_000
-"""Partitions that are not there yet whose log directory is remembered; the oldest go first."""
+"""Partitions without a log whose requested log directory is remembered; the oldest are evicted."""
 
 
 class FutureLog:
-    """A copy of a log, or its beginnings. `path` lies in the log directory `directory`."""
+    """A complete or incomplete copy of a log at `path`, in the log directory `directory`."""
 
     __slots__ = ("directory", "is_sound", "key", "mirror", "path")
 
@@ -45,13 +47,13 @@ class FutureLog:
         self.directory = directory
         self.path = path
         self.is_sound = is_sound
-        """Whether it ends with a whole batch, as far as this process has not changed it."""
+        """Whether the copy ended with a whole batch when it was loaded."""
         self.mirror: LogMirror | None = None
-        """What knows how far it is; None: it was left behind, and nobody has looked yet."""
+        """The copying; None: the copy was found at startup and has not been resumed."""
 
 
-class _Left(NamedTuple):
-    """The directory that a log has left, and that has its name still."""
+class _MoveSource(NamedTuple):
+    """The directory that a log has moved from, which still has the name of the log."""
 
     path: str
     log: PartitionLog
@@ -59,23 +61,23 @@ class _Left(NamedTuple):
 
 
 class FutureLogs:
-    """The copies, one a partition, and the log directories that were asked for."""
+    """The future logs, one a partition, and the requested log directories."""
 
-    def __init__(self, fs: FileSystem, random: Random, garbage: Garbage) -> None:
+    def __init__(self, fs: FileSystem, random: Random, deferred_deletes: DeferredDeletes) -> None:
         self._fs = fs
         self._random = random
-        self._garbage = garbage
+        self._deferred_deletes = deferred_deletes
         self._copies: dict[TopicPartition, FutureLog] = {}
-        self._left: dict[TopicPartition, _Left] = {}
+        self._sources: dict[TopicPartition, _MoveSource] = {}
         self._preferred: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[FutureLog]:
         return iter(list(self._copies.values()))
 
     @property
-    def left(self) -> list[TopicPartition]:
-        """The partitions of which a directory is there that their log has left."""
-        return list(self._left)
+    def sources(self) -> list[TopicPartition]:
+        """The partitions whose log was moved and whose source directory is not yet deleted."""
+        return list(self._sources)
 
     def get(self, key: TopicPartition) -> FutureLog | None:
         """The copy of a partition's log."""
@@ -89,41 +91,41 @@ class FutureLogs:
     def checkpointed(
         self, directory: str, logs: Mapping[TopicPartition, PartitionLog]
     ) -> list[tuple[TopicPartition, PartitionLog, int]]:
-        """What the checkpoints of a log directory, which has `logs`, are to speak of: partition,
-        log, and a bound of its recovery point. A copy is in them before it takes the log's place,
-        and what a log has left is while it may come back with a power cut."""
+        """What the checkpoints of a log directory with these `logs` have to contain: partition,
+        log, and an upper bound of its recovery point. Also future logs, before they are promoted,
+        and source directories, as long as a power failure may bring them back."""
         found = [(key, log, NO_BOUND) for key, log in logs.items()]
         found += [
             (one.key, one.mirror.log, one.mirror.synced_end)
             for one in self.in_directory(directory)
             if one.mirror is not None and one.mirror.synced_end
         ]
-        for key, left in self._left.items():
-            if parent_of(left.path) == directory:
-                found.append((key, left.log, left.recovery_point))
+        for key, source in self._sources.items():
+            if parent_directory(source.path) == directory:
+                found.append((key, source.log, source.recovery_point))
         return found
 
-    # --- which directory a log is made in
+    # --- which directory a log is created in
 
     def prefer(self, key: TopicPartition, directory: str) -> None:
-        """Have a log that is not there yet be made in `directory`."""
+        """Have a log that does not exist yet be created in `directory`."""
         self._preferred.pop(key, None)
         self._preferred[key] = directory
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
     def preferred(self, key: TopicPartition) -> str | None:
-        """Where a log was to be made."""
+        """The log directory requested for a log."""
         return self._preferred.get(key)
 
-    def made(self, key: TopicPartition) -> None:
-        """A log has been made."""
+    def log_created(self, key: TopicPartition) -> None:
+        """A log has been created: its preferred directory is no longer needed."""
         self._preferred.pop(key, None)
 
-    # --- a copy
+    # --- future logs
 
     def begin(self, log: PartitionLog, directory: str) -> FutureLog:
-        """A copy of `log`, of which there is none, in another log directory. OSError of that."""
+        """Begin a copy of `log`, which has none, in another log directory. OSError of that."""
         key = log.topic, log.partition
         path = f"{directory}/{names.future_name(*key, self._unique())}"
         self._fs.make_dir(path)
@@ -136,9 +138,9 @@ class FutureLogs:
         self._preferred.pop(key, None)
         return copy
 
-    def go_on(self, copy: FutureLog, log: PartitionLog) -> None:
-        """Complete a copy of `log` that was left behind."""
-        # after an fsync that failed, what is in it may look as if it was on the disk
+    def resume(self, copy: FutureLog, log: PartitionLog) -> None:
+        """Resume a copy of `log` that was found at startup."""
+        # after a failed fsync its content may be in the page cache only
         is_kept = copy.is_sound or log.settings.kavka_durability != FSYNC
         copy.mirror = LogMirror(self._fs, log, copy.path, is_kept=is_kept)
 
@@ -146,102 +148,106 @@ class FutureLogs:
         return f"{self._random.getrandbits(128):032x}"
 
     def discard(self, key: TopicPartition) -> None:
-        """Have no copy of a log, if there is one. OSError of the copy's directory."""
+        """Delete the copy of a log, if there is one. OSError of the copy's directory."""
         copy = self._copies.pop(key, None)
         if copy is not None:
-            self._bury(key, copy.directory, copy.path, _delay_ms(copy))
+            self._mark_for_deletion(key, copy.directory, copy.path, _delay_ms(copy))
 
-    def _bury(self, key: TopicPartition, directory: str, path: str, delay_ms: int) -> None:
-        buried = f"{directory}/{names.delete_name(*key, self._unique())}"
-        self._fs.rename(path, buried)
-        self._garbage.add([buried], delay_ms)
+    def _mark_for_deletion(
+        self, key: TopicPartition, directory: str, path: str, delay_ms: int
+    ) -> None:
+        renamed = f"{directory}/{names.delete_name(*key, self._unique())}"
+        self._fs.rename(path, renamed)
+        self._deferred_deletes.add([renamed], delay_ms)
 
     def promote(self, log: PartitionLog) -> str:
-        """Have `log` go on in its copy, which `is_ready`; the log directory that it is in then.
-        OSError of the copy's directory, and SourceError: it stays where it is."""
+        """Continue `log` in its copy, which `is_ready`; its new log directory. OSError of the
+        copy's directory, and SourceError: it stays in the old one."""
         key = log.topic, log.partition
         copy = self._copies[key]
-        assert copy.mirror is not None and key not in self._left
+        assert copy.mirror is not None and key not in self._sources
         copy.mirror.copy_tail()
         path = f"{copy.directory}/{names.log_name(*key)}"
         self._fs.rename(copy.path, path)
-        self._left[key] = _Left(log.directory, log, log.recovery_point)
+        self._sources[key] = _MoveSource(log.directory, log, log.recovery_point)
         del self._copies[key]
         relocate(log, path)
         return copy.directory
 
-    def bury_left(self, key: TopicPartition) -> str | None:
-        """Have the directory deleted that a log has left; its log directory. None: there is none.
-        OSError of that: it stays."""
-        left = self._left.get(key)
-        if left is None:
+    def delete_source(self, key: TopicPartition) -> str | None:
+        """Mark the source directory of a moved log for deletion; its log directory, None if there
+        is none. OSError of that: it stays."""
+        source = self._sources.get(key)
+        if source is None:
             return None
-        directory = parent_of(left.path)
-        self._bury(key, directory, left.path, left.log.settings.file_delete_delay_ms)
-        del self._left[key]
+        directory = parent_directory(source.path)
+        self._mark_for_deletion(
+            key, directory, source.path, source.log.settings.file_delete_delay_ms
+        )
+        del self._sources[key]
         return directory
 
-    def settle(self, key: TopicPartition) -> None:
-        """The same at once, and on the disk. OSError."""
-        left = self._left.get(key)
-        if left is not None:
-            self._fs.sync_dir(parent_of(left.log.directory))
-            self.bury_left(key)
-            self._fs.sync_dir(parent_of(left.path))
+    def delete_source_durably(self, key: TopicPartition) -> None:
+        """`delete_source`, preceded and followed by fsyncs of the log directories. OSError."""
+        source = self._sources.get(key)
+        if source is not None:
+            self._fs.sync_dir(parent_directory(source.log.directory))
+            self.delete_source(key)
+            self._fs.sync_dir(parent_directory(source.path))
 
     def forget_directory(self, directory: str) -> None:
-        """A log directory has failed: its files stay as they are."""
+        """A log directory has failed: drop its future logs; their files stay as they are."""
         for copy in list(self._copies.values()):
-            source = None if copy.mirror is None else copy.mirror.log.directory
-            if directory in (copy.directory, source and parent_of(source)):
+            origin = None if copy.mirror is None else copy.mirror.log.directory
+            if directory in (copy.directory, origin and parent_directory(origin)):
                 del self._copies[copy.key]
-        for key, left in list(self._left.items()):
-            if parent_of(left.path) == directory:
-                del self._left[key]
+        for key, source in list(self._sources.items()):
+            if parent_directory(source.path) == directory:
+                del self._sources[key]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all state."""
         self._copies.clear()
-        self._left.clear()
+        self._sources.clear()
 
     # --- start
 
-    def found(self, loading: DirectoryLoading) -> tuple[str, OSError] | None:
-        """Take over what is in a log directory that was loaded; a log directory that has failed
-        meanwhile, and why."""
+    def add_loaded(self, loading: DirectoryLoading) -> tuple[str, OSError] | None:
+        """Add the future logs of a loaded log directory; a log directory that has failed in doing
+        so, and why."""
         at = loading.directory.path
         try:
             for other in dict.fromkeys(loading.superseded.values()):
                 if other.failure is None:
                     at = other.path
-                    self._fs.sync_dir(at)  # it may have been given its name just before a crash
+                    self._fs.sync_dir(at)  # it may have been renamed just before a crash
             at = loading.directory.path
-            self._bury_superseded(loading)
+            self._delete_superseded(loading)
             for key, path in loading.futures:
                 if key in self._copies or key in loading.keys:
-                    logger.warning("%s is deleted: the log is, or moves, elsewhere", path)
-                    self._bury(key, at, path, 0)
+                    logger.warning("deleting %s: the log is in, or moves to, another one", path)
+                    self._mark_for_deletion(key, at, path, 0)
                 else:
                     self._copies[key] = FutureLog(key, at, path, is_sound=loading.is_clean)
         except OSError as failure:
             return at, failure
         return None
 
-    def _bury_superseded(self, loading: DirectoryLoading) -> None:
+    def _delete_superseded(self, loading: DirectoryLoading) -> None:
         at = loading.directory.path
-        buried = 0
+        count = 0
         for key, other in loading.superseded.items():
             if other.failure is None:
                 path = f"{at}/{names.log_name(*key)}"
-                logger.info("%s is deleted: its log goes on in %s", path, other.path)
-                self._bury(key, at, path, 0)
-                buried += 1
-        if buried:  # as long as it may come back, the other one has to be marked
+                logger.info("deleting %s: its log was moved to %s", path, other.path)
+                self._mark_for_deletion(key, at, path, 0)
+                count += 1
+        if count:  # as long as a power failure may bring it back, the other must stay marked
             self._fs.sync_dir(at)
 
 
-def parent_of(path: str) -> str:
-    """The directory that a path lies in."""
+def parent_directory(path: str) -> str:
+    """The parent directory of a path."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -249,11 +255,11 @@ def _delay_ms(copy: FutureLog) -> int:
     return 0 if copy.mirror is None else copy.mirror.log.settings.file_delete_delay_ms
 
 
-def choose(
+def choose_moved_log(
     fs: FileSystem, key: TopicPartition, one: DirectoryLoading, two: DirectoryLoading
 ) -> DirectoryLoading:
-    """Of two directories that have a log, the one that counts; it is left out of the other.
-    StorageError: nobody can tell."""
+    """Of two directories with the same log, the one that counts; the other will not load the log.
+    StorageError if neither or both are marked."""
     name = names.log_name(*key)
     marked = [
         each for each in (one, two) if fs.exists(f"{each.directory.path}/{name}/{names.MOVED_FILE}")
@@ -262,5 +268,5 @@ def choose(
         raise StorageError(
             f"{name} is in {one.directory.path} and in {two.directory.path}: remove one of the two"
         )
-    (two if marked[0] is one else one).leave_out(key, marked[0].directory)
+    (two if marked[0] is one else one).skip_moved_log(key, marked[0].directory)
     return marked[0]

@@ -1,16 +1,15 @@
 """The two sparse indexes of a segment, in Apache Kafka's file format.
 
-`.index`: offset (relative to the segment's base) and file position, 4 bytes each, of a batch's
-last offset and of its start. `.timeindex`: timestamp (8 bytes) and relative offset (4): the
-greatest timestamp up to that batch. Big-endian, in rising order.
+`.index`: the last offset of a batch (relative to the segment's base offset) and the batch's file
+position, 4 bytes each. `.timeindex`: the greatest timestamp up to a batch (8 bytes) and the
+batch's relative last offset (4). Big-endian, in increasing order.
 
-Entries are kept in memory and written in blocks, so a crash loses some; recovery writes them
-anew. Of an offset index the newest entries stay in memory and the older ones are loaded when
-asked for and dropped again by `IndexCache`, so that memory does not grow with the log. A time
-index is read where it lies.
+Entries are kept in memory and written in blocks, so a crash loses some; recovery rebuilds them.
+Of an offset index the newest entries stay in memory; older ones are loaded on demand and evicted
+by `IndexCache`, so that memory does not grow with the log. A time index is read from its file.
 
-An index may be wrong (a flipped bit, a foreign hand). The segment checks each entry that it uses
-against the log (`times.py` those of times); nothing here decides what a client gets.
+An index may be damaged. The segment validates each entry that it uses against the log (in
+`times.py` for time indexes); no response to a client depends on an unvalidated entry.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from kavka.log.fs import File, FileSystem
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
 TAIL_ENTRIES: Final = 512
-"""Entries that an index keeps in memory at least; at twice as many the older half goes."""
+"""Entries that an index keeps in memory; at twice as many the older half is dropped."""
 
 _RELATIVE_MAX: Final = 0x7FFFFFFF
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 class Entry(NamedTuple):
-    """The last offset of a batch, and where it begins."""
+    """The last offset of a batch, and its position."""
 
     offset: int
     position: int
@@ -51,7 +50,7 @@ class Floor(NamedTuple):
 
 
 class IndexCache:
-    """Which offset indexes have their older entries in memory; least recently used go first."""
+    """The offset indexes whose older entries are in memory; an LRU cache."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -64,7 +63,7 @@ class IndexCache:
         return self._held_bytes
 
     def hold(self, index: OffsetIndex, size: int) -> None:
-        """Remember that `index` has loaded `size` bytes, and make room for them."""
+        """Register that `index` has loaded `size` bytes; evict others if there are too many."""
         self.forget(index)
         self._sizes[index] = size
         self._held_bytes += size
@@ -74,12 +73,12 @@ class IndexCache:
             oldest.unload()
 
     def forget(self, index: OffsetIndex) -> None:
-        """`index` has unloaded by itself."""
+        """`index` has unloaded its entries itself."""
         self._held_bytes -= self._sizes.pop(index, 0)
 
 
 class OffsetIndex:
-    """Where in the segment file offsets are."""
+    """Maps offsets to positions in the segment file."""
 
     __slots__ = (
         "_base",
@@ -95,7 +94,7 @@ class OffsetIndex:
     )
 
     def __init__(self, fs: FileSystem, cache: IndexCache, path: str, base: int, count: int) -> None:
-        """The index at `path`, whose file holds `count` entries that may be relied on."""
+        """The index at `path`, whose file has `count` entries to use."""
         self._fs = fs
         self._cache = cache
         self._path = path
@@ -110,16 +109,16 @@ class OffsetIndex:
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self._path
 
     @property
-    def crowded(self) -> bool:
+    def needs_write(self) -> bool:
         """Whether `write` should come before the next `append`."""
         return len(self._offsets) >= 2 * TAIL_ENTRIES
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch ending with `offset` starts at `position`; both rise."""
+        """Add the batch that ends with `offset` and starts at `position`; both increase."""
         self._offsets.append(offset - self._base)
         self._positions.append(position)
         self._count += 1
@@ -143,7 +142,7 @@ class OffsetIndex:
         return Floor(offsets[after - 1] + base, positions[after - 1], next_offset, next_position)
 
     def last_before(self, position: int) -> Entry | None:
-        """The last entry whose position is not above; None: there is none."""
+        """The last entry at `position` or before; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
             offsets, positions = self._head or self._load_head()
@@ -151,7 +150,7 @@ class OffsetIndex:
         return Entry(offsets[after - 1] + self._base, positions[after - 1]) if after else None
 
     def first_from(self, position: int) -> Entry | None:
-        """The first entry whose position is not below; None: there is none."""
+        """The first entry at `position` or after; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
             offsets, positions = self._head or self._load_head()
@@ -163,7 +162,7 @@ class OffsetIndex:
         return Entry(offsets[after] + self._base, positions[after])
 
     def last(self) -> Entry | None:
-        """The last entry; None: there is none."""
+        """The last entry; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not offsets:
             offsets, positions = self._head or self._load_head()
@@ -176,9 +175,9 @@ class OffsetIndex:
             keep = bisect_left((self._head or self._load_head())[0], relative)
         else:
             keep = self._first + bisect_left(self._offsets, relative)
-        self._cut(keep)
+        self._truncate_entries(keep)
 
-    def _cut(self, keep: int) -> None:
+    def _truncate_entries(self, keep: int) -> None:
         if keep >= self._count:
             return
         if keep < self._first:
@@ -193,7 +192,7 @@ class OffsetIndex:
             self._written = keep
 
     def write(self) -> None:
-        """Bring the file up to date (not to the disk), and drop old entries from memory."""
+        """Write new entries to the file, without fsync, and drop old ones from memory."""
         if self._written < self._count:
             start = self._written - self._first
             block = array("i", bytes((self._count - self._written) * OFFSET_ENTRY_BYTES))
@@ -218,17 +217,17 @@ class OffsetIndex:
         self._first += count
 
     def unload(self) -> None:
-        """Drop what was loaded from the file."""
+        """Drop the entries that were loaded from the file."""
         self._head = None
 
     def move_to(self, cache: IndexCache) -> None:
-        """Have `cache` count what is loaded from now on; nothing is at first."""
+        """Use `cache` from now on; drops what was loaded."""
         self._cache.forget(self)
         self.unload()
         self._cache = cache
 
     def relocate(self, path: str) -> None:
-        """Use the file at another path, with the same in it."""
+        """Use the file at another path, which has the same content."""
         self._path = path
 
     def _load_head(self) -> tuple[array[int], array[int]]:
@@ -243,12 +242,12 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Up to which timestamp the records reach by which offset."""
+    """Maps timestamps to offsets: the greatest timestamp up to an offset."""
 
     __slots__ = ("_base", "_fs", "_offsets", "_path", "_timestamps", "_written", "last_timestamp")
 
     def __init__(self, fs: FileSystem, path: str, base: int, count: int) -> None:
-        """The index at `path`, whose file holds `count` entries that may be relied on."""
+        """The index at `path`, whose file has `count` entries to use."""
         self._fs = fs
         self._path = path
         self._base = base
@@ -264,11 +263,11 @@ class TimeIndex:
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self._path
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Note the greatest timestamp so far; ignored when it isn't greater than the last."""
+        """Add an entry with the greatest timestamp so far; ignored if not above the last one."""
         if timestamp > self.last_timestamp:
             self._timestamps.append(timestamp)
             self._offsets.append(offset - self._base)
@@ -292,14 +291,14 @@ class TimeIndex:
 
     def slot(self, timestamp: int) -> int:
         """The last entry whose timestamp is not above `timestamp`; -1: there is none."""
-        return bisect_right(range(len(self)), timestamp, key=self._searched(0)) - 1
+        return bisect_right(range(len(self)), timestamp, key=self._slot_key(0)) - 1
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""
-        self._cut(bisect_left(range(len(self)), offset, key=self._searched(1)))
+        self._truncate_entries(bisect_left(range(len(self)), offset, key=self._slot_key(1)))
 
-    def _searched(self, column: int) -> Callable[[int], int]:
-        """What a slot holds, with the file opened once for many."""
+    def _slot_key(self, column: int) -> Callable[[int], int]:
+        """A bisect key for slots; opens the file only once."""
         file = self._fs.open(self._path)
 
         def key(slot: int) -> int:
@@ -308,7 +307,7 @@ class TimeIndex:
 
         return key
 
-    def _cut(self, keep: int) -> None:
+    def _truncate_entries(self, keep: int) -> None:
         if keep >= len(self):
             return
         del self._timestamps[max(0, keep - self._written) :]
@@ -319,7 +318,7 @@ class TimeIndex:
         self.last_timestamp = self.last()[0]
 
     def write(self) -> None:
-        """Bring the file up to date (not to the disk), and drop the entries from memory."""
+        """Write new entries to the file, without fsync, and drop them from memory."""
         if not self._timestamps:
             return
         block = b"".join(map(_TIME_ENTRY.pack, self._timestamps, self._offsets))
@@ -329,5 +328,5 @@ class TimeIndex:
         del self._offsets[:]
 
     def relocate(self, path: str) -> None:
-        """Use the file at another path, with the same in it."""
+        """Use the file at another path, which has the same content."""
         self._path = path

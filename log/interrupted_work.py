@@ -1,8 +1,8 @@
-"""Files of work that was interrupted: which are finished, and which thrown away.
+"""Completes or discards the files of an interrupted compaction, deletion or write.
 
-A compaction writes `.cleaned` files, renames them to `.swap` when they are whole, removes the
-segments that they replace, and takes the suffix off. So `.cleaned` is worthless, and a whole
-`.swap` takes the place of what it covers. `.deleted` was on its way out, `.tmp` never got in.
+A compaction writes `.cleaned` files, renames them to `.swap` when they are complete, deletes the
+segments that they replace, and removes the suffix. So `.cleaned` files are discarded, and complete
+`.swap` files replace the segments they cover. `.deleted` and `.tmp` files are removed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
-GARBAGE: Final = (".deleted", CLEANED, ".tmp")
+DISCARDED_SUFFIXES: Final = (".deleted", CLEANED, ".tmp")
 
 
-def settle(fs: FileSystem, directory: str) -> list[str]:
-    """Leave only finished files in a partition's directory; their names, sorted."""
+def clean_up_interrupted(fs: FileSystem, directory: str) -> list[str]:
+    """Leave only complete files in a partition's directory; their names, sorted."""
     names = fs.list_dir(directory)
-    if any(name.endswith((SWAP, *GARBAGE)) for name in names):
-        removed = _remove_garbage(fs, directory, names)
+    if any(name.endswith((SWAP, *DISCARDED_SUFFIXES)) for name in names):
+        removed = _remove_discarded(fs, directory, names)
         replaced, finished = _finish_swaps(fs, directory)
         logger.info(
             "%s: after an interruption removed %d files, and completed the swap of %d segments "
@@ -40,22 +40,22 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
     return names
 
 
-def _remove_garbage(fs: FileSystem, directory: str, names: Sequence[str]) -> int:
-    """Remove the files that count for nothing; how many."""
+def _remove_discarded(fs: FileSystem, directory: str, names: Sequence[str]) -> int:
+    """Remove the files to be discarded; how many."""
     cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
     removed = 0
-    # .swap first: without the .cleaned it would pass for whole, should this be interrupted
+    # .swap first: if interrupted, a .swap without its .cleaned would be taken for complete
     for name in sorted(names, key=lambda name: not name.endswith(SWAP)):
-        # swap files from the first .cleaned on belong to a split that did not get to its end
+        # swap files from the first .cleaned on belong to a segment split that was not completed
         half_split = name.endswith(SWAP) and cleaned and base_of(name) >= min(cleaned)
-        if half_split or name.endswith(GARBAGE):
+        if half_split or name.endswith(DISCARDED_SUFFIXES):
             fs.remove(f"{directory}/{name}")
             removed += 1
     return removed
 
 
 def _finish_swaps(fs: FileSystem, directory: str) -> tuple[int, int]:
-    """Put whole swap files in the place of what they cover; how many files of either."""
+    """Replace the covered segments by the swap files; how many files of either."""
     names = fs.list_dir(directory)
     swaps = [name for name in names if name.endswith(SWAP)]
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]

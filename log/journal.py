@@ -1,10 +1,12 @@
-"""A state machine whose state lives in the records of a partition: the journal between both. Pure.
+"""Replicated state machines: the journal between a coordinator's state machine and its partition.
 
-A machine decides what a request leads to: records, and answers. The journal appends the records;
-if that fails nothing has happened. Then it has the machine apply them, which is the only way its
-state changes, live and in replay alike, and keeps the answers back until the records are
-committed. An answer without records waits for all that was applied before it, so nobody sees what
-a fail-over could take back.
+This is the equivalent of Apache Kafka's CoordinatorRuntime. Pure, without I/O of its own.
+
+For a request the machine decides on records and replies. The journal appends the records; if that
+fails the state is unchanged. Then the machine applies them, which is the only way its state
+changes, live as well as in replay. The replies are held back until the records are committed. A
+reply without records waits until all records applied before are committed, so that no client sees
+state that a fail-over could revert.
 """
 
 from __future__ import annotations
@@ -20,17 +22,16 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, Slices, each, without_pauses
 
 WAITING_MAX: Final = 100_000
-"""Decisions whose answers wait for the high watermark; further ones are refused with
+"""Decisions whose replies wait for the high watermark; further ones are rejected with
 COORDINATOR_NOT_AVAILABLE before anything is appended."""
 
 BYTES_A_STEP: Final = 16 * 1024
-"""Of values that are applied in one go."""
+"""Bytes of record values that are applied in one step."""
 
 FAILED_DEADLINE_RETRY_MS: Final = 10_000
-"""The least time from one attempt to handle a deadline to the next, if it fails with an
-exception."""
+"""The least time until an expired deadline is handled again, after an exception."""
 
-TOLD: Final[Mapping[int, ErrorCode]] = {
+CLIENT_ERRORS: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -39,12 +40,12 @@ TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when records can't be written: what is true of the partition says
-something else of a coordinator. As Apache Kafka's coordinators translate it."""
+"""The error for clients by the error of the append, as Apache Kafka's coordinators translate it:
+an error of the partition means something else for its coordinator."""
 
 
 class ApplyFailed(Exception):
-    """The machine raised where it must not: records are in the log that its state lacks."""
+    """The machine failed to apply records that are in the log: they are missing in its state."""
 
 
 class Record(NamedTuple):
@@ -55,18 +56,18 @@ class Record(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """Whose transaction records belong to."""
+    """The producer whose transaction records belong to."""
 
     id: int
     epoch: int
     guard: Guard | None = None
-    """What lets the first batch of a transaction in (KIP-890); only live."""
+    """Verifies the first batch of a transaction (KIP-890); None in replay."""
 
 
 class Ticket:
-    """Where the answer to one request goes.
+    """The pending reply to one request, completed by `settle`.
 
-    A machine keeps it as long as the answer is not known, and looks into it never.
+    A machine keeps it while the reply is not known, and never reads it.
     """
 
     __slots__ = ("answer", "failure", "settled", "wake")
@@ -76,10 +77,10 @@ class Ticket:
         self.answer: Any = None
         self.failure: ApiError | None = None
         self.wake: Callable[[Ticket], object] | None = None
-        """Called once it is settled, by whoever waits."""
+        """Called when it is settled; set by the code that waits."""
 
     def settle(self, answer: Any) -> None:
-        """The answer; an ApiError is a failure. A ticket that is settled stays as it is."""
+        """Set the reply; an ApiError is a failure. Does nothing if it is settled already."""
         if self.settled:
             return
         self.settled = True
@@ -92,7 +93,7 @@ class Ticket:
 
 
 class Reply(NamedTuple):
-    """An answer, to be given when all that it rests on is committed."""
+    """A reply, to be sent when everything applied before is committed."""
 
     ticket: Ticket
     answer: Any
@@ -100,67 +101,67 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """What a request, a timer or a change elsewhere leads to."""
+    """The result of a request, an expired deadline or another event."""
 
     records: Sequence[Record] = ()
     replies: list[Reply] = field(default_factory=list)
-    after: list[Hashable] = field(default_factory=list)
-    """Commands for whoever runs the machine, to be carried out once the records are committed."""
+    commands: list[Hashable] = field(default_factory=list)
+    """Commands for the runner, to be carried out when the records are committed."""
 
-    refused: Callable[[ErrorCode, int], Decision] | None = None
-    """What it leads to instead when the records can't be appended, or are not committed in time;
-    then they stay in the log and in the state. It is given the code for clients, and the time in
-    ms; without records of its own it is answered at once. None: the code is the answer to all
-    `replies`."""
+    on_failure: Callable[[ErrorCode, int], Decision] | None = None
+    """Called when the records can't be appended, or are not committed in time (then they stay in
+    the log and in the state), with the error for clients and the time in ms. The decision that it
+    returns replaces this one; if that has no records its replies are sent at once. None: all
+    `replies` get the error."""
 
     producer: Producer | None = None
-    """The transaction that the records belong to."""
+    """The producer whose transaction the records belong to."""
 
 
-Made: TypeAlias = Decision | Slices[Decision]
-"""A decision; or what makes one, and takes long: it pauses where others may have the loop. Until
-it is carried out nothing else is asked of the machine, and nothing changes it but the marker of a
-transaction, which is in the log by then, before the records of the decision. So that it is as if
-the decision had been made in one go after the marker, what makes it iterates over nothing across a
-pause that `apply_marker` changes, and keeps of it no more than that a place is there, which no
-marker brings."""
+DecisionOrSteps: TypeAlias = Decision | Slices[Decision]
+"""A decision; or a generator that computes one in steps, yielding to the event loop in between.
+
+Until the decision is carried out no other request reaches the machine. Only transaction markers
+may change it between two steps; they are in the log before the records of the decision. The result
+must be as if the decision had been computed at once after the marker. So a generator must not
+iterate, across a step, over anything that `apply_marker` changes, and may remember of such state
+only that an entry exists, which markers never add."""
 
 
 class Machine(Protocol):
-    """What is journalled."""
+    """A state machine whose records are in a partition."""
 
     timers: Timers
 
     def apply(self, record: Record, producer: Producer | None) -> None:
-        """Change the state as a record says. Records of a transaction count when its marker
-        comes. Must cope with whatever is in the log, and raise nothing."""
+        """Apply a record to the state. Records of a transaction take effect with its marker.
+        Must accept any record of the log, and must not raise."""
         ...
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
-        """`apply` of each of the records of one decision, in order; they are the same objects."""
+        """`apply` for the records of one decision, in order; they are the same objects."""
         ...
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """`apply` of many records without a transaction, in the order of the log: for loading.
-        To repeat it changes nothing."""
+        """`apply` for many non-transactional records, in log order, for loading. Idempotent."""
         ...
 
     def loaded(self, now_ms: int) -> Iterable[Decision]:
-        """All of the log has been replayed: set deadlines, and what else there is to do."""
+        """The log has been replayed completely: set deadlines, and decide on further actions."""
         ...
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
-        """A transaction has ended, and its records count, or don't; with pauses if they are
-        many. It may come between two steps of a decision that pauses (see `Made`), before or after
-        any record of which it is in the log, but never between two of one decision."""
+        """A transaction was committed or aborted; in steps if it has many records. It may come
+        between two steps that compute a decision (see `DecisionOrSteps`). In the log it is before
+        or after all records of a decision, never between them."""
         ...
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
-        """What the passing of a deadline leads to."""
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
+        """The deadline `key` has expired."""
         ...
 
     def resign(self) -> Sequence[Ticket]:
-        """The requests that are still without an answer; the machine is dropped."""
+        """The requests without a reply; the machine is not used any more."""
         ...
 
 
@@ -173,14 +174,14 @@ class Port(Protocol):
     def append(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
     ) -> Slices[int]:
-        """Append one batch; where it ends. ApiError when it is refused: nothing was appended."""
+        """Append one batch; the new end offset. ApiError: nothing was appended."""
         ...
 
 
 class _Waiting(NamedTuple):
     end: int
     deadline_ms: int
-    """As if the clock had never been set."""
+    """Without the shifts of the clock (`Timers.clock_shifted`)."""
 
     decision: Decision
 
@@ -191,38 +192,38 @@ class Journal:
     def __init__(
         self, machine: Machine, port: Port, *, applied_end: int, commit_timeout_ms: int
     ) -> None:
-        """`machine` has had all records before the offset `applied_end`."""
+        """`machine` has applied all records before the offset `applied_end`."""
         self.machine: Final = machine
         self.commit_timeout_ms: Final = commit_timeout_ms
         self.applied_end = applied_end
-        """The end of the records that the state consists of."""
+        """The end offset of the applied records."""
         self.commands: Final[deque[Hashable]] = deque()
-        """To be carried out by whoever runs this, in order."""
+        """To be carried out by the runner, in order."""
         self._port: Final = port
         self._waiting: Final[deque[_Waiting]] = deque()
         self._is_applying = False
         self._markers: Final[deque[tuple[int, int, bool, int]]] = deque()
-        """Those that are to be applied: not more than there are producers."""
+        """Markers to be applied; at most one for each producer."""
         self._resigned: ErrorCode | None = None
 
     @property
-    def is_settled(self) -> bool:
-        """Whether all that was applied is committed: what is read now may be told at once."""
+    def is_fully_committed(self) -> bool:
+        """Whether all applied records are committed, so that reads can be answered at once."""
         return self._port.high_watermark >= self.applied_end
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether there are answers that wait for the high watermark."""
+        """Whether there are replies that wait for the high watermark."""
         return bool(self._waiting)
 
-    def carry_out(self, made: Made, now_ms: int) -> None:
-        """Append, apply, and answer when it is committed."""
-        without_pauses(self.carry_out_slowly(made, now_ms))
+    def carry_out(self, decision: DecisionOrSteps, now_ms: int) -> None:
+        """Append, apply, and reply when committed."""
+        without_pauses(self.carry_out_in_steps(decision, now_ms))
 
-    def carry_out_slowly(self, made: Made, now_ms: int) -> Slices[None]:
-        """The same, with pauses if there is much to do; until it is done nothing else may be
-        carried out, or be asked of the machine."""
-        decision = made if isinstance(made, Decision) else (yield from made)
+    def carry_out_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Slices[None]:
+        """`carry_out` in steps if there is much to do. Until it is done no other decision may be
+        carried out, and no request may reach the machine."""
+        decision = work if isinstance(work, Decision) else (yield from work)
         if self.carry_out_at_once(decision, now_ms):
             return
         if self._resigned is None and decision.records:
@@ -232,11 +233,11 @@ class Journal:
                 yield from self._refuse(decision, failure.code, now_ms)
                 return
         if self._is_committed(decision, now_ms):
-            yield from self._release(decision)
+            yield from self._complete_replies_in_steps(decision)
 
     def carry_out_at_once(self, decision: Decision, now_ms: int) -> bool:
-        """The same if there is little to do, as nearly always; whether there was. Else nothing has
-        been done."""
+        """`carry_out` if there is little to do, which is the usual case; otherwise False, and
+        nothing has been done."""
         if not _is_little(decision):
             return False
         if decision.records and self._resigned is None:
@@ -246,7 +247,7 @@ class Journal:
                 without_pauses(self._refuse(decision, failure.code, now_ms))
                 return True
         if self._is_committed(decision, now_ms):
-            self._give(decision)
+            self._complete_replies(decision)
         return True
 
     def _append_at_once(self, decision: Decision, now_ms: int) -> None:
@@ -269,7 +270,7 @@ class Journal:
                 yield
                 try:
                     self.machine.apply_all(some, producer)
-                except Exception as raised:  # the other parts are in the log just as well
+                except Exception as raised:  # the other parts are in the log too
                     failure = failure or raised
             yield
         finally:
@@ -280,32 +281,32 @@ class Journal:
 
     def _admit(self) -> None:
         if len(self._waiting) >= WAITING_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes wait")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes are waiting")
 
     def _is_committed(self, decision: Decision, now_ms: int) -> bool:
-        """Whether all that was applied is, so that the answers are to be given now: otherwise they
-        wait for that, or are known already."""
+        """Whether all applied records are committed, so that the replies are due now. Otherwise
+        the decision waits for that, or has failed because of a resignation."""
         if self._resigned is not None:
             _fail(decision, self._resigned)
             self._dismiss(self._resigned)
             return False
-        # Where there are many answers to give, those of earlier decisions come first.
-        if self._port.high_watermark < self.applied_end or self._waiting and self.committed():
-            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.set_by_ms
+        # Replies of earlier decisions that are due come first.
+        if self._port.high_watermark < self.applied_end or self._waiting and self.release_replies():
+            deadline_ms = now_ms + self.commit_timeout_ms - self.machine.timers.clock_shift_ms
             self._waiting.append(_Waiting(self.applied_end, deadline_ms, decision))
             return False
         return True
 
-    def marked(
+    def marker_appended(
         self, producer_id: int, producer_epoch: int, committed: bool, end: int
     ) -> Slices[None]:
-        """The marker of a transaction has been appended to the partition, which ends at `end`. What
-        that changes is to be done before anything else is asked of the machine."""
+        """The marker of a transaction has been appended to the partition; the end offset is `end`.
+        The returned steps have to run before the next request reaches the machine."""
         self._markers.append((producer_id, producer_epoch, committed, end))
         return self._apply_markers()
 
     def _apply_markers(self) -> Slices[None]:
-        if self._is_applying:  # what stands in front of them in the log comes first
+        if self._is_applying:  # the records before them in the log come first
             return
         failure: Exception | None = None
         self._is_applying = True
@@ -314,16 +315,16 @@ class Journal:
                 producer_id, epoch, committed, self.applied_end = self._markers.popleft()
                 try:
                     yield from self.machine.apply_marker(producer_id, epoch, committed)
-                except Exception as raised:  # of one transaction: the others have ended too
+                except Exception as raised:  # the markers of other transactions must be applied too
                     failure = failure or raised
         finally:
             self._is_applying = False
         if failure is not None:
-            raise ApplyFailed("a marker could not be applied") from failure
+            raise ApplyFailed("applying a transaction marker failed") from failure
 
-    def committed(self) -> bool:
-        """The high watermark has moved: give the answers that waited for it, in order, but no more
-        than `ITEMS_A_STEP`. Whether there are more to give."""
+    def release_replies(self) -> bool:
+        """The high watermark has advanced: send the replies that waited for it, in order, at most
+        `ITEMS_A_STEP`; whether there are more."""
         high_watermark = self._port.high_watermark
         waiting = self._waiting
         room = ITEMS_A_STEP
@@ -337,44 +338,48 @@ class Journal:
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
-            self._give(waiting.popleft().decision)
+            self._complete_replies(waiting.popleft().decision)
         return False
 
     @property
-    def owes(self) -> bool:
-        """Whether there are answers that wait for nothing but another call of `committed`."""
+    def has_due_replies(self) -> bool:
+        """Whether there are replies that wait only for another call of `release_replies`."""
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
-    def _give(self, decision: Decision) -> None:
+    def _complete_replies(self, decision: Decision) -> None:
         for ticket, answer in decision.replies:
             ticket.settle(answer)
-        if decision.after:
-            self.commands.extend(decision.after)
+        if decision.commands:
+            self.commands.extend(decision.commands)
 
-    def _release(self, decision: Decision) -> Slices[None]:
-        """The same, with pauses if there are many."""
+    def _complete_replies_in_steps(self, decision: Decision) -> Slices[None]:
+        """`_complete_replies` in steps."""
         yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
-        if decision.after:
-            self.commands.extend(decision.after)
+        if decision.commands:
+            self.commands.extend(decision.commands)
 
     def wake_at(self) -> int | None:
-        """When to call `tick` next, ms; None if there is no need."""
+        """When to call `tick` next, in ms; None if there is nothing to wait for."""
         timer = self.machine.timers.wake_at()
-        if not self._waiting or self.owes:
+        if not self._waiting or self.has_due_replies:
             return timer
-        deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.set_by_ms
+        deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.clock_shift_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
     def tick(self, now_ms: int) -> bool:
-        """Do one thing that is due; whether there was one."""
-        return without_pauses(self.tick_slowly(now_ms))
+        """Handle one expired deadline; whether there was one."""
+        return without_pauses(self.tick_in_steps(now_ms))
 
-    def tick_slowly(self, now_ms: int) -> Slices[bool]:
-        """The same, as `carry_out_slowly`."""
+    def tick_in_steps(self, now_ms: int) -> Slices[bool]:
+        """`tick` in steps, as `carry_out_in_steps`."""
         if self._resigned is not None:
             return False
-        as_unset_ms = now_ms - self.machine.timers.set_by_ms
-        if self._waiting and self._waiting[0].deadline_ms <= as_unset_ms and not self.owes:
+        unshifted_ms = now_ms - self.machine.timers.clock_shift_ms
+        if (
+            self._waiting
+            and self._waiting[0].deadline_ms <= unshifted_ms
+            and not self.has_due_replies
+        ):
             late = self._waiting.popleft().decision
             yield from self._refuse(late, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return True
@@ -382,30 +387,30 @@ class Journal:
         if key is None:
             return False
         try:
-            yield from self.carry_out_slowly(self.machine.expire(key, now_ms), now_ms)
-        except Exception:  # what it is for must still be done, but not in every turn of the loop
+            yield from self.carry_out_in_steps(self.machine.expire(key, now_ms), now_ms)
+        except Exception:  # it must be retried, but not in every iteration of the loop
             timers = self.machine.timers
             timers.set(key, max(timers.at(key) or 0, now_ms + FAILED_DEADLINE_RETRY_MS))
             raise
         return True
 
     def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
-        told = TOLD.get(code, code)
-        if decision.refused is None or self._resigned is not None:
-            _fail(decision, told)
+        error = CLIENT_ERRORS.get(code, code)
+        if decision.on_failure is None or self._resigned is not None:
+            _fail(decision, error)
             return
         try:
-            instead = decision.refused(told, now_ms)
-        except Exception:  # nobody whom the decision answers waits in vain
-            _fail(decision, told)
+            instead = decision.on_failure(error, now_ms)
+        except Exception:  # the clients must get a reply all the same
+            _fail(decision, error)
             raise
         if instead.records:
-            yield from self.carry_out_slowly(instead, now_ms)
-        else:  # it tells nothing of the state, so it rests on nothing
-            yield from self._release(instead)
+            yield from self.carry_out_in_steps(instead, now_ms)
+        else:  # it does not depend on uncommitted state
+            yield from self._complete_replies_in_steps(instead)
 
     def resign(self, code: ErrorCode) -> None:
-        """This broker leads the partition no longer: nobody gets an answer but `code`."""
+        """This broker is no longer the leader: all pending replies fail with `code`."""
         if self._resigned is not None:
             return
         self._resigned = code
@@ -414,14 +419,14 @@ class Journal:
         self._dismiss(code)
 
     def _dismiss(self, code: ErrorCode) -> None:
-        """Whoever waits in the machine; somebody may come to wait there even after this broker has
-        resigned, if what was asked had been begun."""
+        """Fail the requests that wait in the machine. There may be one even after resigning, if
+        its decision was being computed."""
         for ticket in self.machine.resign():
             ticket.settle(ApiError(code))
 
 
 def _is_little(decision: Decision) -> bool:
-    """Whether its records are one part."""
+    """Whether its records can be applied in one step."""
     records = decision.records
     if len(records) > ITEMS_A_STEP or len(decision.replies) > ITEMS_A_STEP:
         return False
@@ -432,7 +437,7 @@ def _is_little(decision: Decision) -> bool:
 
 
 def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
-    """What is applied in one go each: a few records, or one that is big."""
+    """The records to apply in one step each: a few records, or a single big one."""
     parts, start, size = [], 0, 0
     for end, record in enumerate(records):
         more = len(record.value or b"")
@@ -444,9 +449,9 @@ def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
 
 
 def _apply_failed(decision: Decision) -> ApplyFailed:
-    """To be raised; nobody whom the decision answers waits in vain."""
+    """Fail the replies; the exception to raise."""
     _fail(decision, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return ApplyFailed("records that have been appended could not be applied")
+    return ApplyFailed("applying appended records failed")
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:

@@ -1,7 +1,7 @@
-"""One log directory: whose it is, whether it can be used, and the files that speak of all in it.
+"""One log directory: its owner, its state, and the checkpoint files of all logs in it.
 
-A directory fails with the first OSError of anything in it, at the start or later, and stays failed
-until the broker is started again: nobody knows what of the last writes is on its disk.
+A directory goes offline with the first OSError of anything in it, at startup or later, until the
+broker is restarted: it is not known which of the last writes are on its disk.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import NamedTuple
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, decode_offsets, encode_lines
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError, OrphanedDirectoryError, StorageError
-from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_shortage
+from kavka.log.fs import FileSystem, Lock, OrphanedLockError, is_fd_exhaustion
 from kavka.seams import Random
 
 logger = logging.getLogger(__name__)
 
 
-class Content(NamedTuple):
-    """What is in a log directory besides its own files."""
+class DirectoryContent(NamedTuple):
+    """The logs in a log directory."""
 
     logs: list[TopicPartition]
     deleted: list[str]
-    """Paths of logs that were deleted and not removed yet."""
+    """Paths of logs marked for deletion."""
     futures: list[tuple[TopicPartition, str]]
-    """Copies of logs that were on the move, with their paths."""
+    """Future logs, with their paths."""
 
 
 class LogDirectory:
-    """One of `log.dirs`. `failure` says why it can't be used (any more); None: it can."""
+    """One of `log.dirs`. `failure` says why it is offline; None if it is online."""
 
     __slots__ = (
         "_fs",
@@ -47,29 +47,29 @@ class LogDirectory:
     )
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        """Touches nothing before `open`."""
+        """Does no I/O; see `open`."""
         self._fs = fs
         self._lock: Lock | None = None
         self.path = path
         self.failure: OSError | None = None
         self.damaged: list[str] = []
         """Names of the checkpoints that were found damaged."""
-        self.owner: Meta | None = None
-        """What `meta.properties` says; None: it is not there, or was not read."""
+        self.owner: MetaProperties | None = None
+        """The owner in `meta.properties`; None if the file is missing or was not read."""
         self.id: str | None = None
         """The directory id in `meta.properties`, if it has one."""
         self.has_compacted = False
-        """Whether there may be a checkpoint of what is compacted."""
+        """Whether there may be a `cleaner-offset-checkpoint`."""
         self.is_unclean = False
-        """Whether it is not to be marked as closed in order, though it is used to the end."""
+        """Whether it must not be marked as cleanly shut down."""
 
     def file(self, name: str) -> str:
         """The path of one of its own files."""
         return f"{self.path}/{name}"
 
-    def open(self, *, make: bool = True) -> Meta | None:
-        """Lock it and read whose it is; None: it has no `meta.properties`. Then it is made, if it
-        isn't there, and locked only where `make` says so, and otherwise not touched.
+    def open(self, *, make: bool = True) -> MetaProperties | None:
+        """Lock the directory and read its owner; None if it has no `meta.properties`. Without that
+        file it is created, if missing, and locked only if `make`, and otherwise left alone.
 
         StorageError: another broker uses it. OSError: it can't be used.
         """
@@ -96,13 +96,13 @@ class LogDirectory:
             self._fs.sync_dir(parent or ("/" if path.startswith("/") else "."))
 
     def unlock(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    def read_meta(self) -> Meta | None:
-        """Whose it is; None: nobody's yet. CorruptFileError, OSError."""
+    def read_meta(self) -> MetaProperties | None:
+        """Read the owner; None if there is none yet. CorruptFileError, OSError."""
         data = self._read_meta()
         self.owner, self.id = None, None
         if data is not None:
@@ -116,9 +116,9 @@ class LogDirectory:
         except FileNotFoundError:
             return None
 
-    def claim(self, meta: Meta, random: Random) -> None:
-        """Make and lock it if it isn't, and write down whose it is, and an id for it, if that
-        isn't written yet; it is on the disk when this returns. StorageError, OSError."""
+    def claim(self, meta: MetaProperties, random: Random) -> None:
+        """Create and lock the directory if that has not been done, and write the owner and a new
+        directory id to `meta.properties` if missing, with fsync. StorageError, OSError."""
         if self._lock is None:
             self.open()
         data = self._read_meta()
@@ -128,23 +128,23 @@ class LogDirectory:
             self._fs.write_atomic(self.file(names.META_FILE), data, sync=True)
         self.read_meta()
 
-    def take_clean_marker(self) -> bool:
-        """Whether the broker before stopped in order; asked again, it did not. OSError."""
+    def consume_clean_shutdown_marker(self) -> bool:
+        """Whether the last shutdown was clean; removes the marker file. OSError."""
         path = self.file(names.CLEAN_SHUTDOWN_FILE)
         if not self._fs.exists(path):
             return False
         self._fs.remove(path)
-        # were it to come back with a power cut, what is written from now on would be trusted
+        # if it came back after a power failure, unflushed writes would not be recovered
         self._fs.sync_dir(self.path)
         return True
 
-    def leave_clean_marker(self) -> None:
-        """Write down that all in it was closed in order. OSError."""
+    def write_clean_shutdown_marker(self) -> None:
+        """Write the marker file of a clean shutdown. OSError."""
         path = self.file(names.CLEAN_SHUTDOWN_FILE)
         self._fs.write_atomic(path, names.CLEAN_SHUTDOWN, sync=True)
 
     def read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """One of its checkpoints; empty where that is not there, or damaged. OSError."""
+        """One of its checkpoint files; empty if missing or damaged. OSError."""
         path = self.file(name)
         try:
             return decode_offsets(self._fs.read_bytes(path), path)
@@ -152,17 +152,17 @@ class LogDirectory:
             return {}
         except CorruptFileError as error:
             # safe: more is recovered than needed, a log starts at its first segment, and a high
-            # watermark is found again
+            # watermark is determined again
             logger.warning("%s; ignoring it", error)
             self.damaged.append(name)
             return {}
 
-    def look(self) -> Content:
-        """What is in it; unfinished files of its own are removed.
+    def list_content(self) -> DirectoryContent:
+        """The logs in the directory; removes its own temporary files.
 
-        StorageError for a name that no log directory has. OSError.
+        StorageError for a name that does not belong in a log directory. OSError.
         """
-        found = Content([], [], [])
+        found = DirectoryContent([], [], [])
         for name in self._fs.list_dir(self.path):
             path = self.file(name)
             if not self._fs.is_dir(path):
@@ -180,46 +180,46 @@ class LogDirectory:
 
 
 class CheckpointPlan:
-    """The checkpoint files of all directories as they were at one moment."""
+    """The content of the checkpoint files of all directories, to be written in a thread."""
 
     def __init__(self, fs: FileSystem, serial: int) -> None:
-        """One with nothing in it; see `add`."""
+        """An empty plan; see `add`."""
         self._fs = fs
         self._contents: list[tuple[LogDirectory, Mapping[str, list[str]]]] = []
         self.serial = serial
         self.ended = False
-        """Whether it touches no file any more."""
+        """Whether `run` has ended."""
         self.done = False
-        """Whether every directory has it, but for those in `failures`."""
+        """Whether it was written to all directories, except those in `failures`."""
         self._superseded = False
-        self._temporary: list[str] = []  # files that are to be renamed
+        self._temporary: list[str] = []  # files to be renamed
         self.failures: dict[str, OSError] = {}
         """By the path of the directory that could not be written to."""
 
     @property
-    def is_short(self) -> bool:
-        """Whether it was not written for want of descriptors, and has to be again."""
-        return any(is_shortage(failure) for failure in self.failures.values())
+    def lacked_descriptors(self) -> bool:
+        """Whether a write failed with file descriptor exhaustion and has to be retried."""
+        return any(is_fd_exhaustion(failure) for failure in self.failures.values())
 
     def add(self, directory: LogDirectory, lines: Mapping[str, list[str]]) -> None:
-        """The lines of a directory's checkpoint files, by their names."""
+        """Add the lines of a directory's checkpoint files, by file name."""
         self._contents.append((directory, lines))
 
     def supersede(self) -> None:
-        """A later plan has to have the last word: from now on this one leaves the files alone.
-        What its thread may be about to rename is gone when this returns."""
+        """A newer plan takes precedence: from now on this one changes no checkpoint file. The
+        temporary files that its thread may be about to rename are removed."""
         self._superseded = True
         for name in self._temporary:
-            with suppress(OSError):  # not made, or renamed; where this fails, so will a rename
+            with suppress(OSError):  # not created, or renamed; else the rename will fail too
                 self._fs.remove(name)
 
     def run(self) -> None:
-        """Write them, with fsync; may run in a thread, one plan at a time."""
+        """Write the files, with fsync; may run in a thread, one plan at a time."""
         try:
             for directory, lines in self._contents:
                 if directory.failure is None:
                     self._write(directory, lines)
-            self.done = not self._superseded and not self.is_short
+            self.done = not self._superseded and not self.lacked_descriptors
         finally:
             self.ended = True
 

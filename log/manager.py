@@ -1,10 +1,11 @@
-"""All logs of a broker: its log directories, what is in them, and the files that speak of all.
+"""All logs of a broker: its log directories, the logs in them, and the checkpoint files.
 
-What one directory is, is in `directories.py`; how a start finds its logs, in `loading.py`. Here
-they come together: the logs by topic and partition, making and deleting them, the checkpoints of
-recovery points, start offsets and high watermarks, and what becomes of a directory that fails.
-Blocking: start and stop do all their I/O here; in between only `create`, `delete` and `truncate`
-touch the disk, and what may take long is a plan that a thread runs.
+A single directory is in `log_dir.py`, loading at startup in `loading.py`. The manager owns the logs
+by topic and partition, creates and deletes them, writes the checkpoints of recovery points, log
+start offsets, high watermarks and cleaner offsets, and handles the failure of a log directory.
+
+Synchronous. Apart from startup and shutdown only `create`, `delete`, `promote` and `truncate` do
+I/O; what may take long is a plan to be run in a thread.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from uuid import UUID
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition, offset_line
-from kavka.log.claiming import claim_all, common_owner, logs_in
+from kavka.log.claiming import claim_all, common_meta_properties, find_logs
 from kavka.log.closing import DirectoryClosing
-from kavka.log.deferred_deletes import Garbage
-from kavka.log.dir_names import Meta
+from kavka.log.deferred_deletes import DeferredDeletes
+from kavka.log.dir_names import MetaProperties
 from kavka.log.disk import Disk
-from kavka.log.errors import TOO_MANY_FILES, HalfMadeError, StorageError
-from kavka.log.fs import FileSystem, Volume, is_shortage
+from kavka.log.errors import TOO_MANY_FILES, PartialCreateError, StorageError
+from kavka.log.fs import FileSystem, Volume, is_fd_exhaustion
 from kavka.log.futures import FutureLogs
-from kavka.log.loading import DirectoryLoading, check_apart
+from kavka.log.loading import DirectoryLoading, check_duplicate_logs
 from kavka.log.log_dir import CheckpointPlan, LogDirectory
-from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random
@@ -34,17 +35,17 @@ from kavka.seams import Clock, Random
 logger = logging.getLogger(__name__)
 
 OPEN_FILES_MAX: Final = 8192
-"""Log files open at a time, but no more than half of what the process may open; more are opened
-and closed as needed. Indexes and small files are opened for a moment. Nothing is mapped."""
+"""Log files open at a time, at most half of what the process may open; others are opened on demand.
+Indexes and small files are opened only briefly. Nothing is memory-mapped."""
 
 FILES_AT_ONCE_SHARE: Final = 4
-"""The part of all open files that one piece of work may keep from being closed."""
+"""One piece of work may keep this fraction (1/n) of the open files from being evicted."""
 
 INDEX_CACHE_BYTES: Final = 16 << 20
-"""Memory for index entries of segments that are read from but not at their end."""
+"""Memory for index entries of segments that are not read near their end."""
 
 LOGS_PER_STEP: Final = 500
-"""Logs that are taken over, or put into a checkpoint, in one go: 3 us each."""
+"""Logs taken over after loading, or added to a checkpoint, in one step: 3 us each."""
 
 
 class LogManager:
@@ -60,7 +61,7 @@ class LogManager:
         open_files_max: int = OPEN_FILES_MAX,
         index_cache_bytes: int = INDEX_CACHE_BYTES,
     ) -> None:
-        """Touches nothing before `open`."""
+        """Does no I/O; see `open`."""
         self._fs = fs
         paths = [directory.rstrip("/") or "/" for directory in directories]
         self._directories = {path: LogDirectory(fs, path) for path in paths}
@@ -69,16 +70,18 @@ class LogManager:
         open_files_max = min(open_files_max, fs.limit_files() // 2)
         self.files_at_once = max(1, open_files_max // FILES_AT_ONCE_SHARE)
         self._disk = Disk(fs, open_files_max=open_files_max, index_cache_bytes=index_cache_bytes)
-        fs.on_shortage(self._disk.files.close_half)
-        self.futures = FutureLogs(fs, random, self._disk.garbage)
-        """Logs that move to another directory."""
+        fs.on_fd_exhaustion(self._disk.files.close_half)
+        self.futures = FutureLogs(fs, random, self._disk.deferred_deletes)
+        """Logs that are being moved to another log directory."""
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._within: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
+        self._by_directory: dict[str, dict[TopicPartition, PartitionLog]] = {
+            path: {} for path in paths
+        }
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._has_lost_flushed = False
-        # keys in checkpoint files that have no log, with the newest plan that may name them
+        self._has_lost_flushed_records = False
+        # deleted logs, with the serial of the newest plan that may contain them
         self._stale: dict[TopicPartition, int] = {}
-        self._plans: list[CheckpointPlan] = []  # those that may still touch the files
+        self._plans: list[CheckpointPlan] = []  # those that may still be running
         self._serial = 0
         self._saved_serial = 0
 
@@ -90,17 +93,17 @@ class LogManager:
 
     @property
     def directories(self) -> list[str]:
-        """The log directories, failed ones too."""
+        """The log directories, including offline ones."""
         return list(self._directories)
 
     @property
     def online_directories(self) -> list[str]:
-        """Those that can be used."""
+        """The online log directories."""
         return [each.path for each in self._online()]
 
     @property
     def failed_directories(self) -> dict[str, OSError]:
-        """Those that can't be used, and why."""
+        """The offline log directories, and why."""
         return {
             path: each.failure
             for path, each in self._directories.items()
@@ -115,19 +118,19 @@ class LogManager:
         return self._logs.get((topic, partition))
 
     def by_directory(self) -> dict[str, list[PartitionLog]]:
-        """The logs in each log directory that can be used."""
-        return {path: list(self._within[path].values()) for path in self.online_directories}
+        """The logs in each online log directory."""
+        return {path: list(self._by_directory[path].values()) for path in self.online_directories}
 
     def directory_of(self, log: PartitionLog) -> str:
-        """The log directory that a log lies in."""
+        """The log directory of a log."""
         return log.directory.rpartition("/")[0] or "/"
 
     def leave_unclean(self, log: PartitionLog) -> None:
-        """Have the next start recover the logs of this one's directory."""
+        """Have the next start recover all logs in the directory of `log`."""
         self._directories[self.directory_of(log)].is_unclean = True
 
     def absolute(self, directory: str) -> str:
-        """The path of a log directory from the root on."""
+        """The absolute path of a log directory."""
         return self._fs.absolute(directory)
 
     def volume(self, directory: str) -> Volume:
@@ -136,14 +139,14 @@ class LogManager:
 
     # --- start
 
-    def open(self, make: Collection[str] | None = None) -> Meta | None:
-        """Lock the directories and tell whose they are; None when they are new. New ones are made
-        if they are among `make` (None: all of them); others are not touched before `claim`.
+    def open(self, make: Collection[str] | None = None) -> MetaProperties | None:
+        """Lock the directories and return their owner; None when they are new. New ones are created
+        if in `make` (None: all of them); others are not touched before `claim`.
 
-        One that can't be used is left out. StorageError: none can be, one is in use, or they
-        don't belong together.
+        One that can't be used goes offline. StorageError if all are, if one is in use, or if they
+        have different owners.
         """
-        found: list[Meta] = []
+        found: list[MetaProperties] = []
         try:
             for directory in self._directories.values():
                 try:
@@ -156,51 +159,54 @@ class LogManager:
         except StorageError:
             self.unlock()
             raise
-        return common_owner(found, list(self._directories))
+        return common_meta_properties(found, list(self._directories))
 
     def _fail_at_start(self, directory: str, failure: OSError) -> None:
-        if is_shortage(failure):
+        if is_fd_exhaustion(failure):
             raise StorageError(TOO_MANY_FILES.format(failure)) from failure
         self.fail(directory, failure)
 
     def check_usable(self) -> None:
-        """StorageError where every directory has failed."""
+        """StorageError if all directories are offline."""
         if not self._online():
-            told = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
-            raise StorageError(f"none of the log directories can be used: {told}")
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.failed_directories.items())
+            raise StorageError(f"none of the log directories can be used: {reasons}")
 
     @property
     def unclaimed_directories(self) -> list[str]:
-        """Those that can be used, and have no `meta.properties`; absolute paths."""
+        """The online directories without `meta.properties`; absolute paths."""
         return [self.absolute(each.path) for each in self._online() if each.owner is None]
 
     def logs_found(self) -> dict[TopicPartition, None]:
         """The partitions with a log in a directory that has an owner, before they are loaded."""
-        return logs_in(self._online())
+        return find_logs(self._online())
 
     def claim(
-        self, meta: Meta, known: Mapping[str, str] | None = None, given_up: Collection[str] = ()
+        self,
+        meta: MetaProperties,
+        known: Mapping[str, str] | None = None,
+        given_up: Collection[str] = (),
     ) -> dict[str, str]:
-        """Write down whose the directories are, where it isn't written yet. Absolute paths by the
-        ids of the directories, to be kept, and to be handed in as `known` at the next start.
+        """Write the owner to the directories that have none. Returns the absolute paths by
+        directory id, to be stored and passed as `known` at the next start.
 
-        Of those that are `known` and not here, the ones in `given_up` count no more; each other
-        has failed, and stays in the answer. StorageError: none is left, or two are one.
+        Directories that are `known` but missing are offline and stay in the result, except those
+        in `given_up`. StorageError if all are offline, or if two have the same id.
         """
         directories = list(self._directories.values())
         claims = claim_all(directories, meta, known or {}, given_up, self._fs, self._random)
         for path, failure in claims.failures.items():
             if path not in self._directories:
                 self._directories[path] = LogDirectory(self._fs, path)
-                self._within[path] = {}
+                self._by_directory[path] = {}
             self._fail_at_start(path, failure)
         self.check_usable()
         return claims.record
 
     def loadings(self, settings_of: Callable[[str], LogSettings]) -> list[DirectoryLoading]:
-        """All logs, each to have the settings of its topic, in steps that may run in threads: each
+        """All logs, each with the settings of its topic, in steps that may run in threads: each
         step of all directories before the next, `check_loadings` after each, and in the end
-        `take_over` and `correction`."""
+        `take_over` and `recovery_checkpoint`."""
         now_ms = self._clock.now_ms()
         return [
             DirectoryLoading(directory, self._disk, settings_of, now_ms)
@@ -208,133 +214,135 @@ class LogManager:
         ]
 
     def check_loadings(self, loadings: Sequence[DirectoryLoading]) -> None:
-        """StorageError: a log is in two directories, or no directory can be used."""
-        check_apart(self._fs, loadings)
+        """StorageError if a log is in two directories, or all directories are offline."""
+        check_duplicate_logs(self._fs, loadings)
         self.check_usable()
 
     def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
-        """Have what was loaded from a directory served, in steps."""
+        """Add the loaded logs of a directory, in steps."""
         directory = loading.directory
         if (failure := directory.failure) is not None:
-            directory.failure = None  # tell of it as of any other
+            directory.failure = None  # `fail` logs it and sets it again
             self.fail(directory.path, failure)
             return
-        self._disk.garbage.add(loading.deleted, 0)
-        within = self._within[directory.path]
+        self._disk.deferred_deletes.add(loading.deleted, 0)
+        within = self._by_directory[directory.path]
         for number, log in enumerate(loading.loaded, 1):
             log.move_to(self._disk)
             key = (log.topic, log.partition)
             self._logs[key] = within[key] = log
             if number % LOGS_PER_STEP == 0:
                 yield
-        if (failed := self.futures.found(loading)) is not None:
+        if (failed := self.futures.add_loaded(loading)) is not None:
             self.fail(*failed)
         self._high_watermarks |= loading.watermarks
         for key in loading.checkpointed:
             if key not in within:
                 self._stale[key] = self._serial
-        self._has_lost_flushed |= loading.has_lost_flushed
+        self._has_lost_flushed_records |= loading.has_lost_flushed_records
 
-    def correction(self) -> CheckpointPlan | None:
-        """What has to be written before anything is appended, if anything has; to be handed to
-        `corrected`. A log ends before its recovery point: what is appended would pass for
-        flushed after another crash."""
-        return self.checkpoint(None) if self._has_lost_flushed else None
+    def recovery_checkpoint(self) -> CheckpointPlan | None:
+        """A checkpoint that has to be written before the first append, then to be passed to
+        `recovery_checkpoint_written`; None if not needed. It is if a log ends before its recovery
+        point: after another crash new records would count as flushed."""
+        return self.checkpoint(None) if self._has_lost_flushed_records else None
 
-    def corrected(self, plan: CheckpointPlan) -> None:
-        """Take note that a `correction` has been run."""
-        self._has_lost_flushed = False
+    def recovery_checkpoint_written(self, plan: CheckpointPlan) -> None:
+        """A `recovery_checkpoint` has been run."""
+        self._has_lost_flushed_records = False
         for path, failure in plan.failures.items():
             self._fail_at_start(path, failure)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that count for logs without a replica: as they were saved last, or
-        were when the replica was stopped."""
+        """The high watermarks of logs without a replica: from the checkpoint, or from when the
+        replica was stopped."""
         return dict(self._high_watermarks)
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """One of them; 0 where nothing is known."""
+        """One of the `high_watermarks`; 0 if unknown."""
         return self._high_watermarks.get(key, 0)
 
     def keep_high_watermark(self, key: TopicPartition, high_watermark: int) -> None:
-        """The replica of a log is stopped; the log stays, if it has not failed."""
+        """The replica of a log was stopped: remember its high watermark, if the log is online."""
         if key in self._logs:
             self._high_watermarks[key] = high_watermark
 
-    # --- in between
+    # --- running
 
     def next_directory(self, key: TopicPartition | None = None) -> str | None:
-        """Where `create` makes the next log: where it was asked for, else where the fewest are.
-        None: no directory is left."""
+        """The directory in which `create` makes the next log: the requested one, else the one with
+        the fewest logs. None if all are offline."""
         online = self.online_directories
         preferred = self.futures.preferred(key) if key is not None else None
         if preferred in online:
             return preferred
-        return min(online, key=lambda path: len(self._within[path]), default=None)
+        return min(online, key=lambda path: len(self._by_directory[path]), default=None)
 
     def create(
         self, topic: str, partition: int, topic_id: UUID, settings: LogSettings
     ) -> PartitionLog:
-        """A new log, in its `next_directory`. Nothing is fsynced but with the first flush.
+        """A new log, in its `next_directory`. It is fsynced by the first flush.
 
-        OSError: there is none, the directory can't be written to. HalfMadeError: and what was
+        OSError: there is none, the directory can't be written to. PartialCreateError: and what was
         made there stays, to be loaded by the next start.
         """
         key = (topic, partition)
         if key in self._logs:
-            raise StorageError(f"there is a log of {names.log_name(topic, partition)} already")
+            raise StorageError(f"the log of {names.log_name(topic, partition)} already exists")
         parent = self.next_directory(key)
         if parent is None:
             self.check_usable()
             raise AssertionError
         if self._is_stale(key):
-            # an earlier log's recovery point and start offset may not be taken for this one's
+            # a deleted log's recovery point and start offset must not be used for this one
             self._checkpoint_now(parent)
         self._stale.pop(key, None)
         self._high_watermarks.pop(key, None)
         path = f"{parent}/{names.log_name(topic, partition)}"
         if self._fs.exists(path):
-            raise StorageError(f"{path} is there already but was not loaded")
-        place = LogPlace(self._disk, path, topic, partition, settings, self._clock.now_ms())
+            raise StorageError(f"{path} already exists but was not loaded")
+        location = LogLocation(self._disk, path, topic, partition, settings, self._clock.now_ms())
         try:
             self._fs.make_dir(path)
-            log = create_log(place)
-            # not renamed into place: what a power cut tears here, the controller tells again
+            log = create_log(location)
+            # not atomic: if a power failure tears it, the controller provides the id again
             path_of_id = f"{path}/{names.PARTITION_FILE}"
             self._fs.create(path_of_id).pwrite(names.encode_partition(topic_id), 0)
             log.unsynced(path_of_id)
             log.topic_id = topic_id
         except OSError as failure:
-            self._remove_half(place, failure)
+            self._remove_partial_log(location, failure)
             raise
         log.unsynced_name(path)
-        self._logs[key] = self._within[parent][key] = log
-        self.futures.made(key)
+        self._logs[key] = self._by_directory[parent][key] = log
+        self.futures.log_created(key)
         return log
 
-    def _remove_half(self, place: LogPlace, failure: OSError) -> None:
-        """Have nothing stand in the place of a log that could not be made."""
-        path = place.directory
+    def _remove_partial_log(self, location: LogLocation, failure: OSError) -> None:
+        """Remove the directory of a log that could not be created."""
+        path = location.directory
         try:
             self._fs.remove_tree(path)
         except OSError as left:
-            if not is_shortage(left):
-                raise HalfMadeError(path, failure) from left
-            try:  # a directory can't be listed without a descriptor, but it can be renamed
-                self._bury(path, place.topic, place.partition, place.settings)
+            if not is_fd_exhaustion(left):
+                raise PartialCreateError(path, failure) from left
+            try:  # listing the directory needs a descriptor, but renaming it does not
+                self._mark_for_deletion(path, location.topic, location.partition, location.settings)
             except OSError:
-                raise HalfMadeError(path, failure) from left
+                raise PartialCreateError(path, failure) from left
 
-    def _bury(self, path: str, topic: str, partition: int, settings: LogSettings) -> None:
-        """Give the directory of a log a name that says it is to go. OSError."""
+    def _mark_for_deletion(
+        self, path: str, topic: str, partition: int, settings: LogSettings
+    ) -> None:
+        """Rename the directory of a log to `-delete`, and delete it later. OSError."""
         unique = f"{self._random.getrandbits(128):032x}"
         parent = path.rpartition("/")[0] or "/"
-        buried = f"{parent}/{names.delete_name(topic, partition, unique)}"
-        self._fs.rename(path, buried)
-        self._disk.garbage.add([buried], settings.file_delete_delay_ms)
+        renamed = f"{parent}/{names.delete_name(topic, partition, unique)}"
+        self._fs.rename(path, renamed)
+        self._disk.deferred_deletes.add([renamed], settings.file_delete_delay_ms)
 
     def assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
-        """Give a log its topic's id if it has none. StorageError when it has another's."""
+        """Set the topic id of a log that has none. StorageError if it has another one."""
         if log.topic_id is None:
             path = f"{log.directory}/{names.PARTITION_FILE}"
             self._fs.write_atomic(path, names.encode_partition(topic_id), sync=False)
@@ -346,34 +354,34 @@ class LogManager:
             )
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a log out; its files are renamed now, and become `garbage`."""
+        """Delete a log: its directory is renamed now and added to `deferred_deletes`."""
         key = (topic, partition)
         self._high_watermarks.pop(key, None)
         self.futures.discard(key)
-        self.futures.bury_left(key)
+        self.futures.delete_source(key)
         log = self._logs.pop(key)
         parent = self.directory_of(log)
-        del self._within[parent][key]
+        del self._by_directory[parent][key]
         log.release()
         self._stale[key] = self._serial
-        self._bury(log.directory, topic, partition, log.settings)
+        self._mark_for_deletion(log.directory, topic, partition, log.settings)
 
     def fail(self, directory: str, failure: OSError) -> list[PartitionLog]:
-        """Use a directory no more; the logs that were in it, which the caller has to release.
+        """Take a directory offline; its logs, which the caller has to release.
 
-        Its files stay as they are. Nothing happens to a directory that has failed already.
+        Its files stay as they are. Does nothing if it is offline already.
         """
         failed = self._directories[directory]
         if failed.failure is not None:
             return []
-        # Its traceback would hold on to whatever was being done: the bytes of a request, say.
+        # The traceback would keep objects alive, for example the bytes of a request.
         failed.failure = failure.with_traceback(None)
-        lost, self._within[directory] = self._within[directory], {}
+        lost, self._by_directory[directory] = self._by_directory[directory], {}
         self.futures.forget_directory(directory)
         logger.error(
             "log directory %s%s is offline until restart: %s",
             directory,
-            f" with {len(lost)} logs" if lost else "",  # at a start none is open yet
+            f" with {len(lost)} logs" if lost else "",  # at startup none is open yet
             failure,
         )
         for key in lost:
@@ -381,25 +389,27 @@ class LogManager:
         return list(lost.values())
 
     def promote(self, log: PartitionLog) -> None:
-        """Have a log go on in its copy; see `FutureLogs.promote`."""
+        """Continue a log in its copy; see `FutureLogs.promote`."""
         before = self.directory_of(log)
         after = self.futures.promote(log)
         key = (log.topic, log.partition)
-        del self._within[before][key]
-        self._within[after][key] = log
+        del self._by_directory[before][key]
+        self._by_directory[after][key] = log
         self._stale[key] = self._serial
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
-        """`truncation` at once."""
-        for _ in self.truncation(log, offset):
+        """`truncate_in_steps` without pauses."""
+        for _ in self.truncate_in_steps(log, offset):
             pass
 
-    def truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
-        """Cut a log with the first step, see `PartitionLog.truncation`; a crash may not take what
-        comes next for flushed, or for compacted."""
-        self.futures.settle((log.topic, log.partition))  # or a power cut brings all of it back
+    def truncate_in_steps(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """`PartitionLog.truncate_in_steps`; the first step truncates, and writes the checkpoints if
+        needed: after a crash new records must not count as flushed or compacted."""
+        self.futures.delete_source_durably(
+            (log.topic, log.partition)
+        )  # otherwise a power failure may bring back the truncated records
         known = log.recovery_point, log.compaction.clean_upto
-        steps = log.truncation(offset)
+        steps = log.truncate_in_steps(offset)
         more = next(steps, steps) is None
         if known != (log.recovery_point, log.compaction.clean_upto):
             self._checkpoint_now(self.directory_of(log))
@@ -408,19 +418,19 @@ class LogManager:
             yield from steps
 
     @property
-    def garbage(self) -> Garbage:
-        """Files and directories that are to go, for `remove_garbage` in a thread."""
-        return self._disk.garbage
+    def deferred_deletes(self) -> DeferredDeletes:
+        """Files and directories marked for deletion, for `remove_paths` in a thread."""
+        return self._disk.deferred_deletes
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
-        """The checkpoint files as of now; high watermarks only when given."""
+        """The current checkpoint files; the high watermarks only if given."""
         plan = self.begin_checkpoint()
         for _ in self.fill(plan, high_watermarks):
             pass
         return plan
 
     def begin_checkpoint(self) -> CheckpointPlan:
-        """The checkpoint files, to be filled."""
+        """An empty plan for the checkpoint files, for `fill`."""
         self._forget_finished()
         self._serial += 1
         self._plans.append(CheckpointPlan(self._fs, self._serial))
@@ -429,17 +439,17 @@ class LogManager:
     def fill(
         self, plan: CheckpointPlan, watermarks: Mapping[TopicPartition, int] | None
     ) -> Iterator[None]:
-        """Put into a plan what is to be written, in steps. Each log is told as it is when its
-        turn comes; one that is deleted meanwhile may be told of, or not."""
+        """Add the content of the checkpoint files to a plan, in steps. Each log is added with its
+        state at that moment; one that is deleted meanwhile may be included or not."""
         for directory in self._online():
             points: list[str] = []
             starts: list[str] = []
             ends: list[str] = []
             compacted: list[str] = []
-            known = self.futures.checkpointed(directory.path, self._within[directory.path])
+            known = self.futures.checkpointed(directory.path, self._by_directory[directory.path])
             for number, (key, log, bound) in enumerate(known, 1):
                 points.append(offset_line(key, min(log.recovery_point, bound)))
-                if log.start_offset:  # a power cut may bring back what lies before it
+                if log.start_offset:  # a power failure may bring back deleted segments
                     starts.append(offset_line(key, log.start_offset))
                 watermark = self._high_watermarks.get(key)
                 if watermarks is not None and (end := watermarks.get(key, watermark)) is not None:
@@ -457,13 +467,13 @@ class LogManager:
             plan.add(directory, lines)
 
     def _checkpoint_now(self, directory: str) -> None:
-        """Have what is true now of a directory on its disk when this returns, whatever a thread
-        is writing. OSError: it can't be written to."""
-        plan = self._have_last_word(None)
+        """Write the current checkpoints, superseding those that a thread is writing. OSError if the
+        directory can't be written to."""
+        plan = self._checkpoint_superseding(None)
         if directory in plan.failures:
             raise plan.failures[directory]
 
-    def _have_last_word(
+    def _checkpoint_superseding(
         self, high_watermarks: Mapping[TopicPartition, int] | None
     ) -> CheckpointPlan:
         for running in self._plans:
@@ -482,11 +492,11 @@ class LogManager:
         known = self._stale.get(key, -1)
         return known >= self._saved_serial or any(plan.serial <= known for plan in self._plans)
 
-    # --- stop
+    # --- shutdown
 
     def close(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Flush and close every log, write the checkpoints, and mark the directories as closed
-        in order where all went well; then let go of them."""
+        """Flush and close all logs, write the checkpoints, mark the directories as cleanly shut
+        down if all went well, and unlock them."""
         for closing in self.closings():
             for _ in closing.parts():
                 closing.sync()
@@ -494,17 +504,17 @@ class LogManager:
         self.close_directories(high_watermarks)
 
     def closings(self) -> list[DirectoryClosing]:
-        """`close` in steps, which may run in threads; `close_directories` comes in the end."""
+        """`close` in steps, which may run in threads, followed by `close_directories`."""
         online = self._online()
         at_once = max(1, self.files_at_once // max(1, len(online)))
         return [
-            DirectoryClosing(self._fs, each, self._within[each.path].values(), at_once)
+            DirectoryClosing(self._fs, each, self._by_directory[each.path].values(), at_once)
             for each in online
         ]
 
     def close_directories(self, high_watermarks: Mapping[TopicPartition, int] | None) -> None:
         """The last step of `close`: the logs are closed; may run in a thread."""
-        plan = self._have_last_word(high_watermarks)
+        plan = self._checkpoint_superseding(high_watermarks)
         for directory in self._online():
             failure = plan.failures.get(directory.path)
             if failure is None and not directory.is_unclean:
@@ -516,14 +526,14 @@ class LogManager:
     @staticmethod
     def _mark_clean(directory: LogDirectory) -> OSError | None:
         try:
-            directory.leave_clean_marker()
+            directory.write_clean_shutdown_marker()
         except OSError as failure:
             return failure
         return None
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as if the process had been killed: nothing is written.
-        No thread may be at work on it."""
+        """Release everything without writing anything, as if the process had been killed. No
+        thread may be using the logs."""
         for log in self._logs.values():
             log.release()
         self._forget_logs()
@@ -531,11 +541,11 @@ class LogManager:
     def _forget_logs(self) -> None:
         self._logs.clear()
         self.futures.clear()
-        for within in self._within.values():
+        for within in self._by_directory.values():
             within.clear()
         self.unlock()
 
     def unlock(self) -> None:
-        """Let others have the directories, without closing anything."""
+        """Unlock the directories, without closing anything."""
         for directory in self._directories.values():
             directory.unlock()

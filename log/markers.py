@@ -1,10 +1,10 @@
-"""Ending a transaction in a partition: the marker, and what follows from it."""
+"""Appending a transaction marker to a partition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.txn_index import OpenTxnIndex
 from kavka.wire.control_records import Marker, end_marker
@@ -21,13 +21,13 @@ def append_marker(
     *,
     version: int = 0,
 ) -> Appended:
-    """End a producer's transaction of protocol `version`, as leader: have `append` put the control
-    batch that says so at the end of the log.
+    """End a producer's transaction of `transaction.version` `version`, as leader: have `append`
+    append the control batch.
 
-    ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, whatever `append` refuses, and
-    KAFKA_STORAGE_ERROR where too many files are open; the log is as it was.
-    OSError: the log is not to be used any more. Its marker may be there, and what that ends
-    is not shown as decided.
+    ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, the errors of `append`, and
+    KAFKA_STORAGE_ERROR on file descriptor exhaustion; the log is unchanged.
+    OSError: the log can't be used any more. It may contain the marker, but the transaction still
+    counts as ongoing.
     """
     batch = memoryview(end_marker(producer_id, producer_epoch, marker))
     header = read_header(batch)
@@ -35,7 +35,7 @@ def append_marker(
     producers.check_marker(header, marker, version)
     opened = None
     if producers.aborted_by(producer_id, marker, log.end_offset) is not None:
-        # it could not be taken back if there was no descriptor left to note what it aborts
+        # open the index first: without a descriptor the appended marker could not be undone
         opened = _open_txn_index(log, batch, header, marker.timestamp)
     appended = append(batch, header)
     aborted = producers.aborted_by(producer_id, marker, appended.base_offset)
@@ -51,6 +51,6 @@ def _open_txn_index(
     try:
         return log.open_txn_index(len(batch), header, now_ms)
     except OSError as failure:
-        if is_shortage(failure):
+        if is_fd_exhaustion(failure):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         raise

@@ -1,9 +1,9 @@
-"""A file system in memory that can lose power, fill up and fail: the twin of `OsFs`.
+"""An in-memory file system that simulates power failures, full disks and I/O errors.
 
-Two states are kept: what a process sees, and what the disk would show after a power cut. A write
-reaches the second one with the file's `sync`, a name (created, renamed, removed) with its
-directory's `sync_dir`. `kill` ends the process and keeps what it saw; `crash` ends it and goes
-back to the disk, with some of the unsynced writes, whole or torn, if it is given a random source.
+It keeps two states: what the process sees, and what is on the disk after a power failure. A write
+reaches the disk with the file's `sync`, a name (created, renamed, removed) with its directory's
+`sync_dir`. `kill` ends the process and keeps the state it saw; `crash` reverts to the state on the
+disk, plus some of the unsynced writes, whole or torn, if it is given a random source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.log.fs import Buffer, File, Lock, Volume
 from kavka.seams import Random
 
 SECTOR_BYTES: Final = 512
-"""What a disk writes whole or not at all."""
+"""The unit that a disk writes atomically."""
 
 _CHANGES: Final = frozenset(
     {"create", "make_dir", "pwrite", "truncate", "sync", "rename", "remove", "sync_dir"}
@@ -26,8 +26,8 @@ _CHANGES: Final = frozenset(
 
 
 class Died(BaseException):
-    """The process has come to its end in the middle of what it did (`MemFs.dies_after`). Nothing
-    in it may go on, so this is no Exception."""
+    """The process died at this operation (`MemFs.dies_after`). Not an Exception, so that no
+    handler continues."""
 
 
 Node: TypeAlias = "_Inode | _Directory"
@@ -35,7 +35,7 @@ Node: TypeAlias = "_Inode | _Directory"
 
 @dataclass(slots=True)
 class Fault:
-    """Calls that fail: the next `times` of operation `op` on paths ending with `suffix`."""
+    """An injected failure of the next `times` calls of `op` on paths ending with `suffix`."""
 
     op: str
     """open, create, pread, read_bytes, pwrite, truncate, sync, rename, remove, list_dir,
@@ -45,11 +45,11 @@ class Fault:
     error: int = errno.EIO
     times: int = 1
     skip: int = 0
-    """Calls that still succeed before."""
+    """Calls that succeed before the failing ones."""
 
 
 class MemFs:
-    """A `FileSystem` in memory. `capacity_bytes` bounds the sum of all files: ENOSPC beyond."""
+    """A `FileSystem` in memory. `capacity_bytes` limits the sum of all files (ENOSPC)."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
@@ -58,43 +58,42 @@ class MemFs:
         """Whether `read_cached` finds everything in memory, or nothing."""
 
         self.dies_after: int | None = None
-        """So many calls that change something are done before one raises `Died`, as do all that
-        follow. A write is half done then."""
+        """After this many changing calls the next ones raise `Died`; a write is then half done."""
 
         self.now_ms: Callable[[], int] = lambda: 0
-        """The clock that files get their times of modification from."""
+        """The clock for the modification times of files."""
 
         self._root = _Directory()
         self._used_bytes = 0
         self._generation = 0
         self._locked: set[str] = set()
 
-    # --- what happens to the machine
+    # --- crashes
 
     def kill(self) -> None:
-        """The process ends: open files and locks are gone, what was written stays."""
+        """The process ends: open files and locks are gone, all writes stay."""
         self._generation += 1
         self._locked.clear()
         self.faults.clear()
         self.dies_after = None
 
     def crash(self, random: Random | None = None) -> None:
-        """The power goes. Without `random` everything unsynced is lost; with it, of each file
-        any of its unsynced sectors may have got to the disk, and of each directory the first
-        of its unsynced changes."""
+        """A power failure. Without `random` everything unsynced is lost. With it any of the
+        unsynced sectors of each file may have reached the disk, and some of the unsynced changes
+        of each directory, in order."""
         self.kill()
         self._root.crash(random)
         self._used_bytes = sum(len(inode.data) for inode in self._root.inodes())
 
-    def flip(self, path: str, bit: int) -> None:
-        """A bit of a file is another from now on, in memory and on the disk: the medium ages."""
+    def flip_bit(self, path: str, bit: int) -> None:
+        """Flip a bit of a file, in memory and on the disk."""
         inode = self._inode(path)
         inode.data[bit // 8] ^= 1 << bit % 8
         if bit // 8 < len(inode.durable):
             inode.durable[bit // 8] ^= 1 << bit % 8
 
     def check(self, op: str, path: str) -> None:
-        """Fail if a fault says so, or die."""
+        """Raise an injected fault, or `Died`."""
         if self.dies_after is not None and op in _CHANGES:
             self.dies_after -= 1
             if self.dies_after < 0:
@@ -108,18 +107,18 @@ class MemFs:
                 raise OSError(fault.error, os.strerror(fault.error), path)
 
     def resized(self, before: int, after: int) -> None:
-        """Account for a file's new length."""
+        """Account for the new length of a file."""
         self._used_bytes += after - before
 
-    def room_bytes(self) -> int:
-        """How much longer files may get."""
+    def free_bytes(self) -> int:
+        """The free space."""
         if self.capacity_bytes is None:
             return 1 << 62
         return max(0, self.capacity_bytes - self._used_bytes)
 
     @property
     def generation(self) -> int:
-        """Counts the processes; files opened by an earlier one are of no use."""
+        """Counts the processes; files opened by an earlier one can't be used."""
         return self._generation
 
     # --- FileSystem
@@ -127,8 +126,8 @@ class MemFs:
     def limit_files(self) -> int:
         return 1 << 20
 
-    def on_shortage(self, close_some: Callable[[], bool]) -> None:
-        """There is none here."""
+    def on_fd_exhaustion(self, close_some: Callable[[], bool]) -> None:
+        """Does nothing: there is no limit on descriptors here."""
 
     def open(self, path: str) -> File:
         self.check("open", path)
@@ -170,7 +169,7 @@ class MemFs:
     def volume(self, path: str) -> Volume:
         self.check("volume", path)
         self._directory(path)
-        usable = self.room_bytes()
+        usable = self.free_bytes()
         return Volume(self._used_bytes + usable, usable)
 
     def list_dir(self, path: str) -> list[str]:
@@ -287,7 +286,7 @@ def _parts(path: str) -> list[str]:
 
 @dataclass(slots=True, eq=False)
 class _Inode:
-    """A file: what is seen, what is on the disk, and what came in between."""
+    """A file: its visible content, its content on the disk, and the unsynced changes."""
 
     data: bytearray = field(default_factory=bytearray)
     modified_ms: int = 0
@@ -295,7 +294,7 @@ class _Inode:
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Writes (offset, data) and truncations (size, None) since the last sync."""
     renamed: str | None = None
-    """Its path, if that is no longer the one it was opened by."""
+    """Its path after a rename."""
 
     def sync(self) -> None:
         for offset, written in self.pending:
@@ -342,7 +341,7 @@ def _tear(data: bytearray, offset: int, written: bytes, random: Random) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Directory:
-    """Names, as they are seen and as they are on the disk."""
+    """Names: the visible ones and those on the disk."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
@@ -424,9 +423,9 @@ class _MemFile:
             if self._fs.dies_after == -1:  # in the middle of this write
                 self._write(bytes(data)[: len(data) // 2], offset)
             raise
-        room_bytes = max(0, len(self._inode.data) + self._fs.room_bytes() - offset)
-        self._write(bytes(data)[:room_bytes], offset)
-        if room_bytes < len(data):
+        free_bytes = max(0, len(self._inode.data) + self._fs.free_bytes() - offset)
+        self._write(bytes(data)[:free_bytes], offset)
+        if free_bytes < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def _write(self, written: bytes, offset: int) -> None:
@@ -451,8 +450,8 @@ class _MemFile:
         try:
             self._check("sync")
         except OSError:
-            # as on Linux: the pages count as written although they are not, and the next fsync
-            # has nothing to say about them
+            # as on Linux: the pages are marked clean although they were not written, and the next
+            # fsync does not report them
             self._inode.pending.clear()
             raise
         self._inode.sync()

@@ -1,14 +1,14 @@
-"""A copy of a log in another log directory, file by file, while the log is written to.
+"""Copying a log to another log directory, file by file, while it is being appended to.
 
-The copy has the same segments as the log, byte for byte, so that all that is known of the log in
-memory holds for its copy too, and the log can go on there without being loaded (`relocation.py`).
-Nothing is decoded. What is to be done next is planned on the loop and done in a thread (`Step`),
-in bounded portions; meanwhile the log may be appended to, be rolled and lose its oldest segments.
-When the log is truncated it is compared with its copy from the beginning, and so is a copy that the
-process before has left behind: what is equal is kept.
+The copy has the same segments as the log, byte for byte, so that the in-memory state of the log
+is valid for its copy too, and the log can continue there without being loaded (`relocation.py`).
+Nothing is decoded. The next `CopyStep` is planned on the loop and run in a thread, in bounded
+portions; meanwhile the log may be appended to, rolled, and lose its oldest segments. After a
+truncation of the log, or a restart of the broker, the copy is compared with the log from the
+beginning, and what is equal is kept.
 
-After a crash the copy's directory is what Apache Kafka expects of a future log: whole segments but
-for the last, which may be torn. `cut` makes it one that was closed in order.
+After a crash the copy is what Apache Kafka expects of a future log: whole segments except
+for the last, which may be torn. `truncate_to_whole_batch` makes it a cleanly closed log.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ STEP_BYTES_MAX: Final = 4 << 20
 """What one step copies: a disk of 100 MB/s takes 40 ms."""
 
 SYNC_BYTES: Final = 32 << 20
-"""Written between two fsyncs, so that none of them takes long."""
+"""Bytes written between two fsyncs, so that none of them takes long."""
 
 TAIL_BYTES_MAX: Final = 512 << 10
-"""What may be left to be copied on the loop when the log goes on in its copy: 0.3 ms. A producer
-of 100 MB/s writes as much while a thread is asked to do something."""
+"""At most this is copied on the loop when the copy is promoted: 0.3 ms. A producer of 100 MB/s
+writes as much during one `CopyStep`."""
 
 _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 
-class Step(NamedTuple):
-    """Something for a thread to do, one at a time. OSError of the copy; SourceError."""
+class CopyStep(NamedTuple):
+    """Work for a thread, one step at a time. OSError of the copy; SourceError."""
 
     run: Callable[[], object]
     size_bytes: int = 0
@@ -58,22 +58,22 @@ class Step(NamedTuple):
 
 
 class _Copy:
-    """What there is of one segment."""
+    """The copy of one segment."""
 
-    __slots__ = ("is_closed", "size", "there", "unsynced")
+    __slots__ = ("is_closed", "size", "file_size", "unsynced")
 
-    def __init__(self, there: int) -> None:
+    def __init__(self, file_size: int) -> None:
         self.size = 0
         """Bytes of the segment's batches that are in the copy."""
-        self.there = there
-        """How long the copy's file is; what it holds from `size` on is not known."""
+        self.file_size = file_size
+        """Length of the copy's file; its content from `size` on is unknown."""
         self.unsynced = 0
         self.is_closed = False
-        """Whether it is whole, with its indexes, and on the disk."""
+        """Whether it is complete, with its indexes, and flushed."""
 
 
 class _Active:
-    """The segment that is appended to, and how far its indexes are in the copy."""
+    """The active segment, and how much of its indexes is in the copy."""
 
     __slots__ = ("_offsets", "_times", "index_sizes", "segment")
 
@@ -85,7 +85,7 @@ class _Active:
 
     @property
     def is_same(self) -> bool:
-        """Whether its indexes have only grown."""
+        """Whether its indexes have only been appended to."""
         segment = self.segment
         return segment.offsets is self._offsets and segment.times is self._times
 
@@ -100,27 +100,27 @@ def index_sizes(segment: Segment) -> list[int]:
 
 
 class LogMirror:
-    """The copy of `log` in the directory `path`, which is empty or as it was left behind."""
+    """The copy of `log` in the directory `path`, which is empty or has an incomplete copy."""
 
     def __init__(
         self, fs: FileSystem, log: PartitionLog, path: str, *, is_kept: bool = True
     ) -> None:
-        """Touches nothing. `is_kept`: whether what was left behind is worth comparing."""
+        """Does no I/O. `is_kept`: whether an existing copy may be reused."""
         self._fs = fs
         self.log = log
         self.path = path
         self._is_kept = is_kept
-        self._files: dict[str, int] | None = None  # those of the copy and their sizes; None: look
+        self._files: dict[str, int] | None = None  # sizes by name; None: not listed yet
         self._copies: dict[Segment, _Copy] = {}
         self._snapshots: dict[int, None] = {}
-        self._cuts = log._truncations
+        self._truncations = log._truncations
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
-        self._row: object = None  # segments and snapshots when there was no other file
+        self._clean_row: object = None  # segments and snapshots at the last check for stray files
         self.synced_end = 0
-        """Below it all of the copy was brought to the disk, since the log was truncated last."""
+        """Below this offset the copy is flushed; 0 after a truncation."""
 
-    # --- what there is
+    # --- progress
 
     @property
     def size_bytes(self) -> int:
@@ -129,7 +129,7 @@ class LogMirror:
 
     @property
     def end_offset(self) -> int:
-        """The copy has all batches below it, from the log's first one on. OSError."""
+        """The copy has all batches of the log below this offset. OSError."""
         segments = list(self.log._segments)
         for segment in segments:
             copy = self._copies.get(segment)
@@ -142,23 +142,23 @@ class LogMirror:
 
     # --- copying
 
-    def next(self, bytes_max: int = STEP_BYTES_MAX) -> Step | None:
-        """What is to be done next. None: nothing but `complete`. OSError of the log itself."""
+    def next(self, bytes_max: int = STEP_BYTES_MAX) -> CopyStep | None:
+        """The next step; None if only `complete` remains. OSError of the log itself."""
         self._follow_truncation()
         if self._files is None:
-            return Step(self._look)
+            return CopyStep(self._list_files)
         segments = list(self.log._segments)
-        row = segments, self.log.history.snapshots.offsets
-        if row != self._row:  # where a log has a thousand segments, that takes a while
+        row = segments, self.log.producer_manager.snapshots.offsets
+        if row != self._clean_row:  # not each time: with a thousand segments it takes a while
             self._copies = {one: self._copies[one] for one in segments if one in self._copies}
             if strays := self._strays(segments):
                 return self._remove(strays)
-            self._row = row
+            self._clean_row = row
         for segment in segments:
             copy = self._copies.get(segment)
             if copy is None:
-                there = self._files.get(file_name(segment.base_offset, LOG), 0)
-                copy = self._copies[segment] = _Copy(there)
+                file_size = self._files.get(file_name(segment.base_offset, LOG), 0)
+                copy = self._copies[segment] = _Copy(file_size)
             if copy.size < segment.size:
                 return self._copy(segment, copy, bytes_max)
             if segment is not segments[-1] and not copy.is_closed:
@@ -166,14 +166,14 @@ class LogMirror:
         return None
 
     def _follow_truncation(self) -> None:
-        if self._cuts != self.log._truncations:
-            self._cuts = self.log._truncations
-            self._files = self._active = self._row = None
+        if self._truncations != self.log._truncations:
+            self._truncations = self.log._truncations
+            self._files = self._active = self._clean_row = None
             self._copies = {}
             self._snapshots.clear()
             self.synced_end = 0
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         fs, path = self._fs, self.path
         if not self._is_kept:
             remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])
@@ -181,9 +181,9 @@ class LogMirror:
         self._files = {name: fs.size(f"{path}/{name}") for name in fs.list_dir(path)}
 
     def _strays(self, segments: Sequence[Segment]) -> list[str]:
-        """Files that the log does not have, or not any more."""
+        """Files that the log does not have (any more)."""
         bases = {segment.base_offset for segment in segments}
-        snapshots = self.log.history.snapshots
+        snapshots = self.log.producer_manager.snapshots
         found = []
         for name in self._files or ():
             base, suffix = base_of(name), name[name.find(".") :]
@@ -196,14 +196,14 @@ class LogMirror:
                 found.append(name)
         return found
 
-    def _remove(self, strays: Sequence[str]) -> Step:
+    def _remove(self, strays: Sequence[str]) -> CopyStep:
         assert self._files is not None
         for name in strays:
             del self._files[name]
             if name.endswith(SNAPSHOT):
                 self._snapshots.pop(base_of(name), None)
         paths = [f"{self.path}/{name}" for name in strays]
-        return Step(lambda: remove_files(self._fs, paths))
+        return CopyStep(lambda: remove_files(self._fs, paths))
 
     def _target(self, name: str) -> str:
         assert self._files is not None
@@ -213,7 +213,7 @@ class LogMirror:
     def _of_segment(self, segment: Segment, suffix: str) -> str:
         return self._target(file_name(segment.base_offset, suffix))
 
-    def _copy(self, segment: Segment, copy: _Copy, bytes_max: int) -> Step:
+    def _copy(self, segment: Segment, copy: _Copy, bytes_max: int) -> CopyStep:
         """Copy, or compare, some batches of a segment."""
         fs, source, target = self._fs, segment.file, self._of_segment(segment, LOG)
         begin = copy.size
@@ -221,24 +221,24 @@ class LogMirror:
 
         def run() -> None:
             equal_upto = begin
-            if begin < copy.there:
-                compared = min(end, copy.there)
+            if begin < copy.file_size:
+                compared = min(end, copy.file_size)
                 equal_upto = count_equal(fs, source, target, begin, compared)
                 if equal_upto < compared:
-                    copy.there = equal_upto
-            copy.unsynced += end - begin  # what is equal may not be on the disk either
+                    copy.file_size = equal_upto
+            copy.unsynced += end - begin  # equal bytes may not have been flushed either
             if equal_upto < end:
                 file = copy_bytes(fs, source, target, equal_upto, end)
-                copy.there = end
+                copy.file_size = end
                 if copy.unsynced >= SYNC_BYTES:
                     file.sync()
                     copy.unsynced = 0
             copy.size = end
 
-        return Step(run, end - begin)
+        return CopyStep(run, end - begin)
 
-    def _close(self, segment: Segment, copy: _Copy) -> Step:
-        """Complete a segment that is not appended to any more, and bring it to the disk."""
+    def _close(self, segment: Segment, copy: _Copy) -> CopyStep:
+        """Complete and flush the copy of a closed segment."""
         fs, source, target = self._fs, segment.path, self._of_segment(segment, LOG)
         pairs = [(segment.path_of(end), self._of_segment(segment, end)) for end in _INDEXES]
         size = segment.size
@@ -250,24 +250,23 @@ class LogMirror:
             if file.size() > size:
                 file.truncate(size)
             file.sync()
-            if fs.exists(source):  # where no record tells its time, a segment's age goes by it
+            if fs.exists(source):  # the age of a segment whose records have no timestamps
                 fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
-            copy.there, copy.is_closed = size, True
+            copy.file_size, copy.is_closed = size, True
 
-        return Step(run)
+        return CopyStep(run)
 
     # --- the end
 
-    def complete(self, *, moved_file: bool) -> Step:
-        """Copy what is left and all small files, and bring the copy to the disk, when there is no
-        `next`. With `moved_file` it is marked as the one that counts where there are two, and the
-        log is not marked any more. OSError of the log itself."""
+    def complete(self, *, moved_file: bool) -> CopyStep:
+        """Copy the rest and all small files, and flush the copy, when there is no `next`. With
+        `moved_file` the copy gets `MOVED_FILE`, and the log loses it. OSError of the log itself."""
         log, fs = self.log, self._fs
         segments = list(log._segments)
         active = self._active = _Active(segments[-1])
         segment, copy = active.segment, self._copies[active.segment]
-        state, cuts, end_offset = self._state_of_log(), self._cuts, log.end_offset
-        offsets = log.history.snapshots.offsets
+        state, truncations, end_offset = self._state_of_log(), self._truncations, log.end_offset
+        offsets = log.producer_manager.snapshots.offsets
         missing = [offset for offset in offsets if offset not in self._snapshots]
         source, size = segment.file, segment.size
         pairs = [
@@ -281,7 +280,7 @@ class LogMirror:
 
         def run() -> None:
             copy_bytes(fs, source, target, copy.size, size).sync()
-            copy.size = copy.there = size
+            copy.size = copy.file_size = size
             copy.unsynced = 0
             for index, path, length in pairs:
                 copy_file(fs, index, path, length)
@@ -291,45 +290,45 @@ class LogMirror:
             if moved_file:
                 _mark(fs, *marks)
             fs.sync_dir(self.path)
-            if cuts == self._cuts:
+            if truncations == self._truncations:
                 self._state, self.synced_end = state, end_offset
 
-        return Step(run, size - copy.size)
+        return CopyStep(run, size - copy.size)
 
     def _state_of_log(self) -> Sequence[object]:
-        """What must be the same as when the copy was completed, but for the active segment."""
+        """What must not change after the copy was completed, apart from appends."""
         log = self.log
         return (
             log._truncations,
             list(log._segments),
             log._epochs.saves,
-            log.history.snapshots.offsets,
+            log.producer_manager.snapshots.offsets,
         )
 
     @property
     def is_ready(self) -> bool:
-        """Whether `copy_tail` may complete the copy: all but a little is in it, and all that was
-        flushed of the log is on the disk."""
+        """Whether `copy_tail` may complete the copy: little is missing in it, and what was flushed
+        of the log is flushed in the copy too."""
         log, active = self.log, self._active
         return (
             active is not None
             and self._state == self._state_of_log()
             and active.is_same
             and log.recovery_point <= self.synced_end
-            and log.history.is_known
-            and not log.history.is_saving
+            and log.producer_manager.is_known
+            and not log.producer_manager.is_saving
             and not log.compaction.running
             and active.segment.size - self._copies[active.segment].size <= TAIL_BYTES_MAX
         )
 
     def copy_tail(self) -> None:
-        """Complete a copy that `is_ready`, at once. OSError of the copy; SourceError."""
+        """Complete a copy that `is_ready`. OSError of the copy; SourceError."""
         assert self._active is not None
         segment, copy = self._active.segment, self._copies[self._active.segment]
         of_source(segment.write_indexes)
         fs, size = self._fs, segment.size
         copy_bytes(fs, segment.file, self._of_segment(segment, LOG), copy.size, size)
-        copy.size = copy.there = size
+        copy.size = copy.file_size = size
         before, now = self._active.index_sizes, index_sizes(segment)
         for suffix, begin, end in zip(_INDEXES, before, now, strict=True):
             if begin < end:
@@ -338,24 +337,24 @@ class LogMirror:
                 copy_bytes(fs, file, self._of_segment(segment, suffix), begin, end)
         self._active.index_sizes = now
 
-    def cut(self) -> Step | None:
-        """Have the copy end with a whole batch, for somebody else to go on from. None: it does.
-        OSError of the log itself."""
+    def truncate_to_whole_batch(self) -> CopyStep | None:
+        """Truncate the copy to a whole batch, so that it can be resumed after a restart. None: not
+        needed. OSError of the log itself."""
         if self._files is None:
             return None
-        cut: tuple[str, int] | None = None
+        truncated: tuple[str, int] | None = None
         removed: list[str] = []
         for segment in self.log._segments:
             copy = self._copies.get(segment) or _Copy(0)
-            if copy.is_closed and cut is None:
+            if copy.is_closed and truncated is None:
                 continue
             files = [f"{self.path}/{file_name(segment.base_offset, end)}" for end in FILES]
             size = copy.size
             if size < segment.size:
                 last = segment.indexed_before(size)
                 size = 0 if last is None else last.position
-            if cut is None:
-                cut = files[0], size
+            if truncated is None:
+                truncated = files[0], size
                 removed += files[0 if not size else 1 :]
             else:
                 removed += files
@@ -363,10 +362,10 @@ class LogMirror:
 
         def run() -> None:
             remove_files(fs, removed)
-            if cut is not None and cut[1] and fs.exists(cut[0]):
-                fs.open(cut[0]).truncate(cut[1])
+            if truncated is not None and truncated[1] and fs.exists(truncated[0]):
+                fs.open(truncated[0]).truncate(truncated[1])
 
-        return Step(run)
+        return CopyStep(run)
 
 
 def _mark(fs: FileSystem, source: str, target: str) -> None:

@@ -1,7 +1,7 @@
-"""What a thread does to the files of a log and of its copy: read, compare, write, bring to disk.
+"""File operations for `mirror.py`, run in threads: compare, copy, flush.
 
-An OSError of the copy is raised as it is. One of the log is a `SourceError`: it is another log
-directory that has failed.
+An OSError of the copy is raised as it is. One of the source log is raised as `SourceError`,
+because it means the failure of another log directory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kavka.log.fs import File, FileSystem
 T = TypeVar("T")
 
 BUFFER_BYTES: Final = 1 << 20
-"""Read and written at a time."""
+"""Bytes read and written at a time."""
 
 
 class SourceError(Exception):
-    """The log that is copied can't be read."""
+    """The log being copied can't be read."""
 
     def __init__(self, failure: OSError) -> None:
         super().__init__(str(failure))
@@ -27,7 +27,7 @@ class SourceError(Exception):
 
 
 def of_source(read: Callable[[], T]) -> T:
-    """What `read` finds in the log; SourceError when it fails."""
+    """The result of `read`; an OSError of it becomes a SourceError."""
     try:
         return read()
     except OSError as failure:
@@ -35,12 +35,12 @@ def of_source(read: Callable[[], T]) -> T:
 
 
 def open_or_create(fs: FileSystem, path: str) -> File:
-    """The file at `path`, with what is in it. OSError."""
+    """The file at `path`, created if missing. OSError."""
     return fs.open(path) if fs.exists(path) else fs.create(path)
 
 
 def count_equal(fs: FileSystem, source: File, path: str, begin: int, end: int) -> int:
-    """Up to where the file at `path` is the same as `source`, at most `end`. OSError."""
+    """The position up to which the file at `path` equals `source`, at most `end`. OSError."""
     target = fs.open(path)
     position = begin
     while position < end:
@@ -53,7 +53,7 @@ def count_equal(fs: FileSystem, source: File, path: str, begin: int, end: int) -
 
 
 def copy_bytes(fs: FileSystem, source: File, path: str, begin: int, end: int) -> File:
-    """Have the file at `path` go on from `begin` as `source` does, and end at `end`. OSError."""
+    """Copy the bytes from `begin` to `end`, and truncate the file at `path` to `end`. OSError."""
     target = open_or_create(fs, path)
     if target.size() > begin:
         target.truncate(begin)
@@ -62,15 +62,15 @@ def copy_bytes(fs: FileSystem, source: File, path: str, begin: int, end: int) ->
     while position < end:
         part = view[: end - position]
         if of_source(partial(source.read_into, part, position)) < len(part):
-            raise SourceError(OSError(f"{path} can't be completed: its source has become shorter"))
+            raise SourceError(OSError(f"{path} can't be completed: its source was truncated"))
         target.pwrite(part, position)
         position += len(part)
     return target
 
 
 def copy_file(fs: FileSystem, source: str, path: str, size: int | None = None) -> None:
-    """Have the file at `path` be as the one at `source`, or its first `size` bytes, and on the
-    disk; without one there be none. OSError."""
+    """Copy the file at `source`, or its first `size` bytes, to `path` and flush it; if there is
+    no source, remove the file at `path`. OSError."""
     try:
         origin = of_source(lambda: fs.open(source))
         end = of_source(origin.size) if size is None else size
@@ -83,7 +83,7 @@ def copy_file(fs: FileSystem, source: str, path: str, size: int | None = None) -
 
 
 def remove_files(fs: FileSystem, paths: Iterable[str]) -> None:
-    """Remove the files that are there. OSError."""
+    """Remove the files that exist. OSError."""
     for path in paths:
         if fs.exists(path):
             fs.remove(path)

@@ -1,6 +1,6 @@
-"""Keys and values of records in bulk: what loading a coordinator goes through.
+"""Keys and values of records in bulk, for loading a coordinator.
 
-Like `compaction.records.split`, which tells more of each record and is as much written out.
+Inlined for speed, like `compaction.records.split`, which returns more of each record.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def add_pairs(
 ) -> tuple[int, int]:
     """Add key and value of each of the `count` records from `position` on.
 
-    Where the last one ends, and how many had no key and were left out. BROKEN where they are no
-    records; what was added to the lists by then is for the caller to cut off.
+    Returns the end position, and how many records had no key and were skipped. BROKEN if they are
+    not valid records; the caller has to remove what was added to the lists.
     """
-    # numbers are zigzag: twice what they mean, and odd where that is negative
+    # numbers are zigzag-encoded: doubled, and odd if negative
     add_key, add_value = keys.append, values.append
     keyless = 0
     for _ in range(count):

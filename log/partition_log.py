@@ -1,8 +1,8 @@
-"""The log of one partition: segments in a row, appended to at the end and read from anywhere.
+"""The log of one partition: a list of segments, with append, read, truncate, retention and flush.
 
-It owns the offsets (start, end, recovery point), and drives segments, leader epochs and producer
-state. High watermark, replicas and who may read what are the caller's. Synchronous, for one
-thread; the only thing meant for another thread is `FlushPlan.run`.
+It owns the offsets (log start, log end, recovery point), and updates segments, leader epochs and
+producer state. High watermark, replication and isolation are up to the caller. Synchronous and not
+thread-safe; only `FlushPlan.run` may run in another thread.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from uuid import UUID
 
 from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk
-from kavka.log.disk import LogPlace as LogPlace
+from kavka.log.disk import LogLocation as LogLocation
 from kavka.log.epochs import EpochFile
-from kavka.log.flush import FlushPlan, Unsynced
+from kavka.log.flush import FlushPlan, UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
-from kavka.log.producer_snapshots import ProducerHistory, unknown
+from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
-from kavka.log.reader import LogReader, out_of_range, slice_of
-from kavka.log.reader import Slice as Slice
-from kavka.log.retention import Bounds, count_old, roll_ms
+from kavka.log.reader import FileRange as FileRange
+from kavka.log.reader import LogReader, file_range_of, out_of_range
+from kavka.log.retention import OffsetBounds, count_deletable_segments, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
-from kavka.log.segments import UNREAD_BYTES_MAX, SegmentList, mark_deleted
+from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
-from kavka.log.txn_index import Aborted, AbortedTxn, OpenTxnIndex
+from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
 
 logger = logging.getLogger(__name__)
 
-_LOOK: Final = -(1 << 63) - 1
-"""A time after which to roll that makes `append` look more closely."""
+_CHECK_ROLL: Final = -(1 << 63) - 1
+"""A value of `_roll_after` that makes `append` check whether to roll."""
 
 
 class Appended(NamedTuple):
-    """Where a batch is in the log. `log_append_time_ms` is -1 for the producer's own times."""
+    """The offsets of an appended batch. `log_append_time_ms` is -1 with CreateTime."""
 
     base_offset: int
     last_offset: int
@@ -48,13 +48,13 @@ class Appended(NamedTuple):
 
 
 def duplicate_of(earlier: AppendedBatch) -> Appended:
-    """The answer to a copy of a batch that is in the log."""
+    """The result for a duplicate of a batch in the log."""
     # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
     return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)
 
 
 class PartitionLog:
-    """One partition on disk. `kavka.log.recovery` makes it from what is there."""
+    """The log of one partition. Created or loaded by `kavka.log.recovery`."""
 
     __slots__ = (
         "_active",
@@ -70,13 +70,13 @@ class PartitionLog:
         "_roll_ms",
         "_segment_bytes",
         "_segments",
-        "_torn",
+        "_has_torn_tail",
         "_truncations",
         "_unsynced",
         "compaction",
         "directory",
         "end_offset",
-        "history",
+        "producer_manager",
         "partition",
         "producers",
         "recovery_point",
@@ -89,7 +89,7 @@ class PartitionLog:
 
     def __init__(
         self,
-        place: LogPlace,
+        location: LogLocation,
         *,
         segments: Sequence[Segment],
         epochs: EpochFile,
@@ -99,50 +99,54 @@ class PartitionLog:
         end_offset: int,
         recovery_point: int,
     ) -> None:
-        """A log with at least one segment and all state as of `end_offset`."""
-        self.directory = place.directory
-        self.topic = place.topic
-        self.partition = place.partition
-        self.settings = place.settings
+        """A log with at least one segment, and its state as of `end_offset`."""
+        self.directory = location.directory
+        self.topic = location.topic
+        self.partition = location.partition
+        self.settings = location.settings
         self.topic_id: UUID | None = None
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.recovery_point = recovery_point
-        self._disk = place.disk
-        self._segment_bytes = place.settings.segment_bytes
-        self._flush_after = place.settings.flush_after
+        self._disk = location.disk
+        self._segment_bytes = location.settings.segment_bytes
+        self._flush_after = location.settings.flush_after
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
-        self._unsynced = Unsynced()
-        self.history = ProducerHistory(self._segments, snapshots, producers, self._unsynced)
-        """For who saves what is known of very many."""
+        self._unsynced = UnsyncedPaths()
+        self.producer_manager = ProducerStateManager(
+            self._segments, snapshots, producers, self._unsynced
+        )
+        """Saves and rebuilds the producer state."""
         self.producers = producers
-        """What is known of them; to be looked at."""
+        """The producer state; read only."""
         self.transactions = producers.transactions
-        """Those that are not decided; to be looked at."""
-        self.compaction = LogCompaction(place, self._segments, self.history, self._unsynced)
+        """The undecided transactions; read only."""
+        self.compaction = LogCompaction(
+            location, self._segments, self.producer_manager, self._unsynced
+        )
         self._truncations = 0
-        self._created_ms = self._flushed_ms = place.now_ms
-        self._torn = False
+        self._created_ms = self._flushed_ms = location.now_ms
+        self._has_torn_tail = False
         self._activate(self._segments.active)
 
     def _activate(self, segment: Segment) -> None:
-        if segment.size > UNREAD_BYTES_MAX:
+        if segment.size > LAZY_INDEX_BYTES_MAX:
             segment.activate()
         self._active = segment
         self._active_base = segment.base_offset
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
-        self._roll_after = _LOOK
+        self._roll_after = _CHECK_ROLL
         self._roll_ms = roll_ms(self.settings, segment.path)
         self._reader.activate(segment)
 
     def configure(self, settings: LogSettings) -> None:
-        """Take over other settings; they count from the next batch on."""
+        """Use new settings from the next batch on."""
         self.settings = settings
         self._segment_bytes = settings.segment_bytes
         self._flush_after = settings.flush_after
-        self._roll_after = _LOOK
+        self._roll_after = _CHECK_ROLL
         self._roll_ms = roll_ms(settings, self._active.path)
         for segment in self._segments:
             segment.configure(settings)
@@ -170,13 +174,13 @@ class PartitionLog:
     ) -> Appended:
         """Append one batch, which the caller has checked (size, magic, CRC, count), as leader.
 
-        Base offset and leader epoch are written into `batch`, which then goes to the file as it
-        is, in one write. A copy of a batch that is here already is answered with its offsets.
-        The first one of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
+        Base offset and leader epoch are written into `batch`, which is then written to the file
+        unchanged, in one write. For a duplicate the offsets of the earlier batch are returned.
+        The first batch of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
 
         ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncation`.
-        After it, and after an OSError, the log is as it was.
+        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`.
+        After an ApiError or OSError the log is unchanged.
         """
         producer_id = header.producer_id
         if producer_id >= 0:
@@ -201,8 +205,8 @@ class PartitionLog:
         try:
             segment.append(batch, size, last, max_timestamp)
         except OSError:
-            self._torn = True
-            self._roll_after = _LOOK
+            self._has_torn_tail = True
+            self._roll_after = _CHECK_ROLL
             raise
         self.end_offset = last + 1
         if producer_id >= 0:
@@ -210,21 +214,21 @@ class PartitionLog:
         return Appended(base, last, -1, False)
 
     def open_txn_index(self, size: int, marker: BatchHeader, now_ms: int) -> OpenTxnIndex:
-        """Open what it takes to append a marker and to note that it aborts. ApiError, OSError."""
+        """Open the files for appending an abort marker. ApiError, OSError."""
         self._make_room(size, self.end_offset, marker.max_timestamp, now_ms)
         return self._active.txns.open()
 
     def note_aborted(self, aborted: AbortedTxn, opened: OpenTxnIndex) -> None:
-        """Put the transaction whose marker was appended last into the transaction index."""
+        """Add the transaction whose abort marker was just appended to the transaction index."""
         txns = self._active.txns
         txns.append(aborted, opened)
         self._unsynced.add(txns.path)
         self._reader.last_abort = aborted.last_offset
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
-        """The active segment, rolled if it has to be for a batch like this."""
-        if not self.history.is_known:
-            raise unknown()
+        """The active segment, after rolling if needed for this batch."""
+        if not self.producer_manager.is_known:
+            raise truncating_error()
         if size > self._segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -245,18 +249,18 @@ class PartitionLog:
             segment = self._active
         if not segment.size:
             first = max_timestamp
-        self._roll_after = first + self._roll_ms if first >= 0 else _LOOK
+        self._roll_after = first + self._roll_ms if first >= 0 else _CHECK_ROLL
         return segment
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment, which the next flush plan is to sync, and begin a new one at
+        """Close the active segment, to be synced by the next flush plan, and create a new one at
         the end offset. OSError: nothing has changed."""
         if not self._active.size:
             return
         self._repair()
         end = self.end_offset
         self._active.seal()
-        self.history.save_soon(self.start_offset, end)
+        self.producer_manager.save_unless_saving(self.start_offset, end)
         segment = Segment.create(self._disk, self.directory, end, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
@@ -266,18 +270,20 @@ class PartitionLog:
         self._activate(segment)
 
     def _repair(self) -> None:
-        if self._torn:
+        if self._has_torn_tail:
             self._active.repair()
             self._unsynced.add(self._active.path)
-            self._torn = False
+            self._has_torn_tail = False
 
     # --- read
 
-    def read(self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool) -> Slice | None:
-        """Where the batches from the one with `offset` on are, up to the offset `upto`. At most
-        `max_bytes`, which may cut the last batch, and from one segment; with `at_least_one` the
-        first batch is whole even if it is larger. Batches that compaction has left without
-        records are passed over, as far as others follow. None: nothing to read.
+    def read(
+        self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool
+    ) -> FileRange | None:
+        """Find the batches from the one with `offset` up to the offset `upto`: at most
+        `max_bytes`, which may cut off the last batch, from a single segment. With `at_least_one`
+        the first batch is whole even if it is larger. Batches left empty by compaction are
+        skipped if others follow. None: nothing to read.
         ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
         """
         if offset >= upto or offset < self.start_offset:
@@ -289,22 +295,22 @@ class PartitionLog:
 
     def batch_for_timestamp(
         self, timestamp_ms: int, from_offset: int | None = None
-    ) -> Slice | None:
-        """The first batch with a record at `timestamp_ms` or later, whole; None: there is none.
+    ) -> FileRange | None:
+        """The first batch with a record at `timestamp_ms` or later; None if there is none.
 
-        Batches that end before `from_offset` (the log's start) are passed over: whoever finds
-        no such record at or above that offset in the batch goes on behind it.
+        Skips batches that end before `from_offset` (default: the log start offset). The record
+        may be below that offset; then the caller searches again after the batch.
         """
         start = self.start_offset if from_offset is None else from_offset
-        return slice_of(self._segments.locate_timestamp(timestamp_ms, start))
+        return file_range_of(self._segments.locate_timestamp(timestamp_ms, start))
 
-    def batch_of_max_timestamp(self) -> Slice | None:
-        """The first batch that holds the log's greatest timestamp, whole; None: there is none."""
-        return slice_of(self._segments.locate_max_timestamp())
+    def batch_of_max_timestamp(self) -> FileRange | None:
+        """The first batch with the greatest timestamp of the log; None if there is none."""
+        return file_range_of(self._segments.locate_max_timestamp())
 
     def offsets_before(self, time_ms: int, now_ms: int, limit: int) -> list[int]:
-        """Up to `limit` offsets, newest first: the end, if it is not later than `time_ms`, and
-        where segments begin that were last written then or before. For ListOffsets v0."""
+        """Up to `limit` offsets, newest first: the end offset, if `time_ms` is not in the past,
+        and base offsets of segments last modified then or before. For ListOffsets v0."""
         end = [self.end_offset] if self._active.size and now_ms <= time_ms else []
         bases = self._segments.bases_before(None if end else time_ms, limit)
         return [*end, *(max(base, self.start_offset) for base in bases)][:limit]
@@ -312,7 +318,7 @@ class PartitionLog:
     # --- epochs and producers
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that leader epoch `epoch` begins at `start_offset`; saved with its first record."""
+        """Leader epoch `epoch` starts at `start_offset`; saved with its first record."""
         self._epochs.announce(epoch, start_offset)
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
@@ -328,47 +334,47 @@ class PartitionLog:
         return self._epochs.epochs.epoch_of(offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided: its marker is below the high watermark."""
+        """The last stable offset: below it all transactions have their markers, which are below
+        the high watermark."""
         first = self.transactions.first_unstable(high_watermark)
         if first is None or first >= high_watermark:
             return high_watermark
         return max(first, self.start_offset)
 
-    def aborted_transactions(self, offset: int, found: Slice) -> Aborted:
-        """The aborted transactions whose records are in what a `read` from `offset` on found."""
+    def aborted_transactions(self, offset: int, found: FileRange) -> AbortedTxns:
+        """The aborted transactions in the result `found` of a `read` from `offset`."""
         return self._reader.aborted(offset, found, self.end_offset)
 
-    # --- cut
+    # --- truncate and delete
 
-    def truncation(self, offset: int) -> Iterator[None]:
-        """Drop the records at `offset` and above; the end offset becomes `offset`. The first step
-        does it, and waits for the disk when there are any. The others find out what is known of
-        the producers that are left; before the end nothing can be appended.
+    def truncate_in_steps(self, offset: int) -> Iterator[None]:
+        """Truncate the log to `offset`. The first step does so, with fsync if there are records to
+        drop. The others rebuild the producer state; until the last one nothing can be appended.
 
-        The recovery point goes back too and has to reach its checkpoint before the next append
-        (`LogManager.truncation` sees to it), else new records would pass for flushed ones.
+        The recovery point is reduced too, and has to be checkpointed before the next append
+        (`LogManager.truncate_in_steps` does so): otherwise new records would count as flushed.
         """
         if offset < self.end_offset:
-            self._cut(offset)
+            self._truncate(offset)
         else:
             self._truncate_epochs(self.end_offset)
-        if not self.history.is_known:
-            self._look_at_producers()
-            yield from self.history.rebuild(self.start_offset, self.end_offset)
-            self.compaction.serial += 1  # what was begun meanwhile knew no producer
-            self._look_at_producers()
+        if not self.producer_manager.is_known:
+            self._refresh_producers()
+            yield from self.producer_manager.rebuild(self.start_offset, self.end_offset)
+            self.compaction.serial += 1  # compactions begun meanwhile had no producer state
+            self._refresh_producers()
 
-    def _look_at_producers(self) -> None:
-        self.producers = self.history.states
+    def _refresh_producers(self) -> None:
+        self.producers = self.producer_manager.states
         self.transactions = self.producers.transactions
 
-    def _cut(self, offset: int) -> None:
+    def _truncate(self, offset: int) -> None:
         self._truncations += 1
         self.compaction.truncated(offset)
-        removed = self._segments.cut(offset)
+        removed = self._segments.truncate(offset)
         if removed:
-            self._bury(removed[::-1])
-            # a power cut may not bring them back behind an end that lies before them
+            self._mark_for_deletion(removed[::-1])
+            # a power failure must not bring them back behind the new end
             self._disk.fs.sync_dir(self.directory)
         if not len(self._segments):
             self._segments.append(Segment.create(self._disk, self.directory, offset, self.settings))
@@ -381,22 +387,24 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self.history.forget(offset)
+        self.producer_manager.invalidate(offset)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def _bury(self, segments: Sequence[Segment]) -> None:
-        """Have the files of segments that are out of the row removed after a while."""
-        buried = mark_deleted(self._disk, segments)
-        buried += self.history.snapshots.mark_deleted(segment.base_offset for segment in segments)
-        self._disk.garbage.add(buried, self.settings.file_delete_delay_ms)
+    def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
+        """Mark the files of removed segments for deletion."""
+        renamed = mark_deleted(self._disk, segments)
+        renamed += self.producer_manager.snapshots.mark_deleted(
+            segment.base_offset for segment in segments
+        )
+        self._disk.deferred_deletes.add(renamed, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
-        """Have the log begin at `offset`, at most the high watermark; whether that is news.
+        """Advance the log start offset to `offset`, at most the high watermark; whether it changed.
 
-        What lies before is read no more; its segments go with `delete_old`.
+        Segments below it are deleted by `delete_old`.
         """
         if offset <= self.start_offset:
             return False
@@ -405,20 +413,20 @@ class PartitionLog:
         return True
 
     def delete_old(self, now_ms: int, high_watermark: int) -> int:
-        """Drop the oldest segments if they are to go (see `kavka.log.retention`); how many.
+        """Delete the oldest segments by retention (see `kavka.log.retention`); how many.
 
-        At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log is not
-        to be used any more.
+        At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log can't be
+        used any more.
         """
-        if not self.history.is_known:
+        if not self.producer_manager.is_known:
             return 0
-        bounds = Bounds(self.start_offset, self.end_offset, high_watermark)
-        count = count_old(self._segments, self.settings, bounds, now_ms)
+        bounds = OffsetBounds(self.start_offset, self.end_offset, high_watermark)
+        count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        count = self.history.count_told(count)
+        count = self.producer_manager.count_deletable(count)
         self.advance_start(self._segments.base_at(count))
-        self._bury(self._segments.remove_oldest(count))
+        self._mark_for_deletion(self._segments.remove_oldest(count))
         return count
 
     # --- flush and close
@@ -428,12 +436,12 @@ class PartitionLog:
         self._unsynced.add(path)
 
     def unsynced_name(self, path: str) -> None:
-        """Have the next flush plan fsync the directory that names the file or directory."""
+        """Have the next flush plan fsync the parent directory of `path`."""
         self._unsynced.add_name(path)
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a closed segment is to be fsynced, or as many records as may wait for it."""
+        """Whether a closed segment, or enough records of the active one, have to be flushed."""
         return (
             self.recovery_point < self._active_base
             or self.end_offset - self.recovery_point >= self._flush_after
@@ -452,10 +460,10 @@ class PartitionLog:
     def flush_plan(
         self, now_ms: int | None = None, *, everything: bool = False
     ) -> FlushPlan | None:
-        """What is due for fsync, if anything: closed segments and, when flush.messages,
-        kavka.durability or (given the time) flush.ms say so, the active one's records; or simply
-        everything. One plan at a time; `run` it in a thread and hand it to `flushed`. If it fails,
-        nobody knows what is on the disk: the log is not to be used any more."""
+        """A plan for what has to be flushed, if anything: closed segments, and the active one as
+        required by flush.messages, kavka.durability or (given the time) flush.ms; or everything.
+        One plan at a time; `run` it in a thread and pass it to `flushed`. If it fails it is
+        unknown what is on the disk: the log can't be used any more."""
         with_active = (
             everything
             or self.end_offset - self.recovery_point >= self._flush_after
@@ -465,7 +473,7 @@ class PartitionLog:
         if offset <= self.recovery_point and not (with_active and self._unsynced):
             return None
         self._repair()
-        return self._unsynced.take(
+        return self._unsynced.make_plan(
             self._disk.fs,
             self._segments.since(self.recovery_point)[:-1],
             self._active if with_active else None,
@@ -476,38 +484,38 @@ class PartitionLog:
         )
 
     def flushed(self, plan: FlushPlan) -> None:
-        """Take note that `plan` has been run."""
+        """`plan` has been run: advance the recovery point."""
         if plan.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, plan.offset)
             self._flushed_ms = plan.made_ms
 
     def before_seal(self) -> Iterator[None]:
-        """What of `seal` may take long, in steps. OSError, StorageError."""
-        if not self.history.is_known:
-            yield from self.truncation(self.end_offset)
-        if len(self.producers) or self.history.snapshots.newest >= 0:
-            self.history.save(self.start_offset, self.end_offset)
-        while self.history.write_on():
+        """The part of `seal` that may take long, in steps. OSError, StorageError."""
+        if not self.producer_manager.is_known:
+            yield from self.truncate_in_steps(self.end_offset)
+        if len(self.producers) or self.producer_manager.snapshots.newest >= 0:
+            self.producer_manager.save(self.start_offset, self.end_offset)
+        while self.producer_manager.write_snapshot_step():
             yield
 
     def seal(self) -> FlushPlan | None:
-        """Complete indexes and producer state, for good; what is to be flushed, then `release`.
-        OSError, StorageError."""
+        """Complete the indexes and save the producer state before closing; the flush plan, to be
+        run before `release`. OSError, StorageError."""
         self._repair()
         if self._active.is_opened:
             self._active.seal()
-            self._unsynced.add_name(self._active.path)  # a plan for its indexes, come what may
+            self._unsynced.add_name(self._active.path)  # so that there is a plan, for its indexes
         for _ in self.before_seal():
             pass
         return self.flush_plan(everything=True)
 
     def move_to(self, disk: Disk) -> None:
-        """Count for the limits of `disk` from now on, on the same file system."""
+        """Use the limits of `disk` from now on, on the same file system."""
         for segment in self._segments:
             segment.move_to(disk)
         self._disk = self.compaction.disk = disk
 
     def release(self) -> None:
-        """Close the files as they are; the log is going to be removed, or its disk has failed."""
+        """Close the files without flushing."""
         for segment in self._segments:
             segment.release()

@@ -1,4 +1,4 @@
-"""What is known of one producer of a partition, and how that stands in a snapshot."""
+"""The state of one producer of a partition, and its format in a snapshot."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import struct
 from typing import Final, NamedTuple
 
 BATCHES_KEPT: Final = 5
-"""Batches remembered per producer: as many as a client may have in flight."""
+"""Batches remembered per producer, to detect duplicates: the in-flight limit of clients."""
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
-"""Sequences count from 0 to 2**31-1 and go on with 0."""
+"""Sequence numbers wrap around from 2**31-1 to 0."""
 
 ENTRY: Final = struct.Struct(">qhiqiqiq")
 """Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator's epoch,
@@ -19,7 +19,7 @@ first offset of the transaction."""
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that a producer has in the log. Timestamp: the greatest in it, in ms."""
+    """A batch of a producer in the log. Timestamp: its greatest one, in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -33,11 +33,11 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer. Timestamp in ms.
+    """The state of one producer. Timestamp in ms.
 
-    `txn_first_offset` is where its transaction began, -1 when it has none; `coordinator_epoch`
-    is that of the coordinator that ended the one before. `saved` numbers the last snapshot that it
-    was written to in pieces.
+    `txn_first_offset` is the first offset of its ongoing transaction, -1 if there is none;
+    `coordinator_epoch` is that of its last marker. `saved` is the serial number of the last
+    stepwise snapshot that includes it.
     """
 
     __slots__ = (
@@ -62,16 +62,16 @@ class ProducerEntry:
         self.batches: tuple[AppendedBatch, ...] = ()
 
     def keep(self, batch: AppendedBatch) -> None:
-        """Remember the newest batch. There may be a million producers, and hardly any has written
-        more than one batch lately: a tuple takes a sixth of what a deque does."""
+        """Remember the newest batch. A tuple takes a sixth of the memory of a deque, which matters
+        for a million producers with one batch each."""
         self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
 
     def is_in_transaction(self, epoch: int) -> bool:
-        """Whether it has one in this epoch: one of an earlier epoch is as good as over."""
+        """Whether it has an ongoing transaction in this epoch; earlier epochs are ignored."""
         return self.txn_first_offset >= 0 and self.epoch == epoch
 
     def enter_epoch(self, epoch: int) -> None:
-        """The producer goes on with `epoch`; sequences begin anew if it is another one."""
+        """Set the epoch; if it is a new one the sequence numbers restart."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.last_sequence = -1
@@ -79,7 +79,7 @@ class ProducerEntry:
 
 
 def encode_entry(entry: ProducerEntry) -> bytes:
-    """What stands in a snapshot: all but the batches before the newest."""
+    """Encode for a snapshot: everything except the batches before the newest."""
     newest = entry.batches[-1] if entry.batches else None
     return ENTRY.pack(
         entry.producer_id,
@@ -103,7 +103,7 @@ def decode_entry(
     coordinator_epoch: int,
     txn_first_offset: int,
 ) -> ProducerEntry:
-    """One read from a snapshot."""
+    """The state of a producer from the fields of a snapshot entry."""
     entry = ProducerEntry(producer_id)
     entry.epoch = epoch
     entry.last_timestamp = timestamp

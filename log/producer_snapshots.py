@@ -1,7 +1,6 @@
-"""What a log knows of its producers, and what of that is on disk: snapshots, and the batches since.
+"""The producer state of a log: its snapshots on disk, and its rebuilding after a truncation.
 
-Where producers are many, a snapshot is written in steps, and so is all that is known made anew
-after the log was cut.
+With many producers a snapshot is written in steps. The state is rebuilt in steps too.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kavka.log.flush import Unsynced
+from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
@@ -21,11 +20,11 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
 
 
-class ProducerHistory:
-    """The producers of one log, whose `segments` it shares."""
+class ProducerStateManager:
+    """The producer state of one log, whose `segments` it shares."""
 
     __slots__ = (
-        "_cuts",
+        "_truncations",
         "_forgotten",
         "_segments",
         "_unsynced",
@@ -39,21 +38,21 @@ class ProducerHistory:
         segments: SegmentList,
         snapshots: Snapshots,
         states: ProducerStates,
-        unsynced: Unsynced,
+        unsynced: UnsyncedPaths,
     ) -> None:
         self._segments = segments
         self._unsynced = unsynced
         self.snapshots = snapshots
         self.states = states
         self._forgotten = ProducerStates()
-        self._cuts = 0
+        self._truncations = 0
         self.is_known = True
-        """False while `rebuild` is not at its end: nothing may be appended, and no segment go."""
+        """False until `rebuild` has ended: no append, and no deletion of segments."""
 
     def save(self, start: int, end: int) -> None:
-        """Save the state of a log with these offsets, unless it is on disk or not known; where
-        producers are many, `write_on` does it. OSError."""
-        # a log that was emptied still knows its producers
+        """Save the state of a log with these offsets, unless it is saved already or not known.
+        With many producers `write_snapshot_step` does the work. OSError."""
+        # an empty log may have producer state
         is_of_use = len(self.states) or end > start
         if end <= self.snapshots.newest or not is_of_use or not self.is_known:
             return
@@ -62,81 +61,83 @@ class ProducerHistory:
         else:
             self._unsynced.add(self.snapshots.save(end, self.states))
 
-    def save_soon(self, start: int, end: int) -> None:
-        """The same, unless an earlier state is being saved: without this one a start after a
-        crash has more to read, and that is all. OSError."""
+    def save_unless_saving(self, start: int, end: int) -> None:
+        """`save`, unless an earlier state is being saved: skipping one only means that recovery has
+        to read more. OSError."""
         if not self.snapshots.is_writing:
             self.save(start, end)
 
     @property
     def is_saving(self) -> bool:
-        """Whether `write_on` has something to do: the next flush sees to it."""
+        """Whether a snapshot is being written; the next flush calls `write_snapshot_step`."""
         return self.snapshots.is_writing
 
-    def write_on(self) -> bool:
-        """Write another piece of the snapshot that was begun; False: there is no more. OSError."""
-        path = self.snapshots.go_on()
+    def write_snapshot_step(self) -> bool:
+        """Write a part of the snapshot being written; False when it is complete. OSError."""
+        path = self.snapshots.write_step()
         if path is not None:
             self._unsynced.add(path)
         return self.snapshots.is_writing
 
-    def count_told(self, count: int) -> int:
-        """How many of the `count` oldest segments may go: what they tell of producers is saved
-        for where the log begins then. Else whoever is killed would know too little of those that
-        go on, and refuse them. After another roll there is a snapshot, whatever was skipped."""
+    def count_deletable(self, count: int) -> int:
+        """How many of the `count` oldest segments may be deleted: there must be a snapshot at the
+        new start of the log. Otherwise producer state would be lost in a crash, and valid batches
+        would be rejected. A later roll provides a snapshot."""
         while count and len(self.states) and not self.snapshots.has(self._segments.base_at(count)):
             count -= 1
         return count
 
-    def forget(self, offset: int) -> None:
-        """The log ends at `offset` now; what is known counts no more. Waits for the disk if there
-        are snapshots of a later state. OSError."""
+    def invalidate(self, offset: int) -> None:
+        """The log was truncated to `offset`: the state is unknown until `rebuild`. Waits for the
+        disk if there are later snapshots. OSError."""
         self.snapshots.abandon()
         self.snapshots.remove_above(offset)
         self._forgotten = self.states
         self.states = UnknownProducers()
-        self.states.counts = self._forgotten.counts
+        self.states.checks_txn_sequences = self._forgotten.checks_txn_sequences
         self.is_known = False
-        self._cuts += 1
+        self._truncations += 1
 
     def rebuild(self, start: int, end: int) -> Iterator[None]:
-        """After `forget`, find out what is known of a log with these offsets, in steps.
+        """After `invalidate`, rebuild the state of a log with these offsets, in steps.
 
-        OSError, CorruptLogError: and it stays unknown.
+        After an OSError or CorruptLogError it stays unknown.
         """
-        cuts, states = self._cuts, ProducerStates()
+        truncations, states = self._truncations, ProducerStates()
         replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
-        for _ in chain(self._forgotten.dissolve(), replay):
+        for _ in chain(self._forgotten.clear_in_steps(), replay):
             yield
-            if self.is_known or cuts != self._cuts:
-                return  # somebody else has found out, or has to find out something else
-        states.counts = self.states.counts  # which may have been set meanwhile
+            if self.is_known or truncations != self._truncations:
+                return  # rebuilt by another call, or truncated again
+        states.checks_txn_sequences = (
+            self.states.checks_txn_sequences
+        )  # may have been set meanwhile
         self.states = states
         self.is_known = True
 
 
 class UnknownProducers(ProducerStates):
-    """What stands in the place of a state that is not known yet."""
+    """Placeholder for a state that is not known yet."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__()
-        self.transactions = _Undecided()
+        self.transactions = _UnknownTransactions()
 
     def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
-        """It can't be told whether a batch may be appended."""
-        raise unknown()
+        """Rejects all batches."""
+        raise truncating_error()
 
     def verification(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool
     ) -> Guard | None:
-        """Nor what has to be confirmed before."""
-        raise unknown()
+        """Rejects all transactions."""
+        raise truncating_error()
 
 
-class _Undecided(Transactions):
-    """Anything may belong to a transaction that goes on."""
+class _UnknownTransactions(Transactions):
+    """Treats everything as part of an ongoing transaction."""
 
     __slots__ = ()
 
@@ -148,6 +149,6 @@ class _Undecided(Transactions):
         return 0
 
 
-def unknown() -> ApiError:
-    """Why nothing is appended: who was told to lead before its log was cut to its end."""
-    return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is being cut")
+def truncating_error() -> ApiError:
+    """The error for appends during a truncation, if this broker becomes leader meanwhile."""
+    return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is being truncated")

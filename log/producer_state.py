@@ -1,10 +1,10 @@
-"""Who wrote last: epoch, sequences and transaction of each producer of a partition (KIP-98).
+"""Producer state: epoch, sequence numbers and transaction of each producer (KIP-98).
 
-It makes a batch that was sent twice be acknowledged and not appended, and a gap be refused; it
-knows which transactions are not decided. The state is in memory, follows from the batch headers
-and the markers in the log, and is saved in snapshots (`<offset>.snapshot`: the state before that
-offset) in Apache Kafka's format, version 1. A snapshot holds only the newest batch of each
-producer, as Kafka's does.
+Detects duplicate batches, which are acknowledged but not appended, and out-of-order sequences,
+which are rejected, and tracks ongoing transactions. The state is in memory, is derived from the
+batch headers and markers in the log, and is saved in snapshots (`<offset>.snapshot`: the state
+before that offset) in Apache Kafka's format, version 1. As in Kafka a snapshot has only the newest
+batch of each producer.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ OWN_EPOCHS_VERSION: Final = 2
 """From this `transaction.version` on each transaction has an epoch of its own (KIP-890)."""
 
 ENTRIES_PER_PART: Final = 1000
-"""Producers that `ProducerStates.parts` tells of at a time."""
+"""Producers in one part of `ProducerStates.parts`."""
 
 ENTRIES_PER_STEP: Final = 500
-"""Producers written to a snapshot, or read from it, before a pause; at 0.5 and 2 us each."""
+"""Producers written to a snapshot, or read from it, in one step; at 0.5 and 2 us each."""
 
 _HEAD: Final = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
 SNAPSHOT_HEAD_BYTES: Final = _HEAD.size
@@ -54,23 +54,23 @@ _COUNT: Final = struct.Struct(">i")
 class ProducerStates:
     """All producers of one partition.
 
-    Where they are many their snapshot is made in pieces. All stand in a dictionary apart
-    meanwhile, which stays as it is; whoever writes is put into the snapshot first, as it was, and
-    found among `_entries` from then on. So it costs nothing where nobody is looked for in vain.
+    With many producers a snapshot is written in steps, copy-on-write: `freeze` moves all entries
+    to the dictionary `_frozen`, which stays unchanged. Before an entry is changed it is encoded for
+    the snapshot and moved to `_entries`.
 
-    Beside the dictionary all stand in `_parts`, short lists in the order in which they came: a
-    dictionary that changes meanwhile can't be gone through in steps.
+    All entries are also in `_parts`, a list of short lists in insertion order, because a dictionary
+    can't be iterated in steps while it changes.
     """
 
     __slots__ = (
-        "_early",
+        "_saved_before_change",
         "_entries",
         "_frozen",
-        "_left",
+        "_unsaved",
         "_new",
         "_parts",
         "_serial",
-        "counts",
+        "checks_txn_sequences",
         "transactions",
         "verifications",
     )
@@ -80,12 +80,12 @@ class ProducerStates:
         self._frozen: dict[int, ProducerEntry] = {}
         self._new: list[ProducerEntry] = []
         self._parts: list[list[ProducerEntry]] = []
-        self._early: list[bytes] = []
-        self._left: Iterator[ProducerEntry] = iter(())
+        self._saved_before_change: list[bytes] = []
+        self._unsaved: Iterator[ProducerEntry] = iter(())
         self._serial = 0
-        self.counts = True
-        """Whether writers in transactions count their records. Coordinators do not: each of their
-        batches has the sequence 0, as Apache Kafka's have."""
+        self.checks_txn_sequences = True
+        """Whether transactional batches have sequence numbers to check. Those written by
+        coordinators all have the sequence 0, as in Apache Kafka."""
         self.transactions = Transactions()
         self.verifications = Verifications()
 
@@ -96,52 +96,52 @@ class ProducerStates:
         return chain.from_iterable(self._parts)
 
     def parts(self) -> Iterator[list[ProducerEntry]]:
-        """All producers, some at a time. Between two parts others may come and go; those who are
-        there all the while are told of once."""
+        """All producers, in parts. Producers may be added or removed between two parts; those that
+        exist all the time are included once."""
         for part in list(self._parts):
             yield list(part)
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        """One producer; None when it has not written, or not for long."""
-        return self._entries.get(producer_id) or self._thawed(producer_id)
+        """One producer; None if it is unknown or expired."""
+        return self._entries.get(producer_id) or self._restore_from_frozen(producer_id)
 
-    def _thawed(self, producer_id: int) -> ProducerEntry | None:
-        """A producer that has not been looked for since a snapshot was begun."""
+    def _restore_from_frozen(self, producer_id: int) -> ProducerEntry | None:
+        """Move an entry from `_frozen` to `_entries`, encoding it for the snapshot first."""
         entry = self._frozen.get(producer_id)
         if entry is not None:
             if entry.saved != self._serial:
                 entry.saved = self._serial
-                self._early.append(encode_entry(entry))
+                self._saved_before_change.append(encode_entry(entry))
             self._entries[producer_id] = entry
         return entry
 
     def check(self, header: BatchHeader, guard: Guard | None = None) -> AppendedBatch | None:
-        """Whether a producer's batch may be appended; changes nothing. Markers: `check_marker`.
+        """Check whether a batch may be appended; changes nothing. For markers see `check_marker`.
 
-        Returns the batch as it already is in the log when this one is its copy, else None.
+        Returns the batch in the log of which this one is a duplicate, else None.
         ApiError: INVALID_PRODUCER_EPOCH for an older epoch than the producer's newest,
-        OUT_OF_ORDER_SEQUENCE_NUMBER where records are missing in between, INVALID_TXN_STATE for
-        the first batch of a transaction without a good `guard` (KIP-890), or one outside the
-        transaction that is going on. A producer that is not known may begin with any sequence:
-        its state may have been forgotten.
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap in the sequence, INVALID_TXN_STATE for the first
+        batch of a transaction without a valid `guard` (KIP-890), or for a non-transactional batch
+        during a transaction. An unknown producer may start with any sequence, because its state
+        may have expired.
         """
         entry = self._entries.get(header.producer_id)
         if header.attributes & _SPECIAL:
             return self._check_transactional(header, entry, guard)
         if entry is None:
-            entry = self._thawed(header.producer_id)
+            entry = self._restore_from_frozen(header.producer_id)
             if entry is None:
                 return None
         if header.producer_epoch == entry.epoch:
             if header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MASK:
-                return _copy_of(header, entry)
+                return _duplicate_of(header, entry)
         else:
             _check_new_epoch(header, entry)
         if entry.txn_first_offset >= 0:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} has a transaction from offset "
-                f"{entry.txn_first_offset} on, the batch is outside of it",
+                f"{entry.txn_first_offset} on, but the batch is not transactional",
             )
         return None
 
@@ -152,9 +152,9 @@ class ProducerStates:
             return None
         producer_id = header.producer_id
         if entry is None:
-            entry = self._thawed(producer_id)
-        in_sequence = self.counts and header.base_sequence >= 0
-        copy = _find_copy(header, entry) if entry is not None and in_sequence else None
+            entry = self._restore_from_frozen(producer_id)
+        in_sequence = self.checks_txn_sequences and header.base_sequence >= 0
+        copy = _find_duplicate(header, entry) if entry is not None and in_sequence else None
         if copy is not None:
             return copy
         if entry is not None and header.producer_epoch < entry.epoch:
@@ -169,7 +169,7 @@ class ProducerStates:
         has_written = entry is not None and bool(entry.batches)
         lowest = self.verifications.lowest_sequence(producer_id, has_written=has_written)
         if lowest is not None and header.base_sequence > lowest:
-            raise _out_of_order(header, f"a batch that begins with {lowest} has to come first")
+            raise _out_of_order(header, f"a batch that starts with {lowest} has to come first")
         if entry is None:
             return None
         if header.producer_epoch != entry.epoch:
@@ -181,10 +181,10 @@ class ProducerStates:
     def verification(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, v2: bool
     ) -> Guard | None:
-        """What the coordinator has to confirm before a transactional batch that begins with
-        `sequence` is appended; None: nothing, the producer's transaction is going on here
-        (KIP-890). `v2`: each of its transactions has an epoch of its own. Of a guard, the outcome
-        is to be told to `verifications`. ApiError: INVALID_PRODUCER_EPOCH, and
+        """The guard with which a transactional batch that starts with `sequence` may be appended
+        after the coordinator has verified the transaction; None if the transaction is already
+        ongoing in this partition (KIP-890). `v2`: each transaction has its own epoch. The caller
+        has to report the result to `verifications`. ApiError: INVALID_PRODUCER_EPOCH and
         COORDINATOR_NOT_AVAILABLE."""
         entry = self.get(producer_id)
         if entry is not None:
@@ -195,9 +195,9 @@ class ProducerStates:
         return self.verifications.begin(producer_id, sequence, epoch, now_ms, v2=v2)
 
     def check_marker(self, header: BatchHeader, marker: Marker, version: int = 0) -> None:
-        """Whether a marker may be appended that ends a transaction of protocol `version`; changes
-        nothing. In the protocol of version 2 its epoch is newer than that of the transaction; the
-        same one is that of a marker sent again, or there is no higher one.
+        """Check whether a marker of `transaction.version` `version` may be appended; changes
+        nothing. With version 2 the marker's epoch is higher than that of the transaction; an equal
+        epoch means a duplicate marker, or that there is no higher epoch.
 
         ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -216,15 +216,14 @@ class ProducerStates:
             )
 
     def update(self, header: BatchHeader, last_offset: int) -> None:
-        """Note that a batch is in the log with its last record at `last_offset`. Not for markers:
-        see `end`."""
+        """A batch was appended with its last record at `last_offset`. For markers see `end`."""
         producer_id = header.producer_id
         special = header.attributes & _SPECIAL
         if producer_id == NO_PRODUCER_ID or special & CONTROL:
             return
         entry = self._entries.get(producer_id)
         if entry is None:
-            entry = self._thawed(producer_id) or self._added(producer_id)
+            entry = self._restore_from_frozen(producer_id) or self._add_entry(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = ()
@@ -236,12 +235,12 @@ class ProducerStates:
         entry.last_timestamp = timestamp
         entry.keep(AppendedBatch(first, last, last_offset, delta, timestamp))
         if special:
-            self.verifications.end(producer_id)
+            self.verifications.batch_appended(producer_id)
             if entry.txn_first_offset < 0:
                 entry.txn_first_offset = last_offset - delta
                 self.transactions.begin(producer_id, last_offset - delta)
 
-    def _added(self, producer_id: int) -> ProducerEntry:
+    def _add_entry(self, producer_id: int) -> ProducerEntry:
         self._entries[producer_id] = entry = ProducerEntry(producer_id)
         if not self._parts or len(self._parts[-1]) >= ENTRIES_PER_PART:
             self._parts.append([])
@@ -251,7 +250,7 @@ class ProducerStates:
         return entry
 
     def aborted_by(self, producer_id: int, marker: Marker, offset: int) -> AbortedTxn | None:
-        """What a marker at `offset` adds to the transaction index; changes nothing."""
+        """The transaction index entry for a marker at `offset`, if any; changes nothing."""
         entry = self.get(producer_id)
         if marker.committed or entry is None or entry.txn_first_offset < 0:
             return None
@@ -260,21 +259,21 @@ class ProducerStates:
         return AbortedTxn(producer_id, first, offset, stable)
 
     def end(self, header: BatchHeader, marker: Marker, offset: int) -> None:
-        """Note that a marker is in the log at `offset`."""
+        """A marker was appended at `offset`."""
         producer_id = header.producer_id
-        entry = self.get(producer_id) or self._added(producer_id)
+        entry = self.get(producer_id) or self._add_entry(producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
-        self.verifications.marked(producer_id, header.producer_epoch)
+        self.verifications.marker_appended(producer_id, header.producer_epoch)
         if entry.txn_first_offset >= 0:
             self.transactions.end(entry.txn_first_offset, offset)
             entry.txn_first_offset = NO_OFFSET
 
     def expire(self, before_ms: int) -> Iterator[int]:
-        """Forget, in steps, those that wrote last at `before_ms` or earlier and have no
-        transaction; yields how many each step looked at. None while a snapshot is made in
-        pieces."""
+        """Expire, in steps, producers without an ongoing transaction whose last write is at
+        `before_ms` or earlier; yields how many each step has checked. Does nothing while a
+        stepwise snapshot is being written."""
         for part in list(self._parts):
             if self._frozen:
                 return
@@ -292,14 +291,13 @@ class ProducerStates:
 
     @property
     def oldest_transaction_ms(self) -> int:
-        """When the producer of the transaction that has been going on for longest wrote last;
-        -1 when there is none."""
+        """When the producer of the oldest ongoing transaction wrote last; -1 if there is none."""
         producer_id = self.transactions.oldest_producer
         entry = None if producer_id is None else self.get(producer_id)
         return -1 if entry is None else entry.last_timestamp
 
     def clear(self) -> None:
-        """Forget everyone."""
+        """Remove all producers."""
         self.thaw()
         self._entries.clear()
         self._parts.clear()
@@ -314,34 +312,34 @@ class ProducerStates:
         return snapshot_head(len(self), crc32c(body, crc_of_count(len(self)))) + body
 
     def freeze(self) -> None:
-        """Begin a snapshot of all producers as they are now; `frozen` gives it, piece by piece.
-        There is one at least, and no snapshot that is not at its end."""
+        """Begin a snapshot of the current state; `frozen` returns it in parts. There must be at
+        least one producer, and no other snapshot being written."""
         self._serial += 1
         self._frozen, self._entries = self._entries, {}
-        self._left = iter(self._frozen.values())
+        self._unsaved = iter(self._frozen.values())
 
     def frozen(self) -> bytes:
-        """The next entries of the snapshot, some `ENTRIES_PER_STEP` or, if others wrote
-        meanwhile, fewer. After the last one `thaw` is to be called."""
+        """The next entries of the snapshot, about `ENTRIES_PER_STEP`. Call `thaw` after the last
+        ones."""
         serial = self._serial
-        parts, self._early = self._early, []
-        for entry in islice(self._left, ENTRIES_PER_STEP):
+        parts, self._saved_before_change = self._saved_before_change, []
+        for entry in islice(self._unsaved, ENTRIES_PER_STEP):
             if entry.saved != serial:
                 entry.saved = serial
                 parts.append(encode_entry(entry))
         return b"".join(parts)
 
     def thaw(self) -> None:
-        """There is no more of the snapshot, or shall be none."""
+        """End the snapshot, complete or not."""
         if self._frozen:
             self._entries, self._frozen = self._frozen, {}
             self._entries.update((entry.producer_id, entry) for entry in self._new)
-            self._left = iter(())
+            self._unsaved = iter(())
             self._new.clear()
-            self._early.clear()
+            self._saved_before_change.clear()
 
-    def dissolve(self) -> Iterator[None]:
-        """Forget everyone in steps: of very many that takes long."""
+    def clear_in_steps(self) -> Iterator[None]:
+        """Remove all producers in steps, since freeing very many takes long."""
         self.thaw()
         while self._entries:
             for _ in range(min(ENTRIES_PER_STEP, len(self._entries))):
@@ -352,7 +350,7 @@ class ProducerStates:
             yield
 
     def load(self, file: File, path: str) -> Generator[None, None, None]:
-        """Take over a snapshot file's content, in steps; CorruptFileError leaves nothing behind."""
+        """Load a snapshot file, in steps. After a CorruptFileError there are no producers."""
         self.clear()
         count, crc = _read_head(file, path)
         entries: dict[int, ProducerEntry] = {}
@@ -380,26 +378,26 @@ class ProducerStates:
 
 
 def snapshot_head(count: int, crc: int) -> bytes:
-    """What stands before the `count` entries of a snapshot; `crc` is that of all entries, begun
-    with `crc_of_count`."""
+    """The header of a snapshot of `count` entries; `crc` covers all entries, starting from
+    `crc_of_count`."""
     return _HEAD.pack(SNAPSHOT_VERSION, crc, count)
 
 
 def snapshot_bytes(count: int) -> int:
-    """The length of a snapshot of so many."""
+    """The size of a snapshot of `count` entries."""
     return _HEAD.size + count * ENTRY.size
 
 
 def crc_of_count(count: int) -> int:
-    """The checksum of what it covers before the entries."""
+    """The CRC of the entry count, which precedes the entries."""
     return crc32c(_COUNT.pack(count))
 
 
 _SPECIAL: Final = TRANSACTIONAL | CONTROL
 
 
-def _find_copy(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | None:
-    """The batch that is in the log already, if this one is its copy."""
+def _find_duplicate(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | None:
+    """The batch in the log of which this one is a duplicate; None: it is not one."""
     if header.producer_epoch == entry.epoch:
         first, last = header.base_sequence, header.last_sequence
         for batch in entry.batches:
@@ -408,20 +406,20 @@ def _find_copy(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch | Non
     return None
 
 
-def _copy_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
-    """The batch of which one that does not follow the last has to be a copy; ApiError."""
-    copy = _find_copy(header, entry)
+def _duplicate_of(header: BatchHeader, entry: ProducerEntry) -> AppendedBatch:
+    """The batch of which this one is a duplicate. ApiError: it is out of order."""
+    copy = _find_duplicate(header, entry)
     if copy is None:
         raise _out_of_order(header, f"the last one appended is {entry.last_sequence}")
     return copy
 
 
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
-    """A batch of another epoch than the producer's newest: a newer one begins with 0."""
+    """Check a batch of another epoch than the producer's: a newer epoch starts with sequence 0."""
     if header.producer_epoch < entry.epoch:
         raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
     if header.base_sequence != 0 and entry.epoch != NO_EPOCH:
-        raise _out_of_order(header, f"epoch {header.producer_epoch} is new and has to begin with 0")
+        raise _out_of_order(header, f"epoch {header.producer_epoch} is new and has to start with 0")
 
 
 def _old_epoch(producer_id: int, epoch: int, newest: int) -> ApiError:
@@ -439,7 +437,7 @@ def _out_of_order(header: BatchHeader, why: str) -> ApiError:
 
 
 def _read_head(file: File, path: str) -> tuple[int, int]:
-    """The number of entries, and the checksum."""
+    """The number of entries, and the CRC."""
     head = file.pread(_HEAD.size, 0)
     if len(head) < _HEAD.size:
         raise CorruptFileError(path, "it is shorter than its header")
@@ -447,5 +445,5 @@ def _read_head(file: File, path: str) -> tuple[int, int]:
     if version != SNAPSHOT_VERSION:
         raise CorruptFileError(path, f"its version is {version}, not {SNAPSHOT_VERSION}")
     if file.size() != snapshot_bytes(count):
-        raise CorruptFileError(path, f"it does not hold the {count} entries that it promises")
+        raise CorruptFileError(path, f"its size does not match its {count} entries")
     return count, crc

@@ -1,6 +1,6 @@
-"""Finding what a reader asks for: in which file the batches from an offset on lie, and how many.
+"""Reads of a log: finds the file and the byte range of the batches from an offset on.
 
-Only batch headers and indexes are looked at; who asks reads the bytes.
+Reads only batch headers and indexes; the caller reads the batches.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from kavka.log.fs import File
 from kavka.log.scan import Extent, extents
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
-from kavka.log.txn_index import Aborted, collect_aborted
+from kavka.log.txn_index import AbortedTxns, collect_aborted
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import HEADER_BYTES
 
-PLACES_MAX: Final = 64
-"""Offsets whose file position is remembered: where readers are likely to go on."""
+REMEMBERED_POSITIONS_MAX: Final = 64
+"""Offsets whose file position is cached: where the next reads are likely to start."""
 
 EMPTY_BATCHES_MAX: Final = 1000
-"""Batches without records that one read passes over, a microsecond each."""
+"""Batches without records that one read skips, at 1 us each."""
 
 EMPTY_SEGMENTS_MAX: Final = 100
-"""Segments in which it does, at some 20 us each."""
+"""Segments in which one read skips empty batches, at about 20 us each."""
 
-NONE_ABORTED: Final = Aborted()
+NO_ABORTED_TXNS: Final = AbortedTxns()
 
 
-class Slice(NamedTuple):
-    """Batches in one file: `length` bytes from `position` on. The last may be cut off."""
+class FileRange(NamedTuple):
+    """Batches in one file: `length` bytes from `position` on. The last may be incomplete."""
 
     file: File
     position: int
@@ -37,49 +37,49 @@ class Slice(NamedTuple):
     base_offset: int
     """Of the first batch."""
     more_follows: bool = False
-    """What may be read goes on in a later segment, however little there is of this one."""
+    """Readable batches follow in a later segment."""
 
 
-def slice_of(found: tuple[Segment, Extent] | None) -> Slice | None:
-    """The whole batch that was found, if one was."""
+def file_range_of(found: tuple[Segment, Extent] | None) -> FileRange | None:
+    """The byte range of a batch that was found, if any."""
     if found is None:
         return None
     segment, extent = found
-    return Slice(segment.file, extent.position, extent.size, extent.base_offset)
+    return FileRange(segment.file, extent.position, extent.size, extent.base_offset)
 
 
 def out_of_range(offset: int, name: str, start: int, end: int) -> ApiError:
-    """Why nothing is read at an offset of the log of that name, which has these bounds."""
-    told = f"offset {offset} of {name} is not within {start} to {end}"
-    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, told)
+    """The error for an offset outside of the log `name`."""
+    message = f"offset {offset} of {name} is not within {start} to {end}"
+    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
 
 class LogReader:
     """Reads of one log, whose `segments` it shares."""
 
-    __slots__ = ("_active", "_active_base", "_places", "_segments", "last_abort")
+    __slots__ = ("_active", "_active_base", "_positions", "_segments", "last_abort")
 
     def __init__(self, segments: SegmentList) -> None:
-        """To be told the active segment before the first read."""
+        """`activate` has to be called before the first read."""
         self._segments = segments
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self.last_abort = max(segment.txns.last_offset for segment in segments)
-        """No transaction was aborted behind this offset."""
+        """There are no aborted transactions after this offset."""
 
     def activate(self, segment: Segment) -> None:
-        """`segment` is the active one from now on, or was cut: what was remembered is void."""
+        """`segment` has become the active one, or was truncated: drop the cached positions."""
         self._active = segment
         self._active_base = segment.base_offset
-        self._places.clear()
+        self._positions.clear()
 
     def read(
         self, offset: int, max_bytes: int, upto: int, to_end: bool, at_least_one: bool
-    ) -> Slice | None:
+    ) -> FileRange | None:
         """As `PartitionLog.read`, for an offset within the log and below `upto`; `to_end` says
         that `upto` is the end of the log."""
         active = self._active
         segment = active if offset >= self._active_base else self._segments.floor(offset)
-        position = self._places.get(offset)
+        position = self._positions.get(offset)
         base = offset
         if position is None:
             extent = segment.find(offset)
@@ -89,7 +89,7 @@ class LogReader:
                     return None
                 segment, extent = found
             if extent.size == HEADER_BYTES:
-                segment, extent = self._behind_empty(segment, extent, upto)
+                segment, extent = self._skip_empty(segment, extent, upto)
             position = extent.position
             base = extent.base_offset
         more_follows = segment is not active and self._segments.ends_before(segment, upto)
@@ -101,17 +101,17 @@ class LogReader:
             if segment is active:
                 self._remember(upto, end)
         else:
-            length = self._cut(segment, position, max_bytes, at_least_one)
+            length = self._limit_length(segment, position, max_bytes, at_least_one)
             if not length:
                 return None
-        return Slice(segment.open_file or segment.file, position, length, base, more_follows)
+        return FileRange(segment.open_file or segment.file, position, length, base, more_follows)
 
-    def _behind_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
-        """The first batch with records from an empty one on, or the last empty one below `upto`.
+    def _skip_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
+        """The first batch with records after an empty one, or the last empty one below `upto`.
 
-        Compaction leaves empty batches, often one as all that there is of a segment. Apache Kafka
-        leaves hardly any, and a consumer that is given nothing else takes its limit of bytes for
-        too small: librdkafka doubles it, and ends with MSG_SIZE_TOO_LARGE.
+        Compaction leaves empty batches, often a single one in a segment. Apache Kafka leaves few,
+        and a consumer that gets only empty batches takes its fetch size for too small: librdkafka
+        doubles it, and fails with MSG_SIZE_TOO_LARGE.
         """
         passed = 0
         begin = extent.position
@@ -124,16 +124,16 @@ class LogReader:
                     if one.size > HEADER_BYTES:
                         return segment, extent
                     passed += 1
-            except CorruptLogError:  # for who reads there
+            except CorruptLogError:  # reported to a read that starts there
                 break
             begin = 0
         return segment, extent
 
-    def aborted(self, offset: int, found: Slice, end: int) -> Aborted:
-        """The aborted transactions in what was found from `offset` on, in a log that ends at
-        `end`; perhaps some that begin a little behind it, by the offset index."""
+    def aborted(self, offset: int, found: FileRange, end: int) -> AbortedTxns:
+        """The aborted transactions in the batches found from `offset` on, in a log that ends at
+        `end`; may include some that start a little after them, since the index is sparse."""
         if offset > self.last_abort:
-            return NONE_ABORTED
+            return NO_ABORTED_TXNS
         following = self._segments.since(found.base_offset)
         upper = following[0].indexed_after(found.position + found.length)
         if upper < 0:
@@ -142,26 +142,27 @@ class LogReader:
         return collect_aborted(indexes, offset, upper, found.base_offset)
 
     def _end_of(self, segment: Segment, upto: int) -> int:
-        """The position up to which a reader who is let see offsets below `upto` may read, in the
-        segment that `upto` belongs to."""
-        position = self._places.get(upto)
+        """The position of the offset `upto`, in the segment that it belongs to."""
+        position = self._positions.get(upto)
         if position is not None:
             return position
         extent = segment.find(upto)
         return segment.size if extent is None else extent.position
 
     def _remember(self, offset: int, position: int) -> None:
-        places = self._places
-        if offset not in places:
-            if len(places) >= PLACES_MAX:
-                del places[next(iter(places))]
-            places[offset] = position
+        positions = self._positions
+        if offset not in positions:
+            if len(positions) >= REMEMBERED_POSITIONS_MAX:
+                del positions[next(iter(positions))]
+            positions[offset] = position
 
-    def _cut(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> int:
-        """How many of the bytes at `position`, more than `max_bytes`, to give.
+    def _limit_length(
+        self, segment: Segment, position: int, max_bytes: int, at_least_one: bool
+    ) -> int:
+        """How many bytes at `position` to return, if more than `max_bytes` are available.
 
-        Rather up to a batch that is in the index, which the reader asks for next: it is then
-        found without a search, and no part of a batch is sent for nothing.
+        Prefers to end before an indexed batch, where the next fetch will start: it is found
+        without a search, and no incomplete batch is sent.
         """
         following = segment.indexed_before(position + max_bytes)
         if following is not None and following.position > position:

@@ -1,11 +1,11 @@
-"""From the files in a partition's directory to its log: after a clean stop, or after a crash.
+"""Loading the log in a partition's directory, with recovery after an unclean shutdown.
 
-After a crash everything from the recovery point on is read: each batch with its CRC, up to the
-first that is not whole, where the log is cut. Indexes, producer state and leader epochs follow
-from the headers and are made anew. Memory is bounded whatever the size of the log.
+Recovery reads everything from the recovery point on: each batch with its CRC, up to the first
+invalid one, where the log is truncated. Indexes, producer state and leader epochs are rebuilt from
+the headers. Memory is bounded for any size of the log.
 
-What Apache Kafka and interrupted work leave behind (`.deleted`, `.cleaned`, `.swap`, `.tmp`) is
-settled first.
+First the files of interrupted operations (`.deleted`, `.cleaned`, `.swap`, `.tmp`), also those of
+Apache Kafka, are completed or removed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kavka.log.checkpoint import decode_epochs
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
-from kavka.log.interrupted_work import base_of, settle
-from kavka.log.partition_log import LogPlace, PartitionLog
+from kavka.log.interrupted_work import base_of, clean_up_interrupted
+from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage
 from kavka.log.scan import BatchScanner, headers
@@ -45,26 +45,26 @@ _INDEXES: Final = (INDEX, TIME_INDEX, TXN_INDEX)
 
 
 class Checkpointed(NamedTuple):
-    """What was known of a log when the broker stopped."""
+    """What the checkpoint files have about a log."""
 
     clean: bool
-    """Whether it stopped in order: nothing has to be recovered."""
+    """Whether the last shutdown was clean: no recovery is needed."""
 
     recovery_point: int
     start_offset: int
     compacted_upto: int = 0
     is_point_known: bool = True
-    """False: the recovery point was damaged. Where it says 0 it may have been anything."""
+    """False: the checkpoint was damaged, so that the recovery point may have been above 0."""
 
 
-def create_log(place: LogPlace) -> PartitionLog:
+def create_log(location: LogLocation) -> PartitionLog:
     """A new, empty log in an existing, empty directory. Nothing is fsynced."""
     return PartitionLog(
-        place,
-        segments=[Segment.create(place.disk, place.directory, 0, place.settings)],
-        epochs=EpochFile(place.disk.fs, place.directory, LeaderEpochs()),
+        location,
+        segments=[Segment.create(location.disk, location.directory, 0, location.settings)],
+        epochs=EpochFile(location.disk.fs, location.directory, LeaderEpochs()),
         producers=ProducerStates(),
-        snapshots=Snapshots(place.disk.fs, place.directory, ()),
+        snapshots=Snapshots(location.disk.fs, location.directory, ()),
         start_offset=0,
         end_offset=0,
         recovery_point=0,
@@ -72,53 +72,55 @@ def create_log(place: LogPlace) -> PartitionLog:
 
 
 class LogLoader:
-    """One load, in two steps; its fields are what has been found out so far.
+    """The loading of one log: create it, then call `load`.
 
-    Both raise ApiError or StorageError, naming the file, when a part that should be good is not.
+    Both raise ApiError or StorageError, naming the file, if a part that should be intact is not.
     """
 
-    def __init__(self, place: LogPlace, checkpointed: Checkpointed, scanner: BatchScanner) -> None:
-        self._place = place
+    def __init__(
+        self, location: LogLocation, checkpointed: Checkpointed, scanner: BatchScanner
+    ) -> None:
+        self._location = location
         self._checkpointed = checkpointed
         self._scanner = scanner
-        self._fs = place.disk.fs
-        names = settle(self._fs, place.directory)
+        self._fs = location.disk.fs
+        names = clean_up_interrupted(self._fs, location.directory)
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
         self._touched_from = 0
-        self._checked_from = 0  # the first segment that `_recover` has read
+        self._checked_from = 0  # the first slot that `_recover` has checked
         self._producers = ProducerStates()
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
 
     @property
     def bytes_to_check(self) -> int:
-        """How much `load` is going to read of what was not flushed for certain."""
+        """How many possibly unflushed bytes `load` has to check."""
         if self._checkpointed.clean:
             return 0
         return sum(segment.size for segment in self._segments[self._first_to_check() :])
 
     def load(self) -> PartitionLog:
-        """The log, recovered if it has to be."""
+        """The log, after recovery if needed."""
         clean = self._checkpointed.clean
         end = self._end_of_clean() if clean else None
         if end is None:
             clean = False
             end = self._recover()
             if end < self._checkpointed.recovery_point and self._checked_from:
-                # it is wrong, so that nobody knows what was flushed: all is checked
+                # the recovery point is wrong, so it is unknown what was flushed
                 return self._check_all()
-        start, end = self._settle_bounds(end)
+        start, end = self._resolve_bounds(end)
         if clean:
             self._check_txn_indexes(self._segments, end)
-            self._follow(self._segments)
+            self._rebuild_epochs(self._segments)
             if self._snapshots.newest >= 0:
                 replay_producers(self._segments, self._snapshots, self._producers, start, end)
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
-        epochs = EpochFile(self._fs, self._place.directory, self._epochs)
+        epochs = EpochFile(self._fs, self._location.directory, self._epochs)
         log = PartitionLog(
-            self._place,
+            self._location,
             segments=self._segments,
             epochs=epochs,
             producers=self._producers,
@@ -131,43 +133,43 @@ class LogLoader:
             epochs.save(self._epochs)
             log.unsynced(epochs.path)
         if not clean:
-            self._distrust(log)
+            self._mark_all_unsynced(log)
         return log
 
     def _check_all(self) -> PartitionLog:
         logger.warning(
-            "%s ends before its recovery point %d: it is checked from the beginning",
-            self._place.directory,
+            "%s ends before its recovery point %d: recovering it from the beginning",
+            self._location.directory,
             self._checkpointed.recovery_point,
         )
         for segment in self._segments:
             segment.release()
         unknown = self._checkpointed._replace(clean=False, recovery_point=0, is_point_known=False)
-        return LogLoader(self._place, unknown, self._scanner).load()
+        return LogLoader(self._location, unknown, self._scanner).load()
 
-    def _distrust(self, log: PartitionLog) -> None:
-        """What the process before wrote may not be on the disk, be it the directory's name."""
+    def _mark_all_unsynced(self, log: PartitionLog) -> None:
+        """Files written before the crash, and even the directory's name, may not be on the disk."""
         log.unsynced_name(log.directory)
         for name in self._fs.list_dir(log.directory):
             if name.endswith((LOG, *_INDEXES)) and base_of(name) < self._touched_from:
                 continue
             log.unsynced(f"{log.directory}/{name}")
 
-    # --- what is there
+    # --- files
 
     def _find_segments(self, names: Sequence[str]) -> list[Segment]:
-        place = self._place
+        location = self._location
         bases = [base_of(name) for name in names if name.endswith(LOG) and base_of(name) >= 0]
         known = frozenset(bases)
         for name in names:
             if name.endswith(_INDEXES) and base_of(name) not in known:
                 logger.warning(
-                    "removing %s/%s: an index without its segment", place.directory, name
+                    "removing %s/%s: an index without its segment", location.directory, name
                 )
-                self._fs.remove(f"{place.directory}/{name}")
-        sizes = [self._fs.size(f"{place.directory}/{file_name(base, LOG)}") for base in bases]
+                self._fs.remove(f"{location.directory}/{name}")
+        sizes = [self._fs.size(f"{location.directory}/{file_name(base, LOG)}") for base in bases]
         segments = [
-            Segment(place.disk, place.directory, base, size, place.settings)
+            Segment(location.disk, location.directory, base, size, location.settings)
             for base, size in zip(bases, sizes, strict=True)
         ]
         with_txns = frozenset(base_of(name) for name in names if name.endswith(TXN_INDEX))
@@ -178,48 +180,52 @@ class LogLoader:
 
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
         offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
-        snapshots = Snapshots(self._fs, self._place.directory, [one for one in offsets if one >= 0])
+        snapshots = Snapshots(
+            self._fs, self._location.directory, [one for one in offsets if one >= 0]
+        )
         if self._segments:
-            # what came back with a power cut from before the log's beginning tells of an earlier
-            # state, and the batches that led on from it are gone
+            # an old snapshot may have come back after a power failure, and the batches between it
+            # and the start of the log are gone
             snapshots.remove_below(self._segments[0].base_offset)
         return snapshots
 
     def _read_epochs(self, names: Sequence[str]) -> list[tuple[int, int]]:
         if EPOCH_FILE not in names:
             return []
-        path = f"{self._place.directory}/{EPOCH_FILE}"
+        path = f"{self._location.directory}/{EPOCH_FILE}"
         try:
             return decode_epochs(self._fs.read_bytes(path), path)
         except CorruptFileError as error:
             logger.warning("%s; rebuilding it from the log", error)
             return []
 
-    def _settle_bounds(self, end: int) -> tuple[int, int]:
-        """Start and end offset, with at least one segment and no snapshot beyond the end."""
+    def _resolve_bounds(self, end: int) -> tuple[int, int]:
+        """Start and end offset; ensures at least one segment, and no snapshot beyond the end."""
         start = self._checkpointed.start_offset
         if self._segments and start > end:
             logger.warning(
                 "%s ends at %d, before its log start offset %d: segments missing; starting empty",
-                self._place.directory,
+                self._location.directory,
                 end,
                 start,
             )
             self._drop(0)
         if not self._segments:
-            place = self._place
+            location = self._location
             self._producers.clear()
             self._epochs.clear()
-            self._segments = [Segment.create(place.disk, place.directory, start, place.settings)]
+            self._segments = [
+                Segment.create(location.disk, location.directory, start, location.settings)
+            ]
             end = start
         self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
         self._snapshots.remove_above(end)
         return max(start, self._segments[0].base_offset), end
 
-    # --- after a clean stop
+    # --- after a clean shutdown
 
     def _end_of_clean(self) -> int | None:
-        """The end offset; None when the last segment is not as a clean stop leaves it."""
+        """The end offset; None if the last segment is not intact."""
         if not self._segments:
             return self._checkpointed.start_offset
         try:
@@ -229,9 +235,9 @@ class LogLoader:
             return None
 
     def _check_txn_indexes(self, segments: Sequence[Segment], end: int) -> None:
-        """Make the transaction indexes anew that do not fit these segments, which end at `end`.
+        """Rebuild the transaction indexes that don't match these segments, which end at `end`.
 
-        That one is missing can't be seen: Apache Kafka makes none without an entry either.
+        A missing one can't be detected, since there is none without entries, as in Apache Kafka.
         """
         for slot, segment in enumerate(segments):
             if segment.txns.has_file:
@@ -242,8 +248,8 @@ class LogLoader:
                     start = self._checkpointed.start_offset
                     rebuild_txn_index(segments, slot, self._snapshots, start)
 
-    def _follow(self, segments: Sequence[Segment]) -> None:
-        """Learn the leader epochs from the headers, if there is no file that tells them."""
+    def _rebuild_epochs(self, segments: Sequence[Segment]) -> None:
+        """Rebuild the leader epochs from the headers, if they could not be read from the file."""
         if not self._saved_epochs:
             for segment in segments:
                 for _, header in headers(segment.file, segment.path, 0, segment.size):
@@ -256,12 +262,12 @@ class LogLoader:
     # --- after a crash
 
     def _first_to_check(self) -> int:
-        """Where the segment stands that holds the recovery point."""
+        """The slot of the segment with the recovery point."""
         bases = [segment.base_offset for segment in self._segments]
         return max(0, bisect_right(bases, self._checkpointed.recovery_point) - 1)
 
     def _recover(self) -> int:
-        """Check the batches from the recovery point's segment on; the end offset."""
+        """Check the batches from the segment with the recovery point on; the end offset."""
         if not self._segments:
             return self._checkpointed.start_offset
         bases = [segment.base_offset for segment in self._segments]
@@ -269,10 +275,10 @@ class LogLoader:
         begin = bases[first]
         self._touched_from = bases[max(0, first - 1)]
         if first:
-            # it may have been recovered, or closed, after it was flushed; then the power went
-            self._segments[first - 1].end_at(begin)
+            # it may have been changed by a recovery or a close that was not flushed
+            self._segments[first - 1].restore_end(begin)
         self._check_txn_indexes(self._segments[:first], begin)
-        self._follow(self._segments[:first])
+        self._rebuild_epochs(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)
         replay_producers(
@@ -286,7 +292,7 @@ class LogLoader:
         for slot in range(first, len(bases)):
             if end < bases[slot] and slot > first:
                 if not self._may_have_gap(end, bases[slot]):
-                    # not fsynced: a power cut has taken the end of the segment before
+                    # a power failure has lost the unflushed end of the previous segment
                     self._drop(slot)
                     break
                 end = bases[slot]
@@ -301,22 +307,22 @@ class LogLoader:
 
     def _may_have_gap(self, end: int, base: int) -> bool:
         """Whether a gap from `end` to the segment at `base` may come from compaction. Apache
-        Kafka's leaves some, Kavka's does not; the policy may have been another when it ran. What
-        was flushed is not missing for a power cut, and in doubt nothing is removed."""
+        Kafka's leaves gaps, Kavka's does not; `cleanup.policy` may have changed since. A gap below
+        the recovery point can't come from a power failure. In doubt nothing is removed."""
         known = self._checkpointed
-        if COMPACT in self._place.settings.cleanup_policy:
+        if COMPACT in self._location.settings.cleanup_policy:
             return True
         if end < known.recovery_point or not known.is_point_known:
             return True
-        return base <= known.compacted_upto or any(map(has_holes, self._segments))
+        return base <= known.compacted_upto or any(map(has_offset_gaps, self._segments))
 
     def _recover_segment(self, segment: Segment, limit: int) -> tuple[bool, int]:
-        """Whether all of a segment was good, and where it ends now; batches end below `limit`."""
+        """Recover a segment; whether it was intact, and its end offset, at most `limit`."""
         size = segment.size
         end = segment.base_offset
         furthest = min(limit - 1, segment.base_offset + RELATIVE_OFFSET_MAX)
         rewritten_from = size
-        segment.start_over()
+        segment.reset()
         had_txns = segment.txns.has_file
         segment.txns.drop()
         for position, header in self._scanner.batches(segment.file, segment.path, size):
@@ -331,9 +337,9 @@ class LogLoader:
             if end > self._checkpointed.recovery_point:
                 rewritten_from = min(rewritten_from, position)
         segment.seal()
-        if had_txns:  # those below the recovery point had been flushed, and nobody looks again
+        if had_txns:  # entries below the recovery point count as flushed
             segment.txns.sync()
-        if self._place.settings.kavka_durability == FSYNC:
+        if self._location.settings.kavka_durability == FSYNC:
             self._scanner.rewrite(segment.file, rewritten_from, segment.size)
         if segment.size == size:
             return True, end
@@ -344,11 +350,11 @@ class LogLoader:
             size,
             end,
         )
-        segment.cut_rest()
+        segment.truncate_tail()
         return False, end
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
-        """Learn producer state and aborted transactions; False for a marker without sense."""
+        """Update the producer state and transaction index; False for an invalid marker."""
         try:
             aborted = replay_batch(self._producers, segment.file, segment.path, position, header)
         except CorruptLogError as error:
@@ -359,9 +365,9 @@ class LogLoader:
         return True
 
     def _drop(self, slot: int) -> None:
-        """Remove the segments from `slot` on; waits for the disk if there are any.
+        """Remove the segments from `slot` on, with fsync if there are any.
 
-        Where gaps are allowed, a second power cut may not bring one back behind what comes now.
+        Where gaps are allowed a second power failure must not bring one back after new segments.
         """
         if slot >= len(self._segments):
             return
@@ -372,13 +378,13 @@ class LogLoader:
                 path = segment.path_of(suffix)
                 if self._fs.exists(path):
                     self._fs.remove(path)
-        self._fs.sync_dir(self._place.directory)
+        self._fs.sync_dir(self._location.directory)
         del self._segments[slot:]
 
 
-def has_holes(segment: Segment) -> bool:
-    """Whether offsets are missing within a segment, as compaction leaves them: a power cut takes
-    records from the end only. What follows a damaged batch is not looked at."""
+def has_offset_gaps(segment: Segment) -> bool:
+    """Whether offsets are missing within a segment, as after compaction; a power failure loses
+    records at the end only. Stops at a damaged batch."""
     following = segment.base_offset
     try:
         for _, header in headers(segment.file, segment.path, 0, segment.size):

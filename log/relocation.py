@@ -1,7 +1,7 @@
-"""A log goes on in another directory, which has become its own: see `mirror.py`.
+"""Switches a log to its copy in another directory: see `mirror.py`.
 
-Whoever holds the log holds it still; whoever reads from one of its files reads on from there. What
-is known of its records, producers and epochs stays as it is. Nothing is read or written.
+The `PartitionLog` object and its in-memory state (segments, producers, epochs) stay the same, and
+readers that have a file of the old directory open read on from it. Does no I/O.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from kavka.log.partition_log import PartitionLog
 
 
 def relocate(log: PartitionLog, directory: str) -> None:
-    """Have `log` use the files in `directory`, the same as those that it has used. A flush plan
-    that was made before says nothing from now on."""
+    """Have `log` use the equal files in `directory` from now on. Flush plans made before are
+    void."""
     for segment in log._segments:
         if segment is not log._active:
-            segment.release()  # its indexes may have been made anew since they were copied
+            segment.release()  # its indexes may have been rebuilt since they were copied
         segment.relocate(directory)
     log._truncations += 1
     log.directory = directory
     log._epochs.relocate(directory)
-    log.history.snapshots.relocate(directory)
+    log.producer_manager.snapshots.relocate(directory)
     log.compaction.relocate(directory)
     log._unsynced.clear()
     log.unsynced(log._active.txns.path)

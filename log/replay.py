@@ -1,4 +1,4 @@
-"""Producer state of a given offset: a snapshot, and the batch headers and markers since."""
+"""Rebuilds the producer state at an offset: a snapshot plus the headers and markers since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.records import CONTROL, BatchHeader
 
 BATCHES_PER_STEP: Final = 64
-"""Batches looked at before a pause, at 3 us each, and where they are big a read of 64 KiB."""
+"""Batches replayed in one step, at 3 us each, and for big ones a read of 64 KiB."""
 
 
 def replay_producers(
@@ -28,7 +28,7 @@ def replay_producers(
     start: int,
     end: int,
 ) -> None:
-    """`replay_in_steps` at once."""
+    """`replay_in_steps` without pauses."""
     for _ in replay_in_steps(segments, snapshots, producers, start, end):
         pass
 
@@ -42,10 +42,10 @@ def replay_in_steps(
 ) -> Iterator[None]:
     """Set `producers` to the state just before `end`, for a log that starts at `start`.
 
-    CorruptLogError when a segment that is needed for it is damaged.
+    CorruptLogError if a needed segment is damaged.
     """
     saved = yield from snapshots.load(end, producers)
-    begin = start if saved < 0 else saved  # records hidden since then still count
+    begin = start if saved < 0 else saved  # also those below the start offset
     if begin >= end:
         return
     wanted = SegmentList(segments)
@@ -66,9 +66,9 @@ def replay_in_steps(
 
 
 def txn_index_damage(segment: Segment, end: int) -> str | None:
-    """Why the transaction index of a segment that ends at `end` can't be used; None when it can.
+    """Why the transaction index of a segment that ends at `end` is invalid; None if it is valid.
 
-    That it lacks entries at its end can't be seen.
+    Missing entries at its end can't be detected.
     """
     txns = segment.txns
     if not txns.has_file:
@@ -91,8 +91,8 @@ def txn_index_damage(segment: Segment, end: int) -> str | None:
 def rebuild_txn_index(
     segments: Sequence[Segment], slot: int, snapshots: Snapshots, start: int
 ) -> None:
-    """Make the transaction index of one of a log's segments from the batches, and have it on the
-    disk; for a log that starts at `start`. CorruptLogError when the segment is damaged."""
+    """Rebuild the transaction index of a segment from the batches, with fsync, for a log that
+    starts at `start`. CorruptLogError if the segment is damaged."""
     segment = segments[slot]
     producers = ProducerStates()
     replay_producers(segments[:slot], snapshots, producers, start, segment.base_offset)
@@ -108,9 +108,9 @@ def rebuild_txn_index(
 def replay_batch(
     producers: ProducerStates, file: File, path: str, position: int, header: BatchHeader
 ) -> AbortedTxn | None:
-    """Note a producer's batch, which lies at `position`; what it adds to the transaction index.
+    """Update the producer state with the batch at `position`; its transaction index entry, if any.
 
-    CorruptLogError for a marker that makes no sense.
+    CorruptLogError for an invalid marker.
     """
     if not header.attributes & CONTROL:
         producers.update(header, header.last_offset)

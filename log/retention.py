@@ -1,6 +1,6 @@
-"""When segments close, and which of the oldest are to go: as Apache Kafka's UnifiedLog decides it.
+"""When to roll, and which of the oldest segments to delete: as in Apache Kafka's UnifiedLog.
 
-Only decides; `PartitionLog` does it.
+Decides only; `PartitionLog` acts on it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kavka.log.segments import SegmentList
 from kavka.log.settings import COMPACT, DELETE, LogSettings
 
 SEGMENTS_AT_ONCE_MAX: Final = 10
-"""Segments that leave a log in one go: at up to four renamed files each, 1 ms."""
+"""Segments deleted from a log at a time: with up to four files to rename each, 1 ms."""
 
 
-class Bounds(NamedTuple):
-    """Offsets of a log. No record at or above the high watermark may go."""
+class OffsetBounds(NamedTuple):
+    """Offsets of a log. Records at or above the high watermark are not deleted."""
 
     start: int
     end: int
@@ -26,11 +26,11 @@ class Bounds(NamedTuple):
 
 
 def roll_ms(settings: LogSettings, path: str) -> int:
-    """How long the records of the segment at `path` may span: `segment.ms`, less its jitter.
+    """The time span of the records in the segment at `path`: `segment.ms` minus the jitter.
 
-    Where records are to be compacted within `max.compaction.lag.ms`, no longer than that: only
-    closed segments are compacted. Apache Kafka draws the jitter. Taken from the path it is spread
-    just as well, and after a restart it is the same again.
+    For compacted topics at most `max.compaction.lag.ms`, since only closed segments are compacted.
+    Apache Kafka's jitter is random. Here it is derived from the path: spread as well, but the same
+    after a restart.
     """
     span_ms = settings.segment_ms
     if COMPACT in settings.cleanup_policy:
@@ -39,22 +39,26 @@ def roll_ms(settings: LogSettings, path: str) -> int:
     return span_ms - zlib.crc32(path.encode()) % jitter_ms if jitter_ms else span_ms
 
 
-def count_old(segments: SegmentList, settings: LogSettings, bounds: Bounds, now_ms: int) -> int:
-    """How many of the oldest segments are to go, at most `SEGMENTS_AT_ONCE_MAX`; all of them
-    when everything in the log is too old, but not the last one while it is empty.
+def count_deletable_segments(
+    segments: SegmentList, settings: LogSettings, bounds: OffsetBounds, now_ms: int
+) -> int:
+    """How many of the oldest segments to delete, at most `SEGMENTS_AT_ONCE_MAX`; all of them if
+    all records are expired, except an empty active segment.
 
-    With or without the policy "delete", those go that end at or before the start offset. With it
-    the size is looked at next, and then the age of what is left.
+    With any `cleanup.policy` segments are deleted that end at or before the log start offset; with
+    "delete" then by `retention.bytes`, and of the rest by `retention.ms`.
     """
-    count = _below(segments, bounds.start)
+    count = _count_below_start(segments, bounds.start)
     if DELETE in settings.cleanup_policy:
-        count += _too_many(segments, count, settings.retention_bytes, bounds)
-        count += _too_old(segments, count, settings.retention_ms, bounds, now_ms)
+        count += _count_by_size(segments, count, settings.retention_bytes, bounds)
+        count += _count_by_age(segments, count, settings.retention_ms, bounds, now_ms)
     return count
 
 
-def _candidates(segments: SegmentList, skip: int, bounds: Bounds) -> Iterator[Segment]:
-    """The segments from slot `skip` on that the high watermark lets go."""
+def _deletable_segments(
+    segments: SegmentList, skip: int, bounds: OffsetBounds
+) -> Iterator[Segment]:
+    """The segments from slot `skip` on that may be deleted: those below the high watermark."""
     for slot in range(skip, min(len(segments), SEGMENTS_AT_ONCE_MAX)):
         is_last = slot + 1 == len(segments)
         end = bounds.end if is_last else segments.base_at(slot + 1)
@@ -63,17 +67,19 @@ def _candidates(segments: SegmentList, skip: int, bounds: Bounds) -> Iterator[Se
         yield segments.at(slot)
 
 
-def _below(segments: SegmentList, start: int) -> int:
+def _count_below_start(segments: SegmentList, start: int) -> int:
     return min(segments.slot(start), SEGMENTS_AT_ONCE_MAX)
 
 
-def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Bounds) -> int:
+def _count_by_size(
+    segments: SegmentList, skip: int, retention_bytes: int, bounds: OffsetBounds
+) -> int:
     if retention_bytes < 0:
         return 0
     surplus = sum(segment.size for segment in segments) - retention_bytes
     surplus -= sum(segments.at(slot).size for slot in range(skip))
     count = 0
-    for segment in _candidates(segments, skip, bounds):
+    for segment in _deletable_segments(segments, skip, bounds):
         surplus -= segment.size
         if surplus < 0:
             break
@@ -81,13 +87,13 @@ def _too_many(segments: SegmentList, skip: int, retention_bytes: int, bounds: Bo
     return count
 
 
-def _too_old(
-    segments: SegmentList, skip: int, retention_ms: int, bounds: Bounds, now_ms: int
+def _count_by_age(
+    segments: SegmentList, skip: int, retention_ms: int, bounds: OffsetBounds, now_ms: int
 ) -> int:
     if retention_ms < 0:
         return 0
     count = 0
-    for segment in _candidates(segments, skip, bounds):
+    for segment in _deletable_segments(segments, skip, bounds):
         if now_ms - segment.newest_ms() <= retention_ms:
             break
         count += 1

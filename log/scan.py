@@ -1,4 +1,4 @@
-"""Walking a segment file from batch to batch by their headers, in bounded memory."""
+"""Iterating over the batches of a segment file by their headers, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kavka.wire.records import (
 )
 
 SEEK_BYTES: Final = 4096
-"""Read at a time when a batch is looked for: about an index interval."""
+"""Bytes read at a time when searching a batch: about an index interval."""
 
 REPLAY_BYTES: Final = 65536
-"""Read at a time when all headers are wanted."""
+"""Bytes read at a time when reading all headers."""
 
 SCAN_BYTES: Final = 1 << 20
-"""Read at a time when whole batches are checked."""
+"""Bytes read at a time when checking whole batches."""
 
 _MAGIC_AT: Final = 16
 _OLD_MESSAGE_BYTES_MIN: Final = 26
@@ -36,7 +36,7 @@ _unpack_extent = _EXTENT.unpack_from
 
 
 class Extent(NamedTuple):
-    """Where a batch lies. Bytes in the file; offsets of its first and last record."""
+    """A batch: position and size in the file, first and last offset."""
 
     position: int
     size: int
@@ -47,19 +47,18 @@ class Extent(NamedTuple):
 def extent_at(file: File, path: str, position: int, end: int) -> Extent:
     """The batch that begins at `position`; CorruptLogError when none does."""
     if position < 0 or end - position < HEADER_BYTES:
-        raise CorruptLogError(path, position, "the file ends before")
+        raise CorruptLogError(path, position, "it is beyond the end of the file")
     base, length, magic, delta = _unpack_extent(file.pread(HEADER_BYTES, position))
     size = length + LENGTH_PREFIX_BYTES
-    why = implausible(size, magic, delta, end - position)
+    why = header_error(size, magic, delta, end - position)
     if why:
         raise CorruptLogError(path, position, why)
     return Extent(position, size, base, base + delta)
 
 
 def extents(file: File, path: str, start: int, end: int) -> Iterator[Extent]:
-    """The batches between two positions; CorruptLogError where there is none.
-
-    A batch that begins before `end` but does not end there is no batch either.
+    """The batches between two positions. CorruptLogError for an invalid header, or a batch that
+    extends beyond `end`.
     """
     position = start
     while position < end:
@@ -68,7 +67,7 @@ def extents(file: File, path: str, start: int, end: int) -> Iterator[Extent]:
         while at + HEADER_BYTES <= len(chunk):
             base, length, magic, delta = _unpack_extent(chunk, at)
             size = length + LENGTH_PREFIX_BYTES
-            why = implausible(size, magic, delta, end - position)
+            why = header_error(size, magic, delta, end - position)
             if why:
                 raise CorruptLogError(path, position, why)
             yield Extent(position, size, base, base + delta)
@@ -79,7 +78,7 @@ def extents(file: File, path: str, start: int, end: int) -> Iterator[Extent]:
 
 
 def headers(file: File, path: str, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers of the batches between two positions, as `extents` gives them."""
+    """Positions and headers of the batches between two positions; see `extents`."""
     position = start
     while position < end:
         chunk = file.pread(min(REPLAY_BYTES, end - position), position)
@@ -87,7 +86,7 @@ def headers(file: File, path: str, start: int, end: int) -> Iterator[tuple[int, 
         while at + HEADER_BYTES <= len(chunk):
             header = read_header(chunk, at)
             size = header.batch_length + LENGTH_PREFIX_BYTES
-            why = implausible(size, header.magic, header.last_offset_delta, end - position)
+            why = header_error(size, header.magic, header.last_offset_delta, end - position)
             if why:
                 raise CorruptLogError(path, position, why)
             yield position, header
@@ -97,8 +96,8 @@ def headers(file: File, path: str, start: int, end: int) -> Iterator[tuple[int, 
             raise CorruptLogError(path, position, "the file ends within a header")
 
 
-def implausible(size: int, magic: int, delta: int, room: int) -> str | None:
-    """Why these can't be a batch's size, magic and last offset delta; None when they can."""
+def header_error(size: int, magic: int, delta: int, room: int) -> str | None:
+    """Why size, magic or last offset delta of a batch are invalid; None if they are valid."""
     if magic != CURRENT_MAGIC:
         return f"its magic would be {magic}"
     if size < HEADER_BYTES or size > room:
@@ -121,11 +120,10 @@ class BatchScanner:
             raise CorruptLogError(path, extent.position, "its checksum would be wrong")
 
     def rewrite(self, file: File, start: int, end: int) -> None:
-        """Write what lies between two positions once more, the same.
+        """Write the bytes between two positions again, unchanged.
 
-        After an fsync that failed Linux takes pages for written that are not: the next fsync
-        says nothing of them, and they are gone with the power. Written again they are brought to
-        the disk.
+        After a failed fsync Linux marks the pages clean although they were not written: the next
+        fsync succeeds, and they are lost in a power failure. Writing again makes them dirty.
         """
         while start < end:
             size = file.read_into(self._buffer[: min(len(self._buffer), end - start)], start)
@@ -135,10 +133,10 @@ class BatchScanner:
     def batches(
         self, file: File, path: str, end: int, start: int = 0
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Positions and headers of the whole batches between two positions.
+        """Positions and headers of the valid batches between two positions.
 
-        Stops at the first that is not whole: wrong magic, size or CRC. StorageError for a good
-        message of the formats before 2, which may not be taken for damage.
+        Stops at the first invalid one: wrong magic, size or CRC. StorageError for a valid message
+        of a format before 2, which must not be treated as damage.
         """
         buffer = self._buffer
         position = start
@@ -149,13 +147,13 @@ class BatchScanner:
                 header = read_header(buffer, at)
                 size = header.batch_length + LENGTH_PREFIX_BYTES
                 left = end - position
-                if implausible(size, header.magic, header.last_offset_delta, left):
+                if header_error(size, header.magic, header.last_offset_delta, left):
                     _refuse_old_format(buffer[at:filled], path, position)
                     return
                 if at + size <= filled:
                     crc = crc32c(buffer[at + CRC_START : at + size])
                 elif at:
-                    break  # it is read again from its beginning
+                    break  # read it again, from its start
                 else:
                     crc = self._crc_of_large(file, position, size, filled)
                 if crc != header.crc:
@@ -168,7 +166,7 @@ class BatchScanner:
                 return
 
     def _crc_of_large(self, file: File, position: int, size: int, filled: int) -> int:
-        """The CRC of a batch that is larger than the buffer, which holds its beginning."""
+        """The CRC of a batch larger than the buffer, which has its first part."""
         crc = crc32c(self._buffer[CRC_START:filled])
         done = filled
         while done < size:

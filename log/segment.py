@@ -1,7 +1,7 @@
-"""One segment of a partition: a file of record batches, its two indexes and their upkeep.
+"""One segment of a log: a file of record batches with its offset, time and transaction indexes.
 
-The last segment of a log is its active one and is appended to; the others only get read. Which
-offsets a reader may see, when to roll and what to recover are the owners' business.
+The last segment of a log is the active one, which is appended to; the others are only read. When
+to roll, what to recover and which offsets are visible is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, Entry, OffsetIndex, TimeIndex
 from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
-from kavka.log.times import find_timestamp, is_right, tells_the_truth
+from kavka.log.times import find_timestamp, is_entry_valid, is_last_entry_valid
 from kavka.log.txn_index import TxnIndex
 
 logger = logging.getLogger(__name__)
 
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
-"""How far a segment may reach beyond its base offset: what an index entry can hold."""
+"""The greatest relative offset in a segment: what an index entry can hold."""
 
 UNKNOWN: Final = -2
-"""A timestamp that has not been looked up yet; -1 is none."""
+"""A timestamp that has not been read yet; -1 means none."""
 
 GAP_BYTES_MAX: Final = 1 << 20
-"""How many bytes may lack an index entry, whatever the interval, before the index is made anew:
-each restart begins another interval."""
+"""A larger gap between index entries makes the index count as damaged, unless the index interval
+is longer. Gaps longer than the interval are normal, since each restart begins a new interval."""
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -72,7 +72,7 @@ class Segment:
     def __init__(
         self, disk: Disk, directory: str, base_offset: int, size: int, settings: LogSettings
     ) -> None:
-        """An existing segment whose file holds `size` bytes of batches."""
+        """An existing segment whose file has `size` bytes of batches."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
@@ -83,26 +83,26 @@ class Segment:
         self.used = False
         self._since_entry = 0  # bytes since the last index entry
         self._first_timestamp = self._max_timestamp = UNKNOWN if size else -1
-        self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
+        self._max_timestamp_offset = base_offset  # last offset of the first batch with it
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self.txns = TxnIndex(disk.fs, self.path_of(TXN_INDEX))
-        """The aborted transactions whose markers are here."""
+        """The aborted transactions with their marker in this segment."""
         self.configure(settings)
 
     def configure(self, settings: LogSettings) -> None:
-        """Take over (new) settings."""
+        """Use (new) settings."""
         self._index_interval_bytes = settings.index_interval_bytes
         self._offsets_max = settings.segment_index_bytes // OFFSET_ENTRY_BYTES
-        # one place is kept for the entry that `seal` adds
+        # one entry is reserved for `seal`
         self._times_max = settings.segment_index_bytes // TIME_ENTRY_BYTES - 1
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings) -> Segment:
-        """A new, empty segment with its files; leftovers of the same names are emptied."""
+        """A new, empty segment with its files; existing files are truncated."""
         segment = cls(disk, directory, base_offset, 0, settings)
         segment._create_indexes()
-        segment._note_fullness()  # an index may have no room for a single entry
+        segment._note_fullness()  # the limit may be below one entry
         segment.open_file = disk.fs.create(segment.path)
         disk.files.hold(segment)
         return segment
@@ -113,7 +113,7 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The file with the batches, opened when it isn't."""
+        """The file with the batches, opened if needed."""
         self.used = True
         file = self.open_file
         if file is None:
@@ -137,7 +137,7 @@ class Segment:
         return self._max_timestamp
 
     def newest_ms(self) -> int:
-        """When the newest record was made; where no record tells, when the file was written."""
+        """The greatest timestamp; if there is none, when the file was last modified."""
         try:
             newest = self.max_timestamp
         except CorruptLogError as damage:
@@ -158,23 +158,23 @@ class Segment:
 
     @property
     def is_opened(self) -> bool:
-        """Whether an index is in memory; without one nothing has been appended."""
+        """Whether an index is open; if none is, nothing has been appended."""
         return self._offsets is not None or self._times is not None
 
     def activate(self) -> None:
-        """Get ready for `append`: look up what it relies on."""
+        """Prepare for `append`: load what it relies on."""
         self._max_timestamp = self.max_timestamp
         self._offsets = self.offsets
         self._note_fullness()
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write a batch of `size` bytes behind the others and index it.
+        """Append a batch of `size` bytes to the file and the indexes.
 
-        OSError: nothing has changed but for bytes beyond `size`; see `repair`.
+        After an OSError there may be bytes beyond the segment's size; see `repair`.
         """
         position = self.size
         indexed = self._since_entry > self._index_interval_bytes
-        if indexed and self.offsets.crowded:
+        if indexed and self.offsets.needs_write:
             self.write_indexes()
         (self.open_file or self.file).pwrite(batch, position)
         self.used = True
@@ -188,13 +188,13 @@ class Segment:
             self._first_timestamp = max_timestamp
         self._since_entry += size
 
-    def cut_rest(self) -> None:
-        """Drop what lies behind the last good batch; waits for the disk."""
-        self._cut(self.size)
+    def truncate_tail(self) -> None:
+        """Truncate the file after the last valid batch, with fsync."""
+        self._truncate_file(self.size)
 
     def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Index a batch that is in the file already, as `append` would have; see `start_over`."""
-        if self.offsets.crowded:
+        """Index a batch that is already in the file, as `append` does; see `reset`."""
+        if self.offsets.needs_write:
             self.write_indexes()
         if position == 0:
             self._first_timestamp = max_timestamp
@@ -216,43 +216,43 @@ class Segment:
         self.full = len(self.offsets) >= self._offsets_max or len(self.times) >= self._times_max
 
     def repair(self) -> None:
-        """Cut what a failed `append` may have left behind the last batch."""
+        """Truncate the incomplete batch that a failed `append` may have left."""
         self.file.truncate(self.size)
 
-    def _cut(self, size: int) -> None:
-        """Drop the batches from byte `size` on, so that a power cut can't bring one of them back
-        behind a batch that takes the place of those before it; waits for the disk."""
+    def _truncate_file(self, size: int) -> None:
+        """Truncate the file to `size` bytes, with fsync: a power failure must not bring back a
+        batch after others that were appended in its place."""
         self.size = size
         self.file.truncate(size)
         self.file.sync()
 
     def write_indexes(self) -> None:
-        """Bring the index files up to date, without fsync."""
+        """Write new index entries to the files, without fsync."""
         self.offsets.write()
         self.times.write()
 
     def seal(self) -> None:
-        """Complete the indexes: nothing is going to be appended, for now or ever."""
+        """Complete the indexes, before the segment or the log is closed."""
         if self.max_timestamp >= 0:
             self.times.append(self._max_timestamp, self._max_timestamp_offset)
         self.write_indexes()
 
     def release(self) -> None:
-        """Keep nothing in memory that can be read again."""
+        """Close the file and drop the indexes from memory; they are opened again on demand."""
         if self._offsets is not None:
             self._disk.indexes.forget(self._offsets)
         self._offsets = self._times = None
         self._disk.files.drop(self)
 
     def move_to(self, disk: Disk) -> None:
-        """Count for the limits of `disk` from now on; the file is closed until it is used."""
+        """Use the limits of `disk` from now on; the file is closed until its next use."""
         self._disk.files.drop(self)
         if self._offsets is not None:
             self._offsets.move_to(disk.indexes)
         self._disk = disk
 
     def relocate(self, directory: str) -> None:
-        """Use the files in another directory, which are the same."""
+        """Use the equal files in another directory."""
         self._disk.files.drop(self)
         self.directory = directory
         self.path, self.txns.path = self.path_of(LOG), self.path_of(TXN_INDEX)
@@ -261,22 +261,22 @@ class Segment:
                 index.relocate(self.path_of(suffix))
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that holds `offset` on; waits for the disk."""
+        """Drop the batches from the one with `offset` on, with fsync."""
         extent = self.find(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
         self.txns.truncate(offset)
         if extent is not None:
-            self._cut(extent.position)
+            self._truncate_file(extent.position)
         self._since_entry = 0
         self._note_fullness()
-        self._look_up_timestamps_anew()
+        self._reload_timestamps()
 
-    def end_at(self, offset: int) -> None:
-        """Bring a closed segment whose records were flushed into order after a power cut.
+    def restore_end(self, offset: int) -> None:
+        """Repair a closed segment below the recovery point after a power failure.
 
-        What was cut off behind the batch before `offset` may be there again, and the entry that
-        `seal` had added to the time index may be gone. CorruptLogError: more than that is wrong.
+        Truncated bytes after the batch before `offset` may have come back, and the time index
+        entry that `seal` had added may be lost. CorruptLogError for other damage.
         """
         self.offsets.truncate(offset)
         self.txns.truncate(offset)
@@ -284,39 +284,39 @@ class Segment:
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
             if end < self.size:
-                self._cut(end)
-        self._look_up_timestamps_anew()
+                self._truncate_file(end)
+        self._reload_timestamps()
         self.seal()
 
-    def _look_up_timestamps_anew(self) -> None:
-        """After indexes were cut, and perhaps not where they should."""
+    def _reload_timestamps(self) -> None:
+        """Reload the timestamps after the indexes were truncated, perhaps to too few entries."""
         self._first_timestamp = UNKNOWN if self.size else -1
-        if not is_right(self, self.times, len(self.times) - 1):
+        if not is_entry_valid(self, self.times, len(self.times) - 1):
             self.rebuild_indexes()
         self._look_up_max_timestamp(self._last_timed)
 
     def _last_timed(self) -> int:
-        """Where the last batch is that the time index knows: a power cut may have taken more of it
-        than of the offset index. 0 when it knows none."""
+        """The position of the last batch in the time index, which may have lost more entries in a
+        power failure than the offset index; 0 if there is none."""
         timestamp, offset = self.times.last()
         extent = self.find(offset) if timestamp >= 0 else None
         return 0 if extent is None else min(extent.position, self._last_indexed())
 
     def _look_up_max_timestamp(self, covered: Callable[[], int]) -> None:
-        """Learn it from the time index, which may have been cut, and from the batches that it
-        does not cover: those from the position `covered` on."""
+        """Find it from the time index, which may be truncated, and the batches that are not in the
+        index: those from the position `covered` on."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
         for _, header in headers(self.file, self.path, covered(), self.size):
             if header.newest_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
 
-    # --- finding
+    # --- searching
 
     def next_offset(self, scanner: BatchScanner) -> int:
-        """The offset after the last batch; the base offset when there is none.
+        """The offset after the last batch; the base offset if there is none.
 
-        CorruptLogError when the segment does not end with a whole batch, which `scanner` checks.
+        CorruptLogError if the segment does not end with a valid batch, as checked by `scanner`.
         """
         last: Extent | None = None
         start = self._last_indexed() if self.size > SEEK_BYTES else 0
@@ -328,20 +328,19 @@ class Segment:
         return last.last_offset + 1
 
     def _last_indexed(self) -> int:
-        """Where the last batch is that the offset index knows; 0 when it knows none."""
+        """The position of the last batch in the offset index; 0 if there is none."""
         found = self._indexed(lambda: self.offsets.last())
         return 0 if found is None else found.position
 
     def indexed_before(self, position: int) -> Extent | None:
-        """The last indexed batch that does not begin above; None where there is none, and where
-        there is damage."""
+        """The last indexed batch at `position` or before; None if there is none, or on damage."""
         try:
             return self._indexed(lambda: self.offsets.last_before(position))
         except CorruptLogError:
             return None
 
     def indexed_after(self, position: int) -> int:
-        """The first indexed offset at or behind a position; -1: there is none, or damage."""
+        """The first indexed offset at or after a position; -1 if there is none, or on damage."""
         try:
             found = self._indexed(lambda: self.offsets.first_from(position))
         except CorruptLogError:
@@ -349,7 +348,7 @@ class Segment:
         return -1 if found is None else found.last_offset
 
     def _indexed(self, look_up: Callable[[], Entry | None]) -> Extent | None:
-        """The batch of an entry of the offset index. A wrong entry has the indexes made anew."""
+        """The batch of an offset index entry. If the entry is wrong the indexes are rebuilt."""
         entry = look_up()
         if entry is None:
             return None
@@ -364,7 +363,7 @@ class Segment:
     def find(self, offset: int) -> Extent | None:
         """The first batch that ends at `offset` or later; None if the segment ends before.
 
-        CorruptLogError when the segment itself is damaged. A wrong index is written anew.
+        CorruptLogError if the segment itself is damaged. A wrong index is rebuilt.
         """
         try:
             return self._find(offset)
@@ -377,7 +376,7 @@ class Segment:
         if floor.position and not 0 < floor.position < self.size:
             raise _WrongIndexError
         if floor.offset < offset <= floor.next_offset:
-            # whoever reads on where an earlier read was cut asks for exactly this batch
+            # a fetch that continues an earlier one asks for exactly this batch
             try:
                 candidate = self.extent_at(floor.next_position)
             except CorruptLogError as error:
@@ -407,11 +406,11 @@ class Segment:
         return None
 
     def extent_at(self, position: int) -> Extent:
-        """The batch that begins at `position`; CorruptLogError when none does."""
+        """The batch at `position`; CorruptLogError if there is none."""
         return extent_at(self.file, self.path, position, self.size)
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Extent | None:
-        """The first batch with a timestamp that is not below, passing over those that end
+        """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end
         before `from_offset`; None if there is none."""
         return find_timestamp(self, timestamp_ms, from_offset)
 
@@ -445,7 +444,7 @@ class Segment:
         count = self._entries_in(path, TIME_ENTRY_BYTES)
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
-            if tells_the_truth(self, times):
+            if is_last_entry_valid(self, times):
                 self._times = times
         if self._times is None:
             self.rebuild_indexes()
@@ -472,20 +471,19 @@ class Segment:
         self._max_timestamp_offset = base
 
     def rebuild_indexes(self) -> None:
-        """Write both indexes anew from the batches' headers; CRCs are not looked at.
+        """Rebuild both indexes from the batch headers, without checking CRCs, with fsync.
 
-        For indexes that are missing or wrong where the batches can be relied on, so rarely that
-        it waits for the disk. CorruptLogError when they can't.
+        For missing or wrong indexes of intact batches. CorruptLogError if these are damaged too.
         """
         logger.warning("rebuilding the indexes of %s: they are missing or damaged", self.path)
         end = self.size
-        self.start_over()
+        self.reset()
         try:
             following = self.base_offset
             for position, header in headers(self.file, self.path, 0, end):
                 last = header.last_offset
                 if header.base_offset < following or last - self.base_offset > RELATIVE_OFFSET_MAX:
-                    raise CorruptLogError(self.path, position, "its offsets would not fit")
+                    raise CorruptLogError(self.path, position, "its offsets are out of order")
                 self.index(position, header.size, last, header.newest_timestamp)
                 following = last + 1
         finally:
@@ -496,16 +494,16 @@ class Segment:
         self._disk.fs.sync_dir(self.directory)
 
     def index_paths(self) -> list[str]:
-        """The files of its indexes."""
+        """The paths of its index files."""
         suffixes = (INDEX, TIME_INDEX, TXN_INDEX)[: 2 + self.txns.has_file]
         return [self.path_of(suffix) for suffix in suffixes]
 
-    def start_over(self) -> None:
-        """Forget size and indexes; `index` is going to be called for each batch that is good,
-        and `seal` and `cut_rest` at the end."""
+    def reset(self) -> None:
+        """Clear size and indexes. The caller then calls `index` for each valid batch, and `seal`
+        and `truncate_tail` at the end."""
         self._create_indexes()
         self.size = 0
 
 
 class _WrongIndexError(Exception):
-    """An index entry does not fit the batches."""
+    """An index entry does not match the batches."""

@@ -1,4 +1,4 @@
-"""The segments of a log in a row: which one holds an offset, and searches across them."""
+"""The list of segments of a log, with searches for offsets and timestamps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kavka.log.disk import Disk
 from kavka.log.scan import Extent
 from kavka.log.segment import DELETED, FILES, Segment
 
-UNREAD_BYTES_MAX: Final = 1 << 18
-"""The indexes of an active segment that is no longer than this are not opened before the first
-`append` or `read`; should they be damaged, they are made anew in a few ms."""
+LAZY_INDEX_BYTES_MAX: Final = 1 << 18
+"""The indexes of an active segment up to this size are opened lazily, by the first `append` or
+`read`; if they are damaged they are rebuilt in a few ms."""
 
 
 class SegmentList:
-    """Segments with rising base offsets; the last is the active one."""
+    """Segments with increasing base offsets; the last is the active one."""
 
     __slots__ = ("_bases", "_segments")
 
@@ -44,31 +44,31 @@ class SegmentList:
         return self._bases[slot]
 
     def append(self, segment: Segment) -> None:
-        """Add a segment behind all others."""
+        """Add a segment after all others."""
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
     def slot(self, offset: int) -> int:
-        """Where the segment stands that `offset` belongs to; 0 for one before all."""
+        """The slot of the segment with `offset`; 0 for an offset before all segments."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def floor(self, offset: int) -> Segment:
-        """The segment that `offset` belongs to, by base offsets alone."""
+        """The segment with `offset`, by base offsets alone."""
         return self._segments[bisect_right(self._bases, offset) - 1]
 
     def since(self, offset: int) -> list[Segment]:
-        """The segments from the one that `offset` belongs to on."""
+        """The segments from the one with `offset` on."""
         return self._segments[self.slot(offset) :]
 
     def ends_before(self, segment: Segment, offset: int) -> bool:
-        """Whether all of `segment` lies below `offset`, because the next one does not."""
+        """Whether all of `segment` is below `offset`: the next one starts there or before."""
         slot = bisect_right(self._bases, segment.base_offset)
         return slot < len(self._bases) and self._bases[slot] <= offset
 
     def locate(self, offset: int) -> tuple[Segment, Extent] | None:
-        """The first batch that ends at `offset` or later, and its segment; None: none does.
+        """The first batch that ends at `offset` or later, with its segment; None if there is none.
 
-        CorruptLogError when a segment that has to be looked at is damaged.
+        CorruptLogError if a segment on the way is damaged.
         """
         for slot in range(self.slot(offset), len(self._segments)):
             extent = self._segments[slot].find(offset)
@@ -77,7 +77,8 @@ class SegmentList:
         return None
 
     def locate_timestamp(self, timestamp_ms: int, start: int) -> tuple[Segment, Extent] | None:
-        """The first batch with a timestamp not below, of those that end at `start` or later."""
+        """The first batch with a timestamp of at least `timestamp_ms`, of those that end at `start`
+        or later."""
         for segment in self.since(start):
             if segment.max_timestamp >= timestamp_ms:
                 extent = segment.find_timestamp(timestamp_ms, start)
@@ -86,42 +87,42 @@ class SegmentList:
         return None
 
     def locate_max_timestamp(self) -> tuple[Segment, Extent] | None:
-        """The first batch that holds the greatest timestamp of all; where none has one, the
-        first batch, as in Apache Kafka."""
+        """The first batch with the greatest timestamp; without any timestamp the first batch, as in
+        Apache Kafka."""
         segment = max(self._segments, key=lambda candidate: candidate.max_timestamp)
         known = segment.max_timestamp >= 0
         extent = segment.find(segment.max_timestamp_offset if known else segment.base_offset)
         return None if extent is None else (segment, extent)
 
     def remove(self, slot: int) -> Sequence[Segment]:
-        """Take the segments from `slot` on out of the row."""
+        """Remove and return the segments from `slot` on."""
         removed = self._segments[slot:]
         del self._segments[slot:]
         del self._bases[slot:]
         return removed
 
-    def cut(self, offset: int) -> Sequence[Segment]:
-        """Take the segments out that hold nothing below `offset`; the first is left, unless it
-        lies above it."""
+    def truncate(self, offset: int) -> Sequence[Segment]:
+        """Remove and return the segments above `offset`. The first one stays unless its base offset
+        is above `offset`."""
         return self.remove(0 if offset < self._bases[0] else self.slot(offset) + 1)
 
     def bases_before(self, time_ms: int | None, limit: int) -> list[int]:
-        """Base offsets, newest first and at most `limit`, from the newest segment on of which the
-        file was last written at `time_ms` or before; None: from the active one on."""
+        """At most `limit` base offsets, newest first, starting with the newest segment last
+        modified at `time_ms` or before; None: starting with the active one."""
         slot = len(self._segments)
         while slot and time_ms is not None and self._segments[slot - 1].written_ms() > time_ms:
             slot -= 1
         return self._bases[max(0, slot - limit) : slot][::-1]
 
     def replace(self, slot: int, count: int, made: Sequence[Segment]) -> Sequence[Segment]:
-        """Have others stand in the place of `count` segments from `slot` on, which are returned."""
+        """Replace `count` segments from `slot` on by `made`; returns the replaced ones."""
         replaced = self._segments[slot : slot + count]
         self._segments[slot : slot + count] = made
         self._bases[slot : slot + count] = [segment.base_offset for segment in made]
         return replaced
 
     def remove_oldest(self, count: int) -> Sequence[Segment]:
-        """Take the first `count` segments out of the row."""
+        """Remove and return the first `count` segments."""
         removed = self._segments[:count]
         del self._segments[:count]
         del self._bases[:count]
@@ -129,10 +130,10 @@ class SegmentList:
 
 
 def mark_deleted(disk: Disk, segments: Iterable[Segment]) -> list[str]:
-    """Rename the files of segments that are out of the row, in the order given; the new paths.
+    """Rename the files of removed segments to `.deleted`, in the given order; the new paths.
 
-    Whoever takes them from an end of the log begins at that end: were the names that follow to
-    be lost in a crash, no gap would be left.
+    Segments from an end of the log have to be given starting at that end, so that a crash in
+    between leaves no gap.
     """
     renamed = []
     for segment in segments:

@@ -1,6 +1,6 @@
-"""What a partition's log is told about itself: topic configs, dots written as underscores.
+"""The topic configs that a log uses, with underscores in place of dots.
 
-Fields only. Defaults, bounds and documentation stand in the broker's one table of settings.
+Fields only. Defaults, limits and documentation are in the broker's table of settings.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from typing import Final
 
 FSYNC: Final = "fsync"
-"""`kavka.durability`: what is acknowledged, or seen by a consumer, is on the disk."""
+"""`kavka.durability`: records are fsynced before they are acknowledged or visible."""
 
 SYSTEM: Final = "system"
-"""`kavka.durability`: the operating system writes when it likes, as Apache Kafka's default is."""
+"""`kavka.durability`: the operating system decides when to write, as by Apache Kafka's default."""
 
 DELETE: Final = "delete"
 COMPACT: Final = "compact"
-"""The values of `cleanup.policy`: old records go; the last record of each key stays."""
+"""The values of `cleanup.policy`: delete old records; keep only the last record of each key."""
 
 LOG_APPEND_TIME: Final = "LogAppendTime"
-"""`message.timestamp.type`: when we got a record; else, by "CreateTime", what its producer says."""
+"""`message.timestamp.type`: the time of the append; else "CreateTime", the producer's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The topic configs that a log and its partition honour."""
+    """The topic configs of a log and its partition."""
 
     segment_bytes: int
-    """A segment file is closed before it would grow beyond this."""
+    """A segment is rolled before it would grow beyond this."""
 
     segment_ms: int
-    """A segment is closed when its records span more than this many milliseconds."""
+    """A segment is rolled when its records span more than this many milliseconds."""
 
     segment_index_bytes: int
-    """Bytes that an index file may hold; a full index closes its segment."""
+    """Maximum size of an index file; a segment with a full index is rolled."""
 
     index_interval_bytes: int
     """Log bytes between two index entries."""
@@ -55,13 +55,13 @@ class LogSettings:
     """-131072 (quick) to 22 (small)."""
 
     message_timestamp_type: str
-    """Whose time records carry: "CreateTime", the producer's, or `LOG_APPEND_TIME`, ours."""
+    """The timestamps of records: "CreateTime" (the producer's) or `LOG_APPEND_TIME`."""
 
     message_timestamp_before_max_ms: int
-    """A record that is older than the clock by more milliseconds is refused."""
+    """A record that is older than the clock by more milliseconds is rejected."""
 
     message_timestamp_after_max_ms: int
-    """A record that is ahead of the clock by more milliseconds is refused (KIP-937)."""
+    """A record that is ahead of the clock by more milliseconds is rejected (KIP-937)."""
 
     flush_messages: int
     """Unflushed records after which the active segment is due for fsync."""
@@ -70,43 +70,44 @@ class LogSettings:
     """Milliseconds after which the active segment is due for fsync."""
 
     kavka_durability: str
-    """When a record counts: `SYSTEM`, at once; `FSYNC`, when it is on the disk."""
+    """When a record is visible and acknowledged: `SYSTEM`, at once; `FSYNC`, after an fsync."""
 
     retention_ms: int
-    """Segments whose newest record is older than this many milliseconds go; below 0: none."""
+    """Segments whose newest record is older than this many milliseconds are deleted; below 0:
+    none."""
 
     retention_bytes: int
-    """The oldest segments go while the log has more bytes than this without them; below 0: none."""
+    """The oldest segments are deleted while the log is at least this large without them; below 0:
+    none."""
 
     segment_jitter_ms: int
-    """Up to so many milliseconds are taken off `segment_ms`."""
+    """`segment_ms` is reduced by up to this many milliseconds."""
 
     file_delete_delay_ms: int
-    """Milliseconds between a file's leaving the log and its removal."""
+    """Milliseconds from marking a file for deletion to its deletion."""
 
     cleanup_policy: tuple[str, ...]
-    """What becomes of old records: "delete", "compact", both or neither."""
+    """The handling of old records: "delete", "compact", both or neither."""
 
     delete_retention_ms: int
-    """Compaction keeps a record without a value for so many milliseconds, once it is the last one
-    of its key; transaction markers too."""
+    """Compaction keeps tombstones and transaction markers for this many milliseconds."""
 
     min_cleanable_dirty_ratio: float
-    """A log is compacted when more than this part of it has not been compacted yet."""
+    """A log is compacted when more than this fraction of it is dirty."""
 
     min_compaction_lag_ms: int
-    """Milliseconds that a record stays as it is; only whole segments are compacted."""
+    """Milliseconds before a record may be compacted; applies to whole segments."""
 
     max_compaction_lag_ms: int
     """Milliseconds after which a record is compacted, whatever the dirty ratio is."""
 
     message_downconversion_enable: bool
-    """Whether old consumers get message sets. Checked by the reader."""
+    """Whether batches are down-converted for old consumers. Checked by the caller of `read`."""
 
     min_insync_replicas: int
-    """Replicas that must have a record before acks=all is answered. Checked by the replica."""
+    """In-sync replicas needed for acks=all. Checked by the replica."""
 
     @property
     def flush_after(self) -> int:
-        """Unflushed records from which on none of them counts before an fsync."""
+        """Unflushed records after which the active segment has to be flushed."""
         return 1 if self.kavka_durability == FSYNC else self.flush_messages

@@ -1,4 +1,4 @@
-"""The producer-state snapshots in a partition's directory: which there are, save, load, remove."""
+"""The producer state snapshots in a partition's directory: list, save, load, remove."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUFFIX: Final = ".snapshot"
 
 
 class Snapshots:
-    """Snapshots by the offset they were taken at: the state just before it."""
+    """Snapshots by offset: each has the state before its offset."""
 
     __slots__ = ("_directory", "_fs", "_offsets", "_writing")
 
@@ -37,20 +37,20 @@ class Snapshots:
 
     @property
     def newest(self) -> int:
-        """Offset of the last snapshot; -1 when there is none."""
+        """Offset of the newest snapshot; -1 if there is none."""
         return self._offsets[-1] if self._offsets else -1
 
     @property
     def offsets(self) -> list[int]:
-        """The offsets of all snapshots, rising."""
+        """The offsets of all snapshots, increasing."""
         return list(self._offsets)
 
     def has(self, offset: int) -> bool:
-        """Whether there is one of the state before `offset`."""
+        """Whether there is a snapshot at `offset`."""
         return offset in self._offsets
 
     def save(self, offset: int, states: ProducerStates) -> str:
-        """Write the state as it was before `offset`, without fsync; the file's path."""
+        """Write the state before `offset`, without fsync; the path of the file."""
         self.abandon()
         path = self._path(offset)
         self._fs.write_atomic(path, states.encode(), sync=False)
@@ -63,39 +63,39 @@ class Snapshots:
 
     @property
     def is_writing(self) -> bool:
-        """Whether one was begun that is not at its end."""
+        """Whether a stepwise snapshot is being written."""
         return self._writing is not None
 
     def begin(self, offset: int, states: ProducerStates) -> None:
-        """Begin to save the state as it is now, before `offset`; `go_on` does the rest. Only when
-        that is done the snapshot counts. OSError: none is begun."""
+        """Begin to save the current state, before `offset`, with `write_step`. The snapshot exists
+        when it is complete. OSError: none is begun."""
         self.abandon()
         self._writing = _Writing(self._fs, self._path(offset), offset, states)
 
-    def go_on(self) -> str | None:
-        """Write another piece of the one that was begun; at its end the file's path. OSError: it
-        is not worth anything."""
+    def write_step(self) -> str | None:
+        """Write another part of the snapshot being written; at its end the path of the file. After
+        an OSError it is useless."""
         writing = self._writing
         if writing is None or not writing.step():
             return None
-        self._fs.rename(writing.path_meanwhile, writing.path)
+        self._fs.rename(writing.temporary_path, writing.path)
         self._add(writing.offset)
         self._writing = None
         return writing.path
 
     def abandon(self) -> None:
-        """Make no more of the one that was begun, if one was. OSError."""
+        """Abandon the snapshot being written, if any. OSError."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.states.thaw()
-            self._fs.remove(writing.path_meanwhile)
+            self._fs.remove(writing.temporary_path)
 
     def load(self, upto: int, states: ProducerStates) -> Generator[None, None, int]:
-        """Load the newest good snapshot at `upto` or before, in steps; its offset, -1 when there
+        """Load the newest valid snapshot at `upto` or before, in steps; its offset, -1 if there
         is none.
 
-        Bad ones are removed with a line in the log: an older one and the batches since tell
-        the same.
+        Corrupt ones are removed with a warning: an older one and the batches since then lead to
+        the same state.
         """
         states.clear()
         for offset in reversed(self._offsets[: bisect_right(self._offsets, upto)]):
@@ -104,19 +104,19 @@ class Snapshots:
                 yield from states.load(self._fs.open(path), path)
                 return offset
             except CorruptFileError as error:
-                logger.warning("%s; removing it, an older one is used", error)
+                logger.warning("%s; removing it and using an older one", error)
                 self.remove(offset)
         return -1
 
     def remove(self, offset: int) -> None:
-        """Remove one snapshot, if there is one at `offset`."""
+        """Remove the snapshot at `offset`, if there is one."""
         if offset in self._offsets:
             self._offsets.remove(offset)
             self._fs.remove(self._path(offset))
 
     def mark_deleted(self, offsets: Iterable[int]) -> list[str]:
-        """Rename those that there are at any of `offsets`, for somebody else to remove: that
-        takes a file system a millisecond. Their new paths."""
+        """Rename the snapshots at `offsets` to be deleted later, since a removal takes up to a
+        millisecond. Their new paths."""
         renamed = []
         for offset in offsets:
             if self._writing is not None and self._writing.offset == offset:
@@ -128,8 +128,8 @@ class Snapshots:
         return renamed
 
     def remove_above(self, offset: int) -> None:
-        """Remove the snapshots taken after `offset`, which a power cut may not bring back: the
-        log grows beyond them again, without what they know. Waits for the disk if there are any."""
+        """Remove the snapshots after `offset`, durably (with fsync if there are any): they would be
+        wrong when the log has grown beyond them again."""
         above = self._offsets[bisect_right(self._offsets, offset) :]
         for snapshot in above:
             self.remove(snapshot)
@@ -137,14 +137,13 @@ class Snapshots:
             self._fs.sync_dir(self._directory)
 
     def remove_below(self, offset: int) -> None:
-        """Remove the snapshots taken before `offset`."""
+        """Remove the snapshots before `offset`."""
         for snapshot in self._offsets[: bisect_left(self._offsets, offset)]:
             self.remove(snapshot)
 
     def remove_strays(self, bases: Iterable[int]) -> None:
-        """Remove those that belong to no segment, but for a last one behind all segments.
-
-        That one was written by a clean shutdown.
+        """Remove snapshots that are not at the base offset of a segment, except a newest one after
+        all of them, which was written by a clean shutdown.
         """
         known = frozenset(bases)
         last_base = max(known, default=-1)
@@ -153,7 +152,7 @@ class Snapshots:
                 self.remove(offset)
 
     def relocate(self, directory: str) -> None:
-        """Use the files in another directory, the same as those here; none is being written."""
+        """Use the equal files in another directory; no snapshot may be being written."""
         self._directory = directory
 
     def _path(self, offset: int) -> str:
@@ -161,7 +160,7 @@ class Snapshots:
 
 
 class _Writing:
-    """A snapshot on its way into a file."""
+    """A snapshot being written in steps."""
 
     __slots__ = (
         "_count",
@@ -171,24 +170,24 @@ class _Writing:
         "_size",
         "offset",
         "path",
-        "path_meanwhile",
+        "temporary_path",
         "states",
     )
 
     def __init__(self, fs: FileSystem, path: str, offset: int, states: ProducerStates) -> None:
         self.offset = offset
         self.path = path
-        self.path_meanwhile = f"{path}.tmp"
+        self.temporary_path = f"{path}.tmp"
         self.states = states
         self._count = len(states)
         self._crc = crc_of_count(self._count)
         self._end = SNAPSHOT_HEAD_BYTES
         self._size = snapshot_bytes(self._count)
-        self._file = fs.create(self.path_meanwhile)
+        self._file = fs.create(self.temporary_path)
         states.freeze()
 
     def step(self) -> bool:
-        """Whether all of it is in the file. OSError."""
+        """Write a part; whether the file is complete. OSError."""
         part = self.states.frozen()
         self._file.pwrite(part, self._end)
         self._crc = crc32c(part, self._crc)

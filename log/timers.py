@@ -1,7 +1,7 @@
-"""Deadlines of a state machine: which comes next, and which have passed. Pure.
+"""Deadlines of a state machine: which is next, and which have expired. Pure.
 
-To move a deadline to a later time, which is what every heartbeat does, costs one number: where it
-stood in the heap it stays, and is looked at again when that time comes.
+Postponing a deadline, as every heartbeat does, only sets a number: its entry stays in the heap
+and is checked again when its old time comes.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Final, TypeAlias
 Key: TypeAlias = Hashable
 
 SPARE_MAX: Final = 1000
-"""Entries of the heap that may be left of deadlines cancelled, beside one for each that is set."""
+"""Entries of cancelled deadlines that may stay in the heap, besides one for each deadline."""
 
 
 class Deadline:
-    """When a key is due, by its `Timers`, which alone change it."""
+    """The deadline of a key; changed only by its `Timers`."""
 
     __slots__ = ("at_ms", "key", "queued_ms")
 
     def __init__(self, key: Key) -> None:
         self.key: Final = key
         self.at_ms: int | None = None
-        """As if the clock had never been set; None once it has passed or is cancelled, for good."""
+        """Without the shifts of the clock; None after it has expired or was cancelled."""
         self.queued_ms: int | None = None
-        """The time of its entry in the heap; of more than one, the one that counts."""
+        """The time of its valid entry in the heap; entries with other times are ignored."""
 
 
 class Timers:
     """Deadlines in ms of any clock, by key; each key has at most one."""
 
-    __slots__ = ("_deadlines", "_heap", "_number", "set_by_ms")
+    __slots__ = ("_deadlines", "_heap", "_number", "clock_shift_ms")
 
     def __init__(self) -> None:
-        self.set_by_ms = 0
-        """By how much the clock has been set in all; inside, times are told as if it had not."""
+        self.clock_shift_ms = 0
+        """The sum of all shifts of the clock; it is subtracted from all times kept here."""
         self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[int, int, Deadline]] = []
         self._number = 0
@@ -48,8 +48,8 @@ class Timers:
         return key in self._deadlines
 
     def set(self, key: Key, at_ms: int) -> Deadline:
-        """Let `key` be due at `at_ms`, and no more at the time it had before."""
-        at_ms -= self.set_by_ms
+        """Set the deadline of `key` to `at_ms`, replacing an earlier one."""
+        at_ms -= self.clock_shift_ms
         deadline = self._deadlines.get(key)
         if deadline is None:
             deadline = self._deadlines[key] = Deadline(key)
@@ -58,47 +58,47 @@ class Timers:
             self._push(deadline, at_ms)
         return deadline
 
-    def put_off(self, deadline: Deadline, at_ms: int) -> bool:
-        """`set` of its key, but quicker; False, and nothing is done, where that is not all: it has
-        passed, is cancelled, or would be sooner than it may be asked for."""
-        at_ms -= self.set_by_ms
+    def postpone(self, deadline: Deadline, at_ms: int) -> bool:
+        """A fast `set` for a later time. False, without effect, if the deadline has expired, was
+        cancelled, or `at_ms` is before its entry in the heap."""
+        at_ms -= self.clock_shift_ms
         if deadline.at_ms is None or deadline.queued_ms is None or at_ms < deadline.queued_ms:
             return False
         deadline.at_ms = at_ms
         return True
 
     def cancel(self, key: Key) -> None:
-        """Let `key` not be due any more; nothing happens if it was not going to be."""
+        """Cancel the deadline of `key`; does nothing if there is none."""
         deadline = self._deadlines.pop(key, None)
         if deadline is not None:
             deadline.at_ms = None
 
     def at(self, key: Key) -> int | None:
-        """When `key` is due."""
+        """The deadline of `key`."""
         deadline = self._deadlines.get(key)
         if deadline is None or deadline.at_ms is None:
             return None
-        return deadline.at_ms + self.set_by_ms
+        return deadline.at_ms + self.clock_shift_ms
 
-    def clock_set(self, by_ms: int) -> None:
-        """The clock was set forward by so much, or back if that is below zero: what was to come
-        in a minute still does."""
-        self.set_by_ms += by_ms
+    def clock_shifted(self, by_ms: int) -> None:
+        """The wall clock was set forward by `by_ms` (back if negative): the remaining times of all
+        deadlines stay the same."""
+        self.clock_shift_ms += by_ms
 
     @property
     def queued(self) -> int:
-        """How much room is taken: entries of the heap, those of cancelled deadlines included."""
+        """The size of the heap, including entries of cancelled deadlines."""
         return len(self._heap)
 
     def wake_at(self) -> int | None:
-        """When to ask `due` next; None if there is nothing to wait for. Perhaps earlier than
-        anything is due, never later."""
-        return self._heap[0][0] + self.set_by_ms if self._heap else None
+        """When to call `due` next; None if there is nothing to wait for. May be earlier than the
+        next deadline, never later."""
+        return self._heap[0][0] + self.clock_shift_ms if self._heap else None
 
     def due(self, now_ms: int) -> Key | None:
-        """One key whose deadline has passed, the earliest; it has none any more."""
+        """The key of the earliest expired deadline, which is removed; None if there is none."""
         heap = self._heap
-        now_ms -= self.set_by_ms
+        now_ms -= self.clock_shift_ms
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, deadline = heappop(heap)
             if deadline.queued_ms != queued_ms:
@@ -111,20 +111,20 @@ class Timers:
                 deadline.at_ms = None
                 del self._deadlines[deadline.key]
                 return deadline.key
-            self._push(deadline, at_ms)  # others are earlier perhaps, even if it has passed too
+            self._push(deadline, at_ms)  # others may be earlier, even if it has expired too
         return None
 
     def _push(self, deadline: Deadline, at_ms: int) -> None:
-        # the number keeps the order of equals, which do not compare
+        # the number makes entries with equal times comparable, in order of insertion
         self._number += 1
         deadline.queued_ms = at_ms
         heappush(self._heap, (at_ms, self._number, deadline))
         if len(self._heap) > 2 * len(self._deadlines) + SPARE_MAX:
-            self._tidy()
+            self._remove_stale_entries()
 
-    def _tidy(self) -> None:
-        """Let go of what is not waited for: with as many entries as deadlines at most, it takes a
-        moment, and comes seldom."""
+    def _remove_stale_entries(self) -> None:
+        """Remove invalid entries. Rare, since the heap must first grow to more than twice the
+        number of deadlines."""
         self._heap[:] = [
             entry
             for entry in self._heap

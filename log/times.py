@@ -1,8 +1,7 @@
-"""Looking for times in one segment by its time index, each entry of which is checked before use.
+"""Searching timestamps in a segment by its time index, validating each entry before use.
 
-An entry may be wrong (a flipped bit). It is believed if the log has a batch that ends with its
-offset and has its timestamp, and, since several may have that timestamp, if no batch before is as
-new. Nothing here changes an index; who asks has it made anew where it is wrong.
+An entry may be wrong (a flipped bit). It is valid if the log has a batch that ends with its offset
+and has its timestamp as max timestamp, and no earlier batch has a timestamp at least as great.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ if TYPE_CHECKING:
     from kavka.log.segment import Segment
 
 CHECKED_BYTES_MAX: Final = 1 << 20
-"""How far apart two entries may lie to have all between them looked at. They are an index interval
-apart, but for a record with a time that those after it do not reach for long."""
+"""If two entries are at most this far apart all batches between them are checked. They are farther
+apart than an index interval only after a record with a timestamp far in the future."""
 
 
 def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Extent | None:
-    """The first batch with a timestamp that is not below, passing over those that end before
-    `from_offset`; None: there is none."""
+    """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end before
+    `from_offset`; None if there is none. Rebuilds a wrong index."""
     slot = segment.times.slot(timestamp_ms)
-    if not is_right(segment, segment.times, slot):
+    if not is_entry_valid(segment, segment.times, slot):
         segment.rebuild_indexes()
         slot = segment.times.slot(timestamp_ms)
     indexed = segment.base_offset if slot < 0 else segment.times.entry(slot)[1]
@@ -33,16 +32,16 @@ def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Ext
     return None if first is None else _first_since(segment, first.position, timestamp_ms)
 
 
-def tells_the_truth(segment: Segment, times: TimeIndex) -> bool:
-    """Whether the last entry is right. There is one if a record has a timestamp."""
+def is_last_entry_valid(segment: Segment, times: TimeIndex) -> bool:
+    """Whether the last entry is valid; without entries, whether no record has a timestamp."""
     if not len(times):
         known = headers(segment.file, segment.path, 0, segment.size)
         return all(header.newest_timestamp < 0 for _, header in known)
-    return is_right(segment, times, len(times) - 1)
+    return is_entry_valid(segment, times, len(times) - 1)
 
 
-def is_right(segment: Segment, times: TimeIndex, slot: int) -> bool:
-    """Whether the entry at `slot` is in the log, and those beside it fit; so does none, at -1."""
+def is_entry_valid(segment: Segment, times: TimeIndex, slot: int) -> bool:
+    """Whether the entry at `slot` matches the log and the entries next to it; True for slot -1."""
     if slot < 0:
         return True
     timestamp, offset = times.entry(slot)
@@ -60,7 +59,8 @@ def is_right(segment: Segment, times: TimeIndex, slot: int) -> bool:
 
 
 def _is_first(segment: Segment, times: TimeIndex, slot: int, extent: Extent) -> bool:
-    """Whether no batch since the entry before `slot` is as new as that of `slot`, at `extent`."""
+    """Whether `extent`, the batch of the entry at `slot`, is the first one since the previous
+    entry with a timestamp at least as great."""
     start = 0
     if slot:
         timestamp, offset = times.entry(slot - 1)
@@ -73,12 +73,12 @@ def _is_first(segment: Segment, times: TimeIndex, slot: int, extent: Extent) -> 
     try:
         first = _first_since(segment, start, times.entry(slot)[0])
     except CorruptLogError:
-        return True  # as far as can be told
+        return True  # can't be checked
     return first is not None and first.position == extent.position
 
 
 def _first_since(segment: Segment, start: int, timestamp_ms: int) -> Extent | None:
-    """The first batch from a position on that is not older."""
+    """The first batch from position `start` on with a timestamp of at least `timestamp_ms`."""
     for position, header in headers(segment.file, segment.path, start, segment.size):
         if header.newest_timestamp >= timestamp_ms:
             return Extent(position, header.size, header.base_offset, header.last_offset)

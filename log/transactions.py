@@ -1,8 +1,8 @@
-"""Which transactions of a partition are not decided: what the last stable offset follows from.
+"""The undecided transactions of a partition, which determine the last stable offset.
 
-A transaction is undecided until its marker is below the high watermark: before that a fail-over
-could take the marker back. Readers of committed records get nothing from the first record of such
-a transaction on (KIP-98).
+A transaction is undecided until its marker is below the high watermark, because a fail-over could
+lose the marker. read_committed consumers get no records from the first record of such a
+transaction on (KIP-98).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import OrderedDict, deque
 from typing import Final
 
 ENDED_MAX: Final = 10_000
-"""Ended transactions that are remembered apart, until the high watermark passes their markers;
-more are taken together, as if they ended with the last of them."""
+"""Ended transactions that are remembered separately until the high watermark passes their markers;
+more are merged, as if they had ended with the last of them."""
 
 
 class Transactions:
@@ -22,28 +22,28 @@ class Transactions:
 
     def __init__(self) -> None:
         self.settled = True
-        """Whether there is none: what is below the high watermark is stable."""
-        self._ongoing: OrderedDict[int, int] = OrderedDict()  # first offset -> producer, rising
-        # (marker, first offset), both rising: who ends later and began earlier hides the others
+        """Whether there is none: the last stable offset is the high watermark."""
+        self._ongoing: OrderedDict[int, int] = OrderedDict()  # first offset -> producer, increasing
+        # (marker, first offset), both increasing: one that contains others replaces them
         self._ended: deque[tuple[int, int]] = deque()
 
     def __len__(self) -> int:
         return len(self._ongoing)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """A producer's transaction has its first record at `first_offset`, behind all others."""
+        """A transaction of a producer starts at `first_offset`, after all others."""
         self._ongoing[first_offset] = producer_id
         self.settled = False
 
     def stable_after(self, first_offset: int, marker_offset: int) -> int:
-        """Below which offset all is decided when the transaction that began at `first_offset`
-        gets its marker, apart from replication."""
+        """The offset below which all transactions have ended when the one that started at
+        `first_offset` gets its marker; ignores the high watermark."""
         ongoing = iter(self._ongoing)
         first = next(ongoing, marker_offset + 1)
         return next(ongoing, marker_offset + 1) if first == first_offset else first
 
     def end(self, first_offset: int, marker_offset: int) -> None:
-        """The transaction that began at `first_offset` has got its marker."""
+        """The transaction that started at `first_offset` has got its marker."""
         self._ongoing.pop(first_offset, None)
         ended = self._ended
         first = first_offset
@@ -55,7 +55,7 @@ class Transactions:
         self.settled = False
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """The first offset of an undecided transaction; None when there is none."""
+        """The first offset of the oldest undecided transaction; None if there is none."""
         ended = self._ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
@@ -67,11 +67,11 @@ class Transactions:
 
     @property
     def oldest_producer(self) -> int | None:
-        """Whose ongoing transaction began first; None when there is none."""
+        """The producer of the oldest ongoing transaction; None if there is none."""
         return next(iter(self._ongoing.values()), None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all transactions."""
         self._ongoing.clear()
         self._ended.clear()
         self.settled = True

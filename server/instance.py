@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import LoadingStopped, OrphanedDirectoryError
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
@@ -132,7 +132,7 @@ class Instance:
         await self._refuse_logs_of_others(coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        ours = self._checked(meta, Meta(cluster, settings.broker_id))
+        ours = self._checked(meta, MetaProperties(cluster, settings.broker_id))
         given_up = settings.lost_log_dirs
         await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
         self._check_first_directory()
@@ -188,7 +188,7 @@ class Instance:
         self.state = BrokerState.RUNNING
         self._imports.begin()
 
-    async def _open(self, logs: LogManager) -> Meta | None:
+    async def _open(self, logs: LogManager) -> MetaProperties | None:
         """Lock the directories. The first has the metadata; others that are new are made when those
         were asked about them. A process of a broker that was killed is waited for."""
         ends_s = self._clock.monotonic_s() + ORPHAN_WAIT_S
@@ -285,7 +285,9 @@ class Instance:
                 "disk, and bring log.dirs back from a copy made while the broker was stopped"
             ) from failure
 
-    async def _refuse_logs_of_others(self, coordination: Coordination, meta: Meta | None) -> None:
+    async def _refuse_logs_of_others(
+        self, coordination: Coordination, meta: MetaProperties | None
+    ) -> None:
         """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
         if meta is None or await coordination.exists(CLUSTER_ID) is not None:
             return
@@ -325,7 +327,7 @@ class Instance:
             told = tell_directory_failed(self._coordination, self.settings.broker_id)
             self._tasks.spawn(told, name="report of a failed log directory")
 
-    def _checked(self, found: Meta | None, ours: Meta) -> Meta:
+    def _checked(self, found: MetaProperties | None, ours: MetaProperties) -> MetaProperties:
         """The directories must be this broker's, of this cluster."""
         if found is None or found == ours:
             return ours

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Final
 
-from kavka.log.journal import Decision, Made, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
 from kavka.txncoord.requests import (
     EPOCH_BUMPED_SINCE,
     NO_EPOCH,
@@ -164,7 +164,7 @@ class Ending:
             return (yield from self.abort(transactional_id, [], now_ms))
         except NeedsProducerId:
             self.watch(transactional_id, one, now_ms)
-            return Decision(after=[ReserveProducerIds()])
+            return Decision(commands=[ReserveProducerIds()])
 
     # -- markers ----------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Ending:
     def _mark(self, transactional_id: str) -> Decision:
         """Have the markers written once it is committed how the transaction ends."""
         markers = self._marking[transactional_id]
-        return Decision(after=[markers], refused=partial(self._not_prepared, markers, []))
+        return Decision(commands=[markers], on_failure=partial(self._not_prepared, markers, []))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """Set deadlines; and what was prepared is to be completed. There is a decision every now
@@ -211,7 +211,7 @@ class Ending:
             if count % LOADED_A_STEP == 0:
                 yield Decision()
 
-    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Made:
+    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """All of these have been written, or their partitions are gone. The answer is None. What
         is told twice, or is not of the transaction that is prepared now, counts for nothing."""
         replies = [Reply(ticket, None)]
@@ -233,9 +233,9 @@ class Ending:
                 self._state.timers.set(("complete", transactional_id), now_ms + COMPLETION_RETRY_MS)
             return Decision(replies=replies)
 
-        return Decision([record], replies, refused=refused)
+        return Decision([record], replies, on_failure=refused)
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """A deadline has passed."""
         assert isinstance(key, tuple)
         what, transactional_id = key

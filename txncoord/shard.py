@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from kavka.log.journal import Decision, Made, Producer, Record, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Ticket
 from kavka.log.timers import Timers
 from kavka.txncoord import records
 from kavka.txncoord.ending import Ending
@@ -110,7 +110,7 @@ class TransactionShard:
                 yield Decision()
         self._unread.clear()
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """What the passing of a deadline leads to."""
         return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
 

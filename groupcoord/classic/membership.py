@@ -43,7 +43,7 @@ class Membership:
             deadline is not None
             and group.generation == self._generation
             and group.current is not _REBALANCING
-            and self._timers.put_off(deadline, now_ms + member.session_timeout_ms)
+            and self._timers.postpone(deadline, now_ms + member.session_timeout_ms)
         )
 
 

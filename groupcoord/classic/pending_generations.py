@@ -40,14 +40,14 @@ class Proposals:
         if it can't be appended. If it is but committed too late, all that is left to do is to
         tell so."""
         out.records = [*out.records, record]
-        out.refused = refused
+        out.on_failure = refused
         self._record, self._out, self._done = record, out, done
 
     def applied(self, record: Record) -> bool:
         """Do what was to be done with a record that is in the log; False if it is not of here."""
         if record is not self._record or self._out is None:
             return False
-        self._out.refused = None
+        self._out.on_failure = None
         done = self._done
         self._record, self._out, self._done = None, None, _nothing
         done()

@@ -29,7 +29,7 @@ from kavka.groupcoord.classic.requests import (
 )
 from kavka.groupcoord.classic.syncing import Syncing
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Made, Record, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -67,7 +67,7 @@ class ClassicProtocol:
 
     # Requests.
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Made:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """Answered with a JoinGroupResponse, which comes when the rebalance ends.
 
         A consumer group of that name must be empty; it becomes a classic one.
@@ -104,7 +104,7 @@ class ClassicProtocol:
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
         group = self._group(request.group_id)
         if group is None:
@@ -185,7 +185,7 @@ class ClassicProtocol:
 
     # What happens without requests.
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """A deadline of a classic group has passed."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key

@@ -279,6 +279,6 @@ def failing_as(out: Decision, ticket: Ticket) -> Decision:
             ]
         )
 
-    if out.records and out.refused is None:
-        out.refused = refused
+    if out.records and out.on_failure is None:
+        out.on_failure = refused
     return out

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.wire.errors import ErrorCode
 
 LEAVERS_A_STEP: Final = 100
@@ -76,12 +76,12 @@ class LeaveRequest(NamedTuple):
 class ClassicRequests(Protocol):
     """Who answers them."""
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Made:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """Answered with a JoinGroupResponse, which comes when the rebalance ends; the answer
         must be the ticket's alone."""
         ...
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
+    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
         ...
 
@@ -89,6 +89,6 @@ class ClassicRequests(Protocol):
         """What the member is told, when what it rests on is committed. ApiError, or a code."""
         ...
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Made:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
         ...

@@ -11,7 +11,7 @@ from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Made, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices, each, without_pauses
@@ -28,7 +28,9 @@ class Syncing:
         self._rebalancing: Final = rebalancing
         self._proposals: Final = proposals
 
-    def sync(self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
+    def sync(
+        self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int
+    ) -> DecisionOrSteps:
         """Give a member its assignment, as soon as the leader's is stored."""
         out = Decision()
         refusal = _refusal(group, request)

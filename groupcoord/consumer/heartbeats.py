@@ -26,7 +26,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.groupcoord.consumer.member_update import Change, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.log.journal import Decision, Made, Record, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices
@@ -73,7 +73,7 @@ class Heartbeats:
         self._fencing = fencing
         self._migration = migration
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         answer = self._unchanged(request, now_ms)
         if answer is not None:
             return Decision(replies=[Reply(ticket, answer)])
@@ -172,7 +172,7 @@ class Heartbeats:
 
     # -- to leave --------------------------------------------------------------------------------
 
-    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
+    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         group = self._book.group(request.group_id)
         answer = Answer(request.member_id, request.member_epoch)
         if request.instance_id is None:

@@ -203,7 +203,7 @@ class Migration:
             book.put_back(taken)
             return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in out.replies])
 
-        out.refused = refused
+        out.on_failure = refused
 
     def downgrade(
         self,

@@ -21,7 +21,7 @@ from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.member_update import resolved
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Made, Record, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Record, Ticket
 from kavka.wire.steps import Slices
 
 logger: Final = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class ConsumerProtocol:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         """ConsumerGroupHeartbeat, answered with a `heartbeats.Answer`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
@@ -118,7 +118,7 @@ class ConsumerProtocol:
         for _ in self._book.topics_changed(topics, now_ms):
             yield Decision()
 
-    def expire(self, key: Hashable, now_ms: int) -> Made:
+    def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """A deadline of a consumer group has passed."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key

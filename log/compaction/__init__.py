@@ -1,8 +1,8 @@
-"""Compaction: of each key only the last record stays, as Apache Kafka's log cleaner has it.
+"""Log compaction: keeps only the last record of each key, as Apache Kafka's log cleaner does.
 
-`candidates` says which log is dirtiest and up to where it may be cleaned. `run` does the work, in
-a process of its own: it notes the last offset of each key of the dirty part (`offset_map`), writes
-closed segments anew without what is superseded (`grouping`, `filtering`, `cleaned`), and tells of
-each group when it is whole and on the disk. `swap` puts it in the place of what it replaces.
-Offsets never change, and a crash at any moment leaves the old segments or the new one.
+`candidates` determines how dirty a log is and up to where it may be cleaned. `run` does the work in
+a separate process: it builds a map of the last offset of each key in the dirty part (`offset_map`),
+rewrites closed segments without superseded records (`grouping`, `filtering`, `cleaned`), and
+reports each group when it is complete and flushed. `swap` then replaces the old segments. Offsets
+never change, and a crash at any moment leaves either the old segments or the new ones.
 """

@@ -1,5 +1,5 @@
-"""How dirty a log is, and which part of it may be compacted: as Apache Kafka's LogCleanerManager
-decides it."""
+"""How dirty a log is, and which part of it may be compacted: as in Apache Kafka's
+LogCleanerManager."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from kavka.log.settings import LogSettings
 
 
 class Cleanable(NamedTuple):
-    """What there is to do in one log. Sizes in bytes."""
+    """The cleanable part of a log. Sizes in bytes."""
 
     first_dirty: int
-    """Below it the log is clean."""
+    """Below this offset the log is clean."""
 
     end_offset: int
-    """Where the first segment begins that has to stay as it is."""
+    """The first uncleanable offset: the base offset of the first segment that may not be
+    cleaned."""
 
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """For how long a record has waited beyond `max.compaction.lag.ms`."""
+    """How long the oldest dirty record has exceeded `max.compaction.lag.ms`."""
 
     @property
     def ratio(self) -> float:
-        """How dirty it is, from 0 to 1."""
+        """The dirty ratio, from 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, settings: LogSettings) -> bool:
-        """Whether it is to be compacted now."""
+        """Whether the log should be compacted now."""
         if self.overdue_ms > 0 and self.dirty_bytes:
             return True
         return self.ratio > settings.min_cleanable_dirty_ratio

@@ -1,4 +1,4 @@
-"""A segment that compaction writes, under names that nobody else looks at until it is whole."""
+"""A segment being written by compaction, with the suffix `.cleaned` until it is complete."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from kavka.log.settings import LogSettings
 from kavka.log.txn_index import AbortedTxn, TxnIndex
 
 SIZE_MAX: Final = 0x7FFFFFFF
-"""Bytes of a segment: positions in an index have 31 bits."""
+"""Maximum size of a segment: positions in an index have 31 bits."""
 
 WRITE_BYTES: Final = 1 << 16
-"""Collected before they are written: no more, for the reason of `run.READ_BYTES_MAX`."""
+"""Bytes buffered before a write; limited for the same reason as `run.READ_BYTES_MAX`."""
 
 SYNC_BYTES: Final = 32 << 20
-"""Written between two fsyncs, so that the last one, for which everybody else's I/O may wait,
-is a small one."""
+"""Bytes written between two fsyncs, so that the last fsync, which may block other I/O, is
+small."""
 
 
 class CleanedSegment:
-    """The batches that stay, from `base_offset` on, with their indexes."""
+    """The kept batches from `base_offset` on, with their indexes."""
 
     def __init__(
         self, fs: FileSystem, directory: str, base_offset: int, settings: LogSettings
     ) -> None:
-        """No such files may be there."""
+        """Its files must not exist."""
         self.base_offset = base_offset
         self.size = 0
         """Bytes of all batches."""
         self.next_offset = base_offset
-        """After the last batch."""
+        """The offset after the last batch."""
         self._fs = fs
         self._settings = settings
         self._paths = {
@@ -62,7 +62,7 @@ class CleanedSegment:
         self._max_timestamp_offset = base_offset
 
     def has_room(self, size: int, last_offset: int) -> bool:
-        """Whether a batch fits in, by what its files can express."""
+        """Whether a batch fits within the limits of the segment and its indexes."""
         settings = self._settings
         limit = settings.segment_index_bytes
         return self.size == 0 or (
@@ -73,7 +73,7 @@ class CleanedSegment:
         )
 
     def append(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Add a batch behind the others and index it as `Segment.append` does."""
+        """Append a batch and index it as `Segment.append` does."""
         position = self.size
         self._waiting.append(batch)
         self.size += len(batch)
@@ -90,7 +90,7 @@ class CleanedSegment:
             self._write()
 
     def add_aborted(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Note aborted transactions whose markers are in this segment."""
+        """Add aborted transactions whose markers are in this segment."""
         for txn in aborted:
             self._txns.append(txn)
 
@@ -98,7 +98,7 @@ class CleanedSegment:
         self._file.pwrite(b"".join(self._waiting), self._written)
         self._written = self.size
         self._waiting.clear()
-        if self._offsets.crowded:
+        if self._offsets.needs_write:
             self._offsets.write()
             self._times.write()
         if self._written - self._synced >= SYNC_BYTES:
@@ -106,10 +106,10 @@ class CleanedSegment:
             self._synced = self._written
 
     def finish(self, modified_ms: int | None = None) -> None:
-        """Bring everything to the disk but the names, which are for the caller to sync.
+        """Flush all files; the caller has to sync the directory.
 
-        `modified_ms`: when what it is made of was written. Where no record tells its time, its
-        age goes by that.
+        `modified_ms`: the modification time of the source segment. It is the age for retention
+        if no record has a timestamp.
         """
         self._write()
         if self._max_timestamp >= 0:

@@ -1,9 +1,10 @@
-"""What of a batch stays: the rules of Apache Kafka's log cleaner (`Cleaner`, `MemoryRecords`).
+"""Which records of a batch are kept: the rules of Apache Kafka's log cleaner (`Cleaner`,
+`MemoryRecords`).
 
-A record stays if none with its key follows in the part of the log that the map knows. One without
-a value (a tombstone) tells readers to forget the key: its batch gets a delete horizon when
-compaction first meets it, and it goes when that time has passed (KIP-534). A batch without records
-is written as a bare header where its producer's last sequence, or the end of the log, hangs on it.
+A record is kept if the offset map has no later record with its key. A tombstone (a record without a
+value) is kept until its delete horizon, which its batch gets at its first compaction, has passed
+(KIP-534). A batch without records is kept as a bare header if it has its producer's last sequence
+or is the last one of its segment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kavka.log.compaction.offset_map import OffsetMap
 from kavka.log.compaction.order import LastRecord
 from kavka.log.compaction.records import (
     BrokenRecords,
-    Records,
+    ParsedRecords,
     join,
     join_shifted,
     split,
@@ -44,21 +45,22 @@ from kavka.wire.records import (
 )
 
 DELETE_HORIZON: Final = 0x40
-"""Attribute of a batch whose base timestamp is when its tombstones, or its marker, may go."""
+"""Attribute of a batch whose base timestamp is the delete horizon: the time when its tombstones,
+or its marker, may be removed."""
 
 INFLATED_BYTES_MAX: Final = 128 << 20
-"""A batch that is larger without its compression stays as it is."""
+"""A batch that is larger when decompressed is kept unchanged."""
 
 RECORDS_MAX: Final = 1 << 20
-"""A batch with more stays as it is too: taken apart, a record needs some 150 bytes."""
+"""A batch with more records is kept unchanged: parsed, a record needs about 150 bytes."""
 
 _pack_crc: Final = struct.Struct(">I").pack_into
 _CRC_AT: Final = 17
 
 
 @dataclass(slots=True)
-class Counts:
-    """What has gone through the filter."""
+class FilterCounts:
+    """Counters of the filter."""
 
     batches_broken: int = 0
     records_read: int = 0
@@ -66,10 +68,10 @@ class Counts:
     records_keyless: int = 0
 
 
-def open_records(header: BatchHeader, batch: bytes) -> Records:
-    """The records of a whole batch; BrokenRecords when there are none to be made of it."""
+def open_records(header: BatchHeader, batch: bytes) -> ParsedRecords:
+    """Parse the records of a batch; BrokenRecords if they are invalid."""
     if header.record_count > RECORDS_MAX:
-        raise BrokenRecords(f"{header.record_count} records are too many to be taken apart")
+        raise BrokenRecords(f"{header.record_count} records are too many to be parsed")
     try:
         payload = payload_of(header, batch, INFLATED_BYTES_MAX)
     except ApiError as error:
@@ -78,7 +80,7 @@ def open_records(header: BatchHeader, batch: bytes) -> Records:
 
 
 def marker_of(header: BatchHeader, batch: bytes) -> Marker | None:
-    """What a control batch says; None where it is none that ends a transaction."""
+    """The transaction marker in a control batch; None if it has another content."""
     try:
         return read_marker(header, batch)
     except ApiError:
@@ -86,7 +88,7 @@ def marker_of(header: BatchHeader, batch: bytes) -> Marker | None:
 
 
 class BatchFilter:
-    """One run over a log: to be asked for every batch in the order of offsets."""
+    """The filter for one compaction of a log: has to be called for every batch in offset order."""
 
     def __init__(
         self,
@@ -97,27 +99,29 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        self.counts = Counts()
+        self.counts = FilterCounts()
         self.aborted: list[AbortedTxn] = []
-        """Entries for the transaction index of what was kept, for the caller to take."""
+        """Transaction index entries of kept markers; the caller removes them."""
         self._offsets = offsets
         self._transactions = transactions
         self._producers = producers
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
-    def keep(self, header: BatchHeader, batch: bytes, *, is_last: bool) -> bytes | bytearray | None:
-        """What is to be written for a whole batch, `batch` itself if nothing changes; None:
-        nothing. `is_last`: the segment's end hangs on it, it stays even if it is empty."""
+    def filter_batch(
+        self, header: BatchHeader, batch: bytes, *, is_last: bool
+    ) -> bytes | bytearray | None:
+        """The batch to write: `batch` itself if nothing changes, None to drop it. `is_last`: it is
+        the last one of its segment, and kept even if empty, to preserve the end offset."""
         self.counts.records_read += header.record_count
         if header.is_control:
-            kept = self._control(header, batch)
-        elif self._transactions.data(header):
+            kept = self._filter_control(header, batch)
+        elif self._transactions.is_aborted_batch(header):
             kept = None
         else:
-            kept = self._data(header, batch)
+            kept = self._filter_data(header, batch)
         if kept is None and (is_last or self._is_last_of_producer(header)):
-            kept = _emptied(header, batch)
+            kept = _without_records(header, batch)
         return kept
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -128,8 +132,8 @@ class BatchFilter:
             return header.is_control and header.producer_epoch == last.epoch
         return header.last_offset == last.offset
 
-    def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        is_idle, aborted = self._transactions.marker(header, marker_of(header, batch))
+    def _filter_control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+        is_idle, aborted = self._transactions.on_control_batch(header, marker_of(header, batch))
         if aborted is not None:
             self.aborted.append(aborted)
         if not header.record_count:
@@ -147,14 +151,14 @@ class BatchFilter:
             return batch
         return self._rewrite(header, records, range(header.record_count), new_horizon=True)
 
-    def _data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
+    def _filter_data(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         try:
             records = open_records(header, batch)
         except BrokenRecords:
             self.counts.batches_broken += 1
             self.counts.records_kept += header.record_count
             return batch
-        kept = self._superseding(header, records)
+        kept = self._kept_indexes(header, records)
         self.counts.records_kept += len(kept)
         if not kept:
             return None
@@ -164,8 +168,8 @@ class BatchFilter:
             return batch
         return self._rewrite(header, records, kept, new_horizon=new_horizon)
 
-    def _superseding(self, header: BatchHeader, records: Records) -> Sequence[int]:
-        """The records that stay, by their places."""
+    def _kept_indexes(self, header: BatchHeader, records: ParsedRecords) -> Sequence[int]:
+        """The indexes of the kept records."""
         base = header.base_offset
         found = self._offsets.get(records.keys)
         pairs = enumerate(zip(records.deltas, found, strict=True))
@@ -185,9 +189,9 @@ class BatchFilter:
         return [slot for slot in kept if slot not in gone or deltas[slot] > beyond]
 
     def _rewrite(
-        self, header: BatchHeader, records: Records, kept: Sequence[int], *, new_horizon: bool
+        self, header: BatchHeader, records: ParsedRecords, kept: Sequence[int], *, new_horizon: bool
     ) -> bytearray:
-        """The batch with some of its records only. Offsets, and so the last sequence, stay."""
+        """The batch with only the kept records. Offsets, and so the last sequence, don't change."""
         attributes = header.attributes & _KNOWN
         base_timestamp = header.base_timestamp
         max_timestamp = header.max_timestamp
@@ -217,7 +221,7 @@ def _horizon_of(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 
-def _emptied(header: BatchHeader, batch: bytes) -> bytes | bytearray:
+def _without_records(header: BatchHeader, batch: bytes) -> bytes | bytearray:
     """The bare header of a batch, as Apache Kafka writes it."""
     if not header.record_count:
         return batch
@@ -231,7 +235,7 @@ def _emptied(header: BatchHeader, batch: bytes) -> bytes | bytearray:
 
 
 def _build(header: BatchHeader, payload: bytes) -> bytearray:
-    """A batch of these records, which are compressed already."""
+    """A batch with this payload of (compressed) records."""
     batch = bytearray(HEADER.size)
     batch += payload
     fields = header._replace(batch_length=len(batch) - LENGTH_PREFIX_BYTES, crc=0)
@@ -241,5 +245,5 @@ def _build(header: BatchHeader, payload: bytes) -> bytearray:
 
 
 def header_of(kept: bytes | bytearray, header: BatchHeader, batch: bytes) -> BatchHeader:
-    """The header of what `BatchFilter.keep` gave for `batch`."""
+    """The header of `kept`, which `BatchFilter.filter_batch` returned for `batch`."""
     return header if kept is batch else read_header(kept)

@@ -1,4 +1,4 @@
-"""Which closed segments become one: neighbours that fit, so that files do not get ever smaller."""
+"""Groups adjacent closed segments to be merged, so that segments don't get ever smaller."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from kavka.log.segment import RELATIVE_OFFSET_MAX
 
 GROUP_SEGMENTS_MAX: Final = 32
-"""Segments replaced in one go: with four files each to be renamed, 4 ms."""
+"""Segments replaced at a time: with four files to rename each, 4 ms."""
 
 
 class SegmentSize(NamedTuple):
-    """A segment and its files, in bytes. `end_offset` is where the next segment begins."""
+    """The sizes of a segment's files in bytes. `end_offset` is the next segment's base offset."""
 
     base_offset: int
     end_offset: int
@@ -24,7 +24,7 @@ class SegmentSize(NamedTuple):
 def group(
     segments: Sequence[SegmentSize], segment_bytes: int, index_bytes: int
 ) -> list[list[SegmentSize]]:
-    """The segments in groups whose files add up to no more than these."""
+    """The segments in groups whose total sizes are within these limits."""
     groups: list[list[SegmentSize]] = []
     sums = SegmentSize(0, 0, 0, 0, 0)
     for segment in segments:

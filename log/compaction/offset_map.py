@@ -1,9 +1,8 @@
-"""The last offset of each key, for more keys than a dict would have room for.
+"""A compact map from keys to their last offset, for more keys than fit into a dict.
 
-24 bytes a slot, as in Apache Kafka's map: a hash of 128 bits and the offset. Two keys with one
-hash would lose a record, so the hash must be as good as none: it is SipHash twice, of the key and
-of the key behind a prefix, under the secret that each process draws for itself. Whoever writes
-records does not know that secret and cannot look for collisions.
+24 bytes a slot, as in Apache Kafka's map: a hash of 128 bits and the offset. A collision of two
+keys would lose a record. So the hash consists of two SipHashes, of the key and of the key with a
+prefix, with the random secret of the process: producers can't construct collisions.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SLOT_BYTES: Final = 24
 SLOTS_MIN: Final = 97
 
 LOAD_FACTOR_MAX: Final = 0.99
-"""The search for a key that is not there ends at an empty slot: there has to be one."""
+"""There must be an empty slot, which ends the search for a missing key."""
 
 NO_OFFSET: Final = -1
 
@@ -32,12 +31,12 @@ class OffsetMap:
     def __init__(
         self, limit_bytes: int, load_factor: float, keys_expected: int | None = None
     ) -> None:
-        """A map of at most `limit_bytes`, of which the part `load_factor` is used.
+        """A map of at most `limit_bytes`, filled up to `load_factor`.
 
-        It is smaller when fewer keys are expected. ValueError: not even one key fits.
+        It is smaller if fewer keys are expected. ValueError if not a single key fits.
         """
         if load_factor <= 0:
-            raise ValueError(f"a map of which {load_factor} is used has no room for keys")
+            raise ValueError(f"a map with the load factor {load_factor} has no room for keys")
         load_factor = min(load_factor, LOAD_FACTOR_MAX)
         limit_slots = limit_bytes // SLOT_BYTES
         if keys_expected is not None:
@@ -48,23 +47,23 @@ class OffsetMap:
             raise ValueError(f"{limit_bytes} bytes are too few for a map of keys")
         self.entries = 0
         self.latest_offset = -1
-        """Up to here all keys are in the map."""
+        """Up to this offset all keys are in the map."""
         self._table = array("q", (0,)) * (self._slots * _WORDS)
 
     @property
     def utilization(self) -> float:
-        """How much of the map is used, from 0 to 1."""
+        """The used fraction of the map, from 0 to 1."""
         return self.entries / self._slots
 
     @property
     def room(self) -> int:
-        """How many more keys may be put in."""
+        """How many more keys may be added."""
         return self.entries_max - self.entries
 
     def put(self, keys: Iterable[bytes], deltas: Iterable[int], base_offset: int) -> None:
-        """Note the offset of each key, `base_offset` and a delta; a later one takes its place.
+        """Set the offset of each key to `base_offset` plus its delta; a later one replaces it.
 
-        There has to be `room` for all of the keys.
+        There must be `room` for all keys.
         """
         table, slots, entries = self._table, self._slots, self.entries
         keys = list(keys)
@@ -85,7 +84,7 @@ class OffsetMap:
         self.entries = entries
 
     def get(self, keys: Sequence[bytes]) -> list[int]:
-        """The offset noted for each key; NO_OFFSET where there is none."""
+        """The offset of each key; NO_OFFSET if it is not in the map."""
         table, slots = self._table, self._slots
         offsets: list[int] = []
         note = offsets.append
@@ -103,7 +102,7 @@ class OffsetMap:
 
 
 def _prime_upto(limit: int) -> int:
-    """The greatest prime up to `limit`, so that each step of a search reaches all slots."""
+    """The greatest prime up to `limit`: with it the probing reaches all slots."""
     for candidate in range(limit, 2, -1):
         if all(candidate % divisor for divisor in range(2, int(candidate**0.5) + 1)):
             return candidate

@@ -1,4 +1,4 @@
-"""What is said between a broker and the process that compacts a log for it."""
+"""The messages between the broker and the process that compacts a log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kavka.log.settings import LogSettings
 
 
 class LastRecord(NamedTuple):
-    """What is kept for a producer: the batch that ends at this offset; when it is -1, a marker
-    with its epoch."""
+    """The last batch of a producer, which is kept: it ends at this offset; if that is -1, it is a
+    marker with this epoch."""
 
     offset: int
     epoch: int
 
 
 class LastRecords(NamedTuple):
-    """The last records of all producers, in so few objects that very many are sent at once."""
+    """The last records of all producers, in arrays, which are pickled fast."""
 
     producer_ids: array[int]
     offsets: array[int]
@@ -28,11 +28,11 @@ class LastRecords(NamedTuple):
 
     @classmethod
     def none(cls) -> LastRecords:
-        """None yet; see `add`."""
+        """An empty collection; see `add`."""
         return cls(array("q"), array("q"), array("h"))
 
     def add(self, entries: Sequence[ProducerEntry]) -> None:
-        """Add those of more producers, as they are now."""
+        """Add the current last records of these producers."""
         self.producer_ids.extend([entry.producer_id for entry in entries])
         self.offsets.extend(
             [entry.batches[-1].last_offset if entry.batches else -1 for entry in entries]
@@ -40,47 +40,47 @@ class LastRecords(NamedTuple):
         self.epochs.extend([entry.epoch for entry in entries])
 
     def by_producer(self) -> dict[int, LastRecord]:
-        """To be looked up; this takes long."""
+        """As a dictionary by producer id; this takes long."""
         kept = map(LastRecord, self.offsets, self.epochs)
         return dict(zip(self.producer_ids, kept, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run may use."""
+class CompactionLimits:
+    """The resource limits of one compaction."""
 
     map_bytes: int
     load_factor: float
     read_bytes: int
-    """Read at a time, if batches are no larger."""
+    """Bytes read at a time, unless batches are larger."""
 
     bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to compact: segments that are closed and below what is decided for good."""
+class CompactionOrder:
+    """What to compact: closed segments below the last stable offset."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]
-    """Base offset and size in bytes, from the first of the log on."""
+    """Base offset and size in bytes of the segments to clean, from the start of the log on."""
 
     later_bases: tuple[int, ...]
-    """Of the segments behind them, whose transaction indexes are looked at too."""
+    """Base offsets of later segments, whose transaction indexes are read too."""
 
     first_dirty: int
     end_offset: int
-    """Where the first segment begins that stays as it is."""
+    """The base offset of the first segment that is not cleaned."""
 
     producers: LastRecords
     settings: LogSettings
-    limits: Limits
+    limits: CompactionLimits
     now_ms: int
 
 
 class Progress(NamedTuple):
-    """Told about every second. `bytes_done` of `bytes_in_all`, which grows once: what is to be
-    filtered is known when the map is made."""
+    """Sent about every second. `bytes_in_all` grows once: when the map is complete the bytes to
+    be filtered are added."""
 
     stage: str
     bytes_done: int
@@ -88,21 +88,21 @@ class Progress(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Told when segments are written anew and on the disk, under the names of `cleaned`."""
+    """Sent when a group of segments was rewritten and flushed, as `.cleaned` files."""
 
     old: tuple[int, ...]
-    """Base offsets of neighbours."""
+    """Base offsets of the adjacent old segments."""
 
     new: tuple[tuple[int, int], ...]
-    """Base offset and size in bytes of each that takes their place."""
+    """Base offset and size in bytes of each new segment."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of it. Times in seconds, sizes in bytes."""
+class CompactionResult:
+    """The result of a compaction. Times in seconds, sizes in bytes."""
 
     end_offset: int
-    """Up to here the log is clean."""
+    """Below this offset the log is clean."""
 
     index_s: float = 0.0
     total_s: float = 0.0

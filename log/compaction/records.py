@@ -1,7 +1,7 @@
-"""The records of a batch taken apart in bulk, and put together again; no object a record.
+"""Parses the records of a batch in bulk, and joins them again, without an object per record.
 
-Millions of records go through these loops, so they are written out: what is common (a varint of
-one or two bytes) stands in line, the rest calls a function.
+These loops are inlined for speed: varints of one or two bytes are decoded in place, longer ones by
+a function.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ _VARLONG_BITS: Final = 64
 
 
 class BrokenRecords(Exception):
-    """What is inside a batch are no records."""
+    """The content of a batch is not valid records."""
 
 
-class Records(NamedTuple):
+class ParsedRecords(NamedTuple):
     """The records of one batch, one entry each."""
 
     data: bytes
-    """All of them, inflated."""
+    """All records, decompressed."""
 
     keys: list[bytes]
-    """A record without a key has an empty one here."""
+    """For a record without a key, an empty one."""
 
     deltas: list[int]
-    """Offsets, counted from the batch's base offset."""
+    """Offsets relative to the batch's base offset."""
 
     ends: list[int]
-    """Where each ends in `data`; the next begins there."""
+    """The end of each record in `data`; the next one starts there."""
 
     keyless: list[int]
-    """Positions in these lists of the records that have no key."""
+    """Indexes of the records without a key."""
 
     tombstones: list[int]
-    """Positions in these lists of the records that have no value."""
+    """Indexes of the records without a value."""
 
 
-def split(data: bytes, count: int, last_delta: int) -> Records:
-    """The `count` records in `data`, none of which lies behind `last_delta`; BrokenRecords."""
-    found = Records(data, [], [], [], [], [])
+def split(data: bytes, count: int, last_delta: int) -> ParsedRecords:
+    """Parse the `count` records in `data`, with offset deltas up to `last_delta`; BrokenRecords."""
+    found = ParsedRecords(data, [], [], [], [], [])
     try:
         end = _split(data, count, found)
     except IndexError:
@@ -55,9 +55,9 @@ def split(data: bytes, count: int, last_delta: int) -> Records:
     return found
 
 
-def _split(data: bytes, count: int, found: Records) -> int:
-    """Fills the lists; where the last record ends. Numbers are zigzag: twice what they mean, and
-    odd where that is negative. IndexError, BrokenRecords."""
+def _split(data: bytes, count: int, found: ParsedRecords) -> int:
+    """Fill the lists; returns the end of the last record. Numbers are zigzag-encoded: doubled, and
+    odd if negative. IndexError, BrokenRecords."""
     add_key, add_delta = found.keys.append, found.deltas.append
     add_end = found.ends.append
     position = 0
@@ -109,13 +109,13 @@ def _split(data: bytes, count: int, found: Records) -> int:
 
 
 def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    """A varint of up to 32 bits, its sign still in its lowest, and the position after it."""
+    """A varint of up to 32 bits, still zigzag-encoded, and the position after it."""
     byte = data[position]
     return (byte, position + 1) if byte < 128 else rest_of_zigzag(data, position + 1, byte)
 
 
 def rest_of_zigzag(data: bytes, position: int, value: int) -> tuple[int, int]:
-    """The same of one that begins with the byte `value` before `position`, and has more."""
+    """The same for a varint of several bytes, whose first byte `value` is before `position`."""
     value &= 127
     shift = 7
     while (byte := data[position]) > 127:
@@ -123,12 +123,12 @@ def rest_of_zigzag(data: bytes, position: int, value: int) -> tuple[int, int]:
         position += 1
         shift += 7
         if shift > 28:
-            raise BrokenRecords("a number of more than 32 bits")
+            raise BrokenRecords("a varint of more than 32 bits")
     return value | byte << shift, position + 1
 
 
-def timestamp_deltas(records: Records, slots: Sequence[int]) -> list[int]:
-    """What the records in these places add to the batch's base timestamp."""
+def timestamp_deltas(records: ParsedRecords, slots: Sequence[int]) -> list[int]:
+    """The timestamp deltas of the records at these indexes."""
     data, ends = records.data, records.ends
     deltas = []
     for slot in slots:
@@ -140,14 +140,14 @@ def timestamp_deltas(records: Records, slots: Sequence[int]) -> list[int]:
     return deltas
 
 
-def join(records: Records, slots: Sequence[int]) -> bytes:
-    """The records in these places, byte for byte."""
+def join(records: ParsedRecords, slots: Sequence[int]) -> bytes:
+    """The bytes of the records at these indexes."""
     data, ends = records.data, records.ends
     return b"".join([data[ends[slot - 1] if slot else 0 : ends[slot]] for slot in slots])
 
 
-def join_shifted(records: Records, slots: Sequence[int], by_ms: int) -> bytes:
-    """The records in these places, their timestamps counted from `by_ms` later."""
+def join_shifted(records: ParsedRecords, slots: Sequence[int], by_ms: int) -> bytes:
+    """The records at these indexes, for a base timestamp that is higher by `by_ms`."""
     data = records.data
     parts = []
     for slot in slots:

@@ -1,7 +1,7 @@
-"""Compacting one log: what the process does that was started for it.
+"""Compacts one log, in a separate process.
 
-It reads closed segments by their names and writes files that nobody looks at yet. What it has
-done it tells, group by group; the broker then swaps the files, if the log is still as it was.
+It reads closed segments by file name and writes `.cleaned` files. It reports each completed group
+of segments; the broker then swaps the files, unless the log has been truncated or changed.
 """
 
 from __future__ import annotations
@@ -18,71 +18,70 @@ from kavka.log.compaction.filtering import (
 )
 from kavka.log.compaction.grouping import SegmentSize, group
 from kavka.log.compaction.offset_map import OffsetMap
-from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
+from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
 from kavka.log.compaction.records import BrokenRecords
 from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem
 from kavka.log.interrupted_work import CLEANED
-from kavka.log.scan import implausible
+from kavka.log.scan import header_error
 from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 from kavka.seams import Worker
 from kavka.wire.crc import crc32c
 from kavka.wire.records import CRC_START, HEADER_BYTES, BatchHeader, read_header
 
-TELL_S: Final = 1.0
-"""Seconds between two pieces of news, at which the broker may end the work."""
-
+REPORT_INTERVAL_S: Final = 1.0
+"""Seconds between two messages, at which the broker may cancel the work."""
 
 READ_BYTES_MIN: Final = 4096
-"""Read at a time, however small the buffer that is asked for."""
+"""Bytes read at a time, however small the configured buffer."""
 
 READ_BYTES_MAX: Final = 65536
-"""Read at a time, however large the buffer: where the kernel lets nobody else run within a call,
-a broker that shares the core waits for the copy of it."""
+"""Bytes read at a time, however large the configured buffer: on a kernel that does not preempt
+system calls, a broker on the same core waits for the copy."""
 
-BROKEN_TOLD_MAX: Final = 20
-"""Broken batches that are told of one by one."""
+BROKEN_REPORTED_MAX: Final = 20
+"""Broken batches that are reported individually."""
 
 
-def compact(worker: Worker, fs: FileSystem, order: Order) -> Outcome:
-    """Write the clean segments for `order`, telling of each `Replacement` and of `Progress`.
+def compact(worker: Worker, fs: FileSystem, order: CompactionOrder) -> CompactionResult:
+    """Write the cleaned segments for `order`, sending `Replacement` and `Progress` messages.
 
-    CorruptLogError: a batch that is damaged; OSError. Nothing but `.cleaned` files has changed.
+    CorruptLogError for a damaged batch; OSError. Only `.cleaned` files have changed.
     """
     return _Run(worker, fs, order).run()
 
 
 def remove_cleaned(worker: Worker, fs: FileSystem, directory: str) -> None:
-    """Remove what a run has left behind that was cut short. OSError."""
+    """Remove the files of an interrupted run. OSError."""
     for name in fs.list_dir(directory):
         if name.endswith(CLEANED):
             fs.remove(f"{directory}/{name}")
 
 
 class _Run:
-    def __init__(self, worker: Worker, fs: FileSystem, order: Order) -> None:
+    def __init__(self, worker: Worker, fs: FileSystem, order: CompactionOrder) -> None:
         self._worker = worker
         self._fs = fs
         self._order = order
         self._throttle = Throttle(order.limits.bytes_per_s, worker)
-        self._outcome = Outcome(order.first_dirty)
-        self._began_s = self._told_s = worker.monotonic_s()
+        self._result = CompactionResult(order.first_dirty)
+        self._began_s = self._reported_s = worker.monotonic_s()
         self._bytes_done = 0
         self._bytes_in_all = 0
 
-    def run(self) -> Outcome:
-        order, outcome = self._order, self._outcome
-        # they would have a swap undone that a crash interrupts: see `kavka.log.interrupted_work`
+    def run(self) -> CompactionResult:
+        order, result = self._order, self._result
+        # with old .cleaned files recovery would undo an interrupted swap: see `interrupted_work`
         remove_cleaned(self._worker, self._fs, order.directory)
         aborted = self._aborted()
         offsets = self._index([txn for txn in aborted if txn.last_offset >= order.first_dirty])
-        outcome.index_s = self._worker.monotonic_s() - self._began_s
-        outcome.end_offset = offsets.latest_offset + 1
-        outcome.map_utilization = offsets.utilization
-        selected = BatchFilter(
+        result.index_s = self._worker.monotonic_s() - self._began_s
+        result.end_offset = offsets.latest_offset + 1
+        result.map_utilization = offsets.utilization
+        batch_filter = BatchFilter(
             offsets,
             CleanedTransactions(aborted),
             order.producers.by_producer(),
@@ -90,19 +89,19 @@ class _Run:
             delete_retention_ms=order.settings.delete_retention_ms,
         )
         settings = order.settings
-        sizes = self._sizes(outcome.end_offset)
+        sizes = self._sizes(result.end_offset)
         self._bytes_in_all += sum(segment.log for segment in sizes)
         for segments in group(sizes, settings.segment_bytes, settings.segment_index_bytes):
-            self._rewrite(segments, selected)
-        outcome.records_read = selected.counts.records_read
-        outcome.records_kept = selected.counts.records_kept
-        outcome.records_keyless = selected.counts.records_keyless
-        outcome.waited_s = self._throttle.waited_s
-        outcome.total_s = self._worker.monotonic_s() - self._began_s
-        return outcome
+            self._rewrite(segments, batch_filter)
+        result.records_read = batch_filter.counts.records_read
+        result.records_kept = batch_filter.counts.records_kept
+        result.records_keyless = batch_filter.counts.records_keyless
+        result.waited_s = self._throttle.waited_s
+        result.total_s = self._worker.monotonic_s() - self._began_s
+        return result
 
     def _aborted(self) -> list[AbortedTxn]:
-        """All aborted transactions that the indexes know of."""
+        """All aborted transactions in the transaction indexes."""
         found: list[AbortedTxn] = []
         for base in (*(base for base, _ in self._order.segments), *self._order.later_bases):
             path = self._path(base, TXN_INDEX)
@@ -111,7 +110,7 @@ class _Run:
         return found
 
     def _sizes(self, end_offset: int) -> list[SegmentSize]:
-        """The segments that begin below `end_offset`."""
+        """The sizes of the segments with a base offset below `end_offset`."""
         return [
             SegmentSize(
                 base,
@@ -125,12 +124,12 @@ class _Run:
         ]
 
     def _size_of_index(self, base: int, suffix: str) -> int:
-        """0 for one that is missing: it is made anew when somebody looks for something there."""
+        """The size of an index; 0 if it is missing: it is rebuilt on its next use."""
         path = self._path(base, suffix)
         return self._fs.size(path) if self._fs.exists(path) else 0
 
     def _spans(self) -> list[tuple[int, int, int]]:
-        """Base offset and size of each segment, and where the next one begins."""
+        """Base offset and size of each segment, and the base offset of the next one."""
         segments = self._order.segments
         ends = [*(base for base, _ in segments), self._order.end_offset][1:]
         return [(base, size, end) for (base, size), end in zip(segments, ends, strict=False)]
@@ -141,7 +140,7 @@ class _Run:
     # --- the map
 
     def _index(self, aborted: Sequence[AbortedTxn]) -> OffsetMap:
-        """The last offset of each key from the first dirty offset on, as far as there is room."""
+        """The map of the last offset of each key, from the first dirty offset until it is full."""
         order, limits = self._order, self._order.limits
         expected = order.end_offset - order.first_dirty
         offsets = OffsetMap(limits.map_bytes, limits.load_factor, expected)
@@ -158,25 +157,27 @@ class _Run:
     def _index_segment(
         self, base: int, size: int, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """Whether there was room for all of a segment's keys."""
+        """Add a segment's keys; whether there was room for all."""
         for _, header, batch in self._batches("indexing", base, size):
             if header.last_offset < self._order.first_dirty:
                 continue
-            self._outcome.bytes_indexed += len(batch)
+            self._result.bytes_indexed += len(batch)
             if header.is_control:
-                transactions.marker(header, marker_of(header, batch))
-            elif not transactions.data(header) and not self._put(header, batch, offsets):
+                transactions.on_control_batch(header, marker_of(header, batch))
+            elif not transactions.is_aborted_batch(header) and not self._put(
+                header, batch, offsets
+            ):
                 return False
             offsets.latest_offset = header.last_offset
         return True
 
     def _put(self, header: BatchHeader, batch: bytes, offsets: OffsetMap) -> bool:
-        """Whether there was room for a batch's keys. One with more keys than fit is put in as far
-        as it goes, as in Apache Kafka: else a small map would never get past it."""
+        """Add a batch's keys; whether there was room for all. Keys are added until the map is full,
+        as in Apache Kafka: otherwise compaction would never get past a big batch."""
         try:
             records = open_records(header, batch)
         except BrokenRecords:
-            return True  # the filter keeps it whole and tells
+            return True  # the filter keeps it unchanged and reports it
         keys, deltas = records.keys, records.deltas
         if records.keyless or header.base_offset < self._order.first_dirty:
             before = self._order.first_dirty - header.base_offset
@@ -196,8 +197,8 @@ class _Run:
 
     # --- the segments
 
-    def _rewrite(self, segments: Sequence[SegmentSize], selected: BatchFilter) -> None:
-        """Write a group anew and tell of it, unless it is one segment that stays as it is."""
+    def _rewrite(self, segments: Sequence[SegmentSize], batch_filter: BatchFilter) -> None:
+        """Rewrite a group and report it, unless it is a single segment that does not change."""
         written = [self._begin(segments[0].base_offset)]
         changed = len(segments) > 1
         for segment in segments:
@@ -205,25 +206,25 @@ class _Run:
                 "cleaning", segment.base_offset, segment.log
             ):
                 is_last = segment is segments[-1] and position + len(batch) == segment.log
-                broken = selected.counts.batches_broken
-                kept = selected.keep(header, batch, is_last=is_last)
-                if selected.counts.batches_broken > broken:
-                    self._tell_broken(segment.base_offset, position)
+                broken = batch_filter.counts.batches_broken
+                kept = batch_filter.filter_batch(header, batch, is_last=is_last)
+                if batch_filter.counts.batches_broken > broken:
+                    self._report_broken(segment.base_offset, position)
                 changed |= kept is not batch
                 if kept is not None:
                     self._write(written, kept, header_of(kept, header, batch))
-                written[-1].add_aborted(selected.aborted)
-                selected.aborted.clear()
+                written[-1].add_aborted(batch_filter.aborted)
+                batch_filter.aborted.clear()
         if not changed and len(written) == 1:
             written[0].discard()
-            self._outcome.bytes_written += written[0].size
+            self._result.bytes_written += written[0].size
             return
         modified_ms = self._fs.modified_ms(self._path(segments[-1].base_offset, LOG))
         for cleaned in written:
             cleaned.finish(modified_ms)
-            self._outcome.bytes_written += cleaned.size
+            self._result.bytes_written += cleaned.size
         self._fs.sync_dir(self._order.directory)
-        self._worker.tell(
+        self._worker.send(
             Replacement(
                 tuple(segment.base_offset for segment in segments),
                 tuple((cleaned.base_offset, cleaned.size) for cleaned in written),
@@ -242,9 +243,9 @@ class _Run:
         written[-1].append(batch, header.last_offset, header.newest_timestamp)
         self._throttle.spend(len(batch))
 
-    def _tell_broken(self, base: int, position: int) -> None:
-        if len(self._outcome.batches_broken) < BROKEN_TOLD_MAX:
-            self._outcome.batches_broken.append(f"{self._path(base, LOG)} at byte {position}")
+    def _report_broken(self, base: int, position: int) -> None:
+        if len(self._result.batches_broken) < BROKEN_REPORTED_MAX:
+            self._result.batches_broken.append(f"{self._path(base, LOG)} at byte {position}")
 
     # --- reading
 
@@ -259,14 +260,14 @@ class _Run:
         while position < size:
             chunk = file.pread(min(wanted, size - position), position)
             if len(chunk) < min(wanted, size - position):
-                raise CorruptLogError(path, position, "the file has lost its end")
+                raise CorruptLogError(path, position, "the file is shorter than expected")
             wanted = usual
             view = memoryview(chunk)
             at = 0
             while at + HEADER_BYTES <= len(chunk):
                 header = read_header(chunk, at)
                 end = at + header.size
-                why = implausible(
+                why = header_error(
                     header.size, header.magic, header.last_offset_delta, size - position
                 )
                 if why:
@@ -287,8 +288,8 @@ class _Run:
         self._throttle.spend(size)
         self._bytes_done += size
         if stage == "cleaning":
-            self._outcome.bytes_read += size
+            self._result.bytes_read += size
         now_s = self._worker.monotonic_s()
-        if now_s - self._told_s >= TELL_S:
-            self._told_s = now_s
-            self._worker.tell(Progress(stage, self._bytes_done, self._bytes_in_all))
+        if now_s - self._reported_s >= REPORT_INTERVAL_S:
+            self._reported_s = now_s
+            self._worker.send(Progress(stage, self._bytes_done, self._bytes_in_all))

@@ -1,23 +1,28 @@
-"""The part of a `PartitionLog` that has to do with its compaction."""
+"""The compaction state of a `PartitionLog`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kavka.log.disk import LogPlace
-from kavka.log.flush import Unsynced
-from kavka.log.producer_snapshots import ProducerHistory
+from kavka.log.disk import LogLocation
+from kavka.log.flush import UnsyncedPaths
+from kavka.log.producer_snapshots import ProducerStateManager
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
 
-if TYPE_CHECKING:  # what it takes is imported when there is something to compact
+if TYPE_CHECKING:  # imported lazily, when there is something to compact
     from kavka.log.compaction.candidates import Cleanable
-    from kavka.log.compaction.order import LastRecords, Limits, Order, Replacement
+    from kavka.log.compaction.order import (
+        CompactionLimits,
+        CompactionOrder,
+        LastRecords,
+        Replacement,
+    )
 
 
 class LogCompaction:
-    """What there is to compact in one log, and the exchange of its segments."""
+    """The compaction state of one log: what is cleanable, and the replacement of segments."""
 
     __slots__ = (
         "_directory",
@@ -34,68 +39,68 @@ class LogCompaction:
 
     def __init__(
         self,
-        place: LogPlace,
+        location: LogLocation,
         segments: SegmentList,
-        producers: ProducerHistory,
-        unsynced: Unsynced,
+        producers: ProducerStateManager,
+        unsynced: UnsyncedPaths,
     ) -> None:
         self.clean_upto: int | None = None
-        """Below it the log is compacted; None: it never was. A checkpoint file keeps it."""
+        """Below this offset the log is compacted; None if it never was. Saved in a checkpoint."""
         self.running = False
-        """Whether a process is at work on it; no segment should go meanwhile."""
+        """Whether a compaction process is running; segments should not be deleted meanwhile."""
         self.paused = False
-        """Whether none is to begin: the log moves to another directory."""
+        """Whether compaction is paused because the log moves to another directory."""
         self.serial = 0
-        """Counts what makes work that is under way worthless."""
-        self.disk = place.disk
-        self._directory = place.directory
+        """Incremented by changes that invalidate a running compaction."""
+        self.disk = location.disk
+        self._directory = location.directory
         self._segments = segments
         self._producers = producers
         self._unsynced = unsynced
         self._when_ended: list[Callable[[], object]] = []
 
-    def begun(self) -> None:
-        """A process is at work on it now."""
+    def started(self) -> None:
+        """A compaction process has started."""
         self.running = True
 
     def ended(self) -> None:
-        """No process is at work on it any more."""
+        """The compaction process has ended."""
         self.running = False
         callbacks, self._when_ended = self._when_ended, []
         for callback in callbacks:
             callback()
 
     def when_ended(self, callback: Callable[[], object]) -> None:
-        """Call `callback`, once, when the process that is at work has ended."""
+        """Call `callback` once when the running compaction has ended."""
         self._when_ended.append(callback)
 
     def resume(self, clean_upto: int | None) -> bool:
-        """Go on from what was saved. False: that can't be, and all is to be compacted anew. Only
-        closed segments ever are compacted; a wrong offset would pass for right when the log has
-        grown beyond it."""
+        """Restore the checkpointed offset. False if it is invalid, so that the whole log has to be
+        compacted again: only closed segments are ever compacted, and after appends a wrong offset
+        would look valid."""
         if clean_upto is not None and clean_upto > self._segments.active.base_offset:
             return False
         self.clean_upto = clean_upto
         return True
 
     def truncated(self, offset: int) -> None:
-        """The log ends at `offset` now; what follows will be something else."""
+        """The log was truncated to `offset`."""
         self.serial += 1
         if self.clean_upto is not None:
             self.clean_upto = min(self.clean_upto, offset)
 
     def pause(self) -> None:
-        """Let none begin before `paused` is taken back; one that runs is ended."""
+        """Pause compaction until `paused` is reset; a running one is invalidated."""
         self.paused = True
         self.serial += 1
 
     def relocate(self, directory: str) -> None:
-        """Go on in another directory; none is running."""
+        """Use another directory; no compaction may be running."""
         self._directory = directory
 
     def first_dirty(self, start_offset: int, end_offset: int) -> int:
-        """From where on the log has not been compacted. An offset out of its bounds was saved
-        for a log that has lost its end since, or its beginning."""
+        """The first dirty offset. A checkpointed offset out of range is ignored: the log has been
+        truncated, or its start offset has advanced, since then."""
         saved = self.clean_upto
         return saved if saved is not None and start_offset <= saved <= end_offset else start_offset
 
@@ -113,9 +118,9 @@ class LogCompaction:
             now_ms=now_ms,
         )
 
-    def collect(self, found: LastRecords) -> Iterator[None]:
-        """Add the last records of all producers, in steps. They may write on meanwhile: of each
-        is told what was its last one at some moment of it, which is as good as any other."""
+    def collect_last_records(self, found: LastRecords) -> Iterator[None]:
+        """Add the last records of all producers, in steps. They may write meanwhile; for each its
+        last record at any moment of this will do."""
         for part in self._producers.states.parts():
             found.add(part)
             yield
@@ -125,16 +130,16 @@ class LogCompaction:
         settings: LogSettings,
         cleanable: Cleanable,
         producers: LastRecords,
-        limits: Limits,
+        limits: CompactionLimits,
         now_ms: int,
-    ) -> Order:
-        """What the process is told that is to compact this part of the log; `producers` are from
-        `collect`, at the same `serial`."""
-        from kavka.log.compaction.order import Order
+    ) -> CompactionOrder:
+        """The order to compact this part of the log; `producers` are from `collect_last_records`,
+        at the same `serial`."""
+        from kavka.log.compaction.order import CompactionOrder
 
         closed = [s for s in self._segments if s.base_offset < cleanable.end_offset]
         later = [s for s in self._segments if s.base_offset >= cleanable.end_offset]
-        return Order(
+        return CompactionOrder(
             self._directory,
             tuple((segment.base_offset, segment.size) for segment in closed),
             tuple(segment.base_offset for segment in later if segment.txns.count),
@@ -147,14 +152,14 @@ class LogCompaction:
         )
 
     def replace(self, settings: LogSettings, replacement: Replacement, serial: int) -> bool:
-        """Have cleaned segments take the place of those they were made of. False: the log is no
-        longer as it was at `serial`, nothing was done.
+        """Replace segments by their cleaned ones. False if the log has changed since `serial`;
+        then nothing was done.
 
-        OSError: the log is not to be used any more.
+        OSError: the log can't be used any more.
         """
         from kavka.log.compaction.swap import fits, swap
 
-        if not self._producers.is_known:  # its segments are read to find out
+        if not self._producers.is_known:  # its segments are being read for `rebuild`
             return False
         if serial != self.serial or not fits(self._segments, replacement):
             return False
@@ -162,6 +167,6 @@ class LogCompaction:
         kept = {base for base, _ in replacement.new}
         gone = [segment.base_offset for segment in old if segment.base_offset not in kept]
         renamed += self._producers.snapshots.mark_deleted(gone)
-        self.disk.garbage.add(renamed, settings.file_delete_delay_ms)
+        self.disk.deferred_deletes.add(renamed, settings.file_delete_delay_ms)
         self._unsynced.add_name(renamed[0])
         return True

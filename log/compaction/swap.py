@@ -1,8 +1,8 @@
-"""Cleaned segments take the place of those that they were made of.
+"""Replaces segments by their cleaned ones.
 
-The protocol is Apache Kafka's; `kavka.log.interrupted_work` finishes or undoes it after a crash:
-`.cleaned` becomes `.swap`, then the old files `.deleted`, then the suffix is taken off. Before
-the first `.swap` the new files are on the disk, and a directory's changes get there in order.
+The protocol is Apache Kafka's; `kavka.log.interrupted_work` completes or undoes it after a crash:
+`.cleaned` files are renamed to `.swap`, then the old files to `.deleted`, then the suffix `.swap`
+is removed. The new files are flushed before, and a directory's changes reach the disk in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.log.settings import LogSettings
 
 
 def fits(segments: SegmentList, replacement: Replacement) -> bool:
-    """Whether the segments to be replaced are there, side by side, and closed."""
+    """Whether the segments to be replaced are adjacent closed segments of the log."""
     slot = segments.slot(replacement.old[0])
     closed = [segment.base_offset for segment in segments][:-1]
     return tuple(closed[slot : slot + len(replacement.old)]) == replacement.old
@@ -31,10 +31,10 @@ def swap(
     settings: LogSettings,
     replacement: Replacement,
 ) -> tuple[Sequence[Segment], list[str]]:
-    """Replace segments that `fits`; what was replaced, and the names of its files now.
+    """Replace segments that `fits`; the old segments, and the new names of their files.
 
-    OSError: the log is not to be used any more, a restart settles it; but if too many files are
-    open, nothing has been done.
+    OSError: the log can't be used any more, and a restart completes or undoes the swap; but after
+    file descriptor exhaustion nothing has been done.
     """
     fs = disk.fs
     made = [Segment(disk, directory, base, size, settings) for base, size in replacement.new]
@@ -43,8 +43,8 @@ def swap(
     for segment in made:  # before the first rename: there may be no descriptor to open one with
         if segment.path_of(TXN_INDEX) in paths:
             segment.txns.find(CLEANED)
-    # the last one first: as long as there is a .cleaned, it tells that those behind it, which
-    # may be .swap already, replace only a part of what is to be replaced
+    # the last one first: a remaining .cleaned means that the later ones, which may be .swap
+    # already, are only a part of the replacement
     for path in reversed(paths):
         fs.rename(path + CLEANED, path + SWAP)
     old = segments.replace(segments.slot(replacement.old[0]), len(replacement.old), made)

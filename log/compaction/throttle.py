@@ -1,4 +1,4 @@
-"""A limit on how many bytes a second are read and written."""
+"""A limit on the bytes read and written per second."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from kavka.seams import Worker
 
 NAP_S: Final = 0.1
-"""Shorter waits are saved up."""
+"""Shorter waits are accumulated."""
 
 
 class Throttle:
-    """Keeps the average since its beginning at or below `bytes_per_s`."""
+    """Keeps the average rate since its creation at or below `bytes_per_s`."""
 
     def __init__(self, bytes_per_s: float, worker: Worker) -> None:
         self._bytes_per_s = bytes_per_s
@@ -21,7 +21,7 @@ class Throttle:
         self.waited_s = 0.0
 
     def spend(self, size_bytes: int) -> None:
-        """Take note of I/O, and wait if there was too much of it."""
+        """Count I/O, and wait if the rate is too high."""
         self._done_bytes += size_bytes
         due_s = self._began_s + self._done_bytes / self._bytes_per_s
         ahead_s = due_s - self._worker.monotonic_s()

@@ -1,9 +1,9 @@
-"""What compaction knows of transactions, batch by batch: which were aborted, and which markers
-are needed no more (KIP-98, and Apache Kafka's `CleanedTransactionMetadata`).
+"""Transactions during compaction: which batches were aborted, and which markers are no longer
+needed (KIP-98; Apache Kafka's `CleanedTransactionMetadata`).
 
-Aborted data goes at once. A marker goes only after all records of its transaction have gone, and
-then not before its delete horizon has passed, so that a reader who has seen records of the
-transaction meets the marker too.
+Aborted records are removed at once. A marker is removed only when all records of its transaction
+have been removed and its delete horizon has passed, so that a consumer that has read records of the
+transaction also gets the marker.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kavka.wire.records import BatchHeader
 
 
 class CleanedTransactions:
-    """To be told of every batch in the order of offsets."""
+    """Has to be called for every batch in offset order."""
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
-        """`aborted`: transactions with records at or behind the first batch to come."""
+        """`aborted`: transactions with records at or after the first batch."""
         self._to_come = sorted(aborted, key=lambda txn: -txn.first_offset)
-        self._aborted: dict[int, AbortedTxn] = {}  # those under way, by producer
-        self._with_data: dict[int, None] = {}  # producers of `_aborted` with a batch still there
-        self._committed: dict[int, None] = {}  # producers of others with a batch still there
+        self._aborted: dict[int, AbortedTxn] = {}  # the ongoing ones, by producer
+        self._with_data: dict[int, None] = {}  # producers of `_aborted` with a batch in the log
+        self._committed: dict[int, None] = {}  # producers of others with a batch in the log
 
-    def data(self, header: BatchHeader) -> bool:
-        """Whether a batch of records was aborted."""
+    def is_aborted_batch(self, header: BatchHeader) -> bool:
+        """Whether a batch of records belongs to an aborted transaction."""
         self._begin_upto(header.last_offset)
         if not header.is_transactional:
             return False
@@ -36,9 +36,11 @@ class CleanedTransactions:
         self._committed[header.producer_id] = None
         return False
 
-    def marker(self, header: BatchHeader, marker: Marker | None) -> tuple[bool, AbortedTxn | None]:
-        """Whether a control batch is needed no more, and the entry of the transaction index that
-        it takes along when it is. `marker` is what it says, None for another kind."""
+    def on_control_batch(
+        self, header: BatchHeader, marker: Marker | None
+    ) -> tuple[bool, AbortedTxn | None]:
+        """Whether a control batch is no longer needed; if it is, the transaction index entry that
+        is kept with it, if any. `marker` is its content, None if it is no transaction marker."""
         self._begin_upto(header.last_offset)
         if not header.record_count:
             return True, None  # emptied by an earlier compaction

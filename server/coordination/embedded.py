@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.wire.errors import forget_frames
 from kavka.zktree import storage_format
@@ -277,7 +277,7 @@ class Embedded:
                 await self._jobs.run(Pool.WRITE, self._storage.append, transactions)
                 return
             except OSError as failure:
-                if not is_shortage(failure) or self._expired:
+                if not is_fd_exhaustion(failure) or self._expired:
                     raise
                 logger.error("coordination log: can't write now: %s", failure)
             await self._tasks.sleep(SHORTAGE_RETRY_S)
@@ -290,7 +290,7 @@ class Embedded:
         try:
             await self._write_snapshot()
         except OSError as failure:
-            if not is_shortage(failure):
+            if not is_fd_exhaustion(failure):
                 raise
             self._rewrite_after_s = now_s + SHORTAGE_RETRY_S
             logger.error("coordination log: no snapshot can be written now: %s", failure)

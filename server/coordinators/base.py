@@ -25,7 +25,7 @@ from kavka.server.runtime.lazy_imports import import_in_turns
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import Machine, Made, Ticket
+    from kavka.log.journal import DecisionOrSteps, Machine, Ticket
     from kavka.server.coordinators.journal_runner import JournalRunner, Parts
 
     M = TypeVar("M", bound=Machine)
@@ -120,7 +120,7 @@ class Coordinator(ABC, Generic[M]):
         """The partition that a name is kept in."""
         return java_hash(name) % self.partition_count
 
-    def call(self, name: str, ask: Callable[[M, Ticket, int], Made]) -> Any:
+    def call(self, name: str, ask: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
         """Have the machine of a name asked, with the time in ms. The answer, or, if that comes
         later, something to await. ApiError from here or from there: NOT_COORDINATOR,
         COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and what the machine refuses."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.log.errors import StorageError
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.log.journal import Machine, Producer, Record
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
@@ -105,7 +105,7 @@ async def load(
             try:
                 end = await go_on_with_jobs(tasks, jobs, replay.steps(), None)
             except OSError as failure:
-                if not is_shortage(failure):
+                if not is_fd_exhaustion(failure):
                     raise
                 logger.error("%s-%d can't be replayed now: %s", *replica.key, failure)
                 await tasks.sleep(SHORTAGE_RETRY_S)

@@ -35,7 +35,7 @@ class ReplicaPort:
         self._codec = codec
         self._base_sequence = base_sequence
         self.leader_epoch = replica.partition.leader_epoch
-        replica.log.producers.counts = False
+        replica.log.producers.checks_txn_sequences = False
 
     @property
     def leads(self) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kavka.log.errors import StorageError
-from kavka.log.journal import Decision, Journal, Machine, Made, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Journal, Machine, Reply, Ticket
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.coordinators.journal_loader import (
     LOADS_AT_ONCE_MAX,
@@ -248,7 +248,7 @@ class JournalRunner(Generic[M]):
         """Tells whether there was one."""
         decision = next(decisions, None)
         if decision is not None:
-            yield from journal.carry_out_slowly(decision, self.now_ms())
+            yield from journal.carry_out_in_steps(decision, self.now_ms())
         ticket.settle(decision is not None)
 
     async def carry_out(self, decisions: Iterator[Decision]) -> None:
@@ -279,7 +279,7 @@ class JournalRunner(Generic[M]):
 
     # -- requests -------------------------------------------------------------------------
 
-    def call(self, ask: Callable[[M, Ticket, int], Made]) -> Any:
+    def call(self, ask: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
         """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
         from either."""
         journal = self._admit()
@@ -303,7 +303,9 @@ class JournalRunner(Generic[M]):
                 turns.do(self._carried_out(journal, made, now_ms), ticket)
         return self._result(ticket)
 
-    def _asked(self, ask: Callable[[M, Ticket, int], Made], ticket: Ticket) -> Slices[None]:
+    def _asked(
+        self, ask: Callable[[M, Ticket, int], DecisionOrSteps], ticket: Ticket
+    ) -> Slices[None]:
         journal = self._active()
         now_ms = self.now_ms()
         try:
@@ -313,11 +315,11 @@ class JournalRunner(Generic[M]):
             raise
         yield from self._carried_out(journal, made, now_ms)
 
-    def _carried_out(self, journal: Journal, made: Made, now_ms: int) -> Slices[None]:
+    def _carried_out(self, journal: Journal, made: DecisionOrSteps, now_ms: int) -> Slices[None]:
         if not isinstance(made, Decision):
             yield  # where it has been begun, others may have the loop now
         try:
-            yield from journal.carry_out_slowly(made, now_ms)
+            yield from journal.carry_out_in_steps(made, now_ms)
         except Exception:
             self._after(journal)  # as in `call`
             raise
@@ -326,7 +328,7 @@ class JournalRunner(Generic[M]):
     def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
         """What `look` finds in the state, once all that is committed. It may set deadlines."""
         journal = self._admit()
-        if not self._turns.work and journal.is_settled:
+        if not self._turns.work and journal.is_fully_committed:
             try:
                 return look(self.machine, self.now_ms())
             finally:
@@ -355,7 +357,7 @@ class JournalRunner(Generic[M]):
             journal is not None
             and self.is_active
             and not self._turns.work
-            # as `journal.is_settled`, which would take two more calls
+            # as `journal.is_fully_committed`, which would take two more calls
             and self.replica.partition.high_watermark >= journal.applied_end
         )
 
@@ -383,7 +385,7 @@ class JournalRunner(Generic[M]):
         """A transaction's marker has been appended to the partition."""
         if self._journal is not None:  # else it is replayed
             end = self.replica.log.end_offset
-            work = self._journal.marked(producer_id, producer_epoch, committed, end)
+            work = self._journal.marker_appended(producer_id, producer_epoch, committed, end)
             self._turns.do_next(self._marker_applied(work, producer_id), Ticket())
 
     def _marker_applied(self, work: Slices[None], producer_id: int) -> Slices[None]:
@@ -401,7 +403,7 @@ class JournalRunner(Generic[M]):
     def _partition_changed(self) -> None:
         journal = self._journal
         if journal is not None and journal.is_waited_for:
-            journal.committed()
+            journal.release_replies()
             self._after(journal)
 
     def _give_more(self) -> None:
@@ -411,7 +413,7 @@ class JournalRunner(Generic[M]):
     def _after(self, journal: Journal) -> None:
         """Carry out commands, and see to it that the next deadline is met, and that answers which
         were too many for one turn of the loop are given in the next ones."""
-        if journal.owes and not self._gives_more:
+        if journal.has_due_replies and not self._gives_more:
             self._gives_more = True
             self._parts.tasks.call_soon(self._give_more)
         if journal.commands and not self._closed:
@@ -442,7 +444,7 @@ class JournalRunner(Generic[M]):
         if not -CLOCK_SET_MS < by_ms < CLOCK_SET_MS:
             self._ahead_ms += by_ms
             self._armed_ms += by_ms
-            self.machine.timers.clock_set(by_ms)
+            self.machine.timers.clock_shifted(by_ms)
         return now_ms
 
     def _arm(self, at_ms: int) -> None:
@@ -467,7 +469,7 @@ class JournalRunner(Generic[M]):
         began_s = clock.monotonic_s()
         now_ms = self.now_ms()
         try:
-            while (yield from journal.tick_slowly(now_ms)):
+            while (yield from journal.tick_in_steps(now_ms)):
                 if clock.monotonic_s() - began_s >= TICK_SLICE_S:
                     break
         except Exception:  # the deadline of one group, perhaps: the others need theirs

@@ -26,7 +26,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from kavka.log.journal import Made, Ticket
+    from kavka.log.journal import DecisionOrSteps, Ticket
     from kavka.server.coordinators.journal_runner import JournalRunner, Parts
     from kavka.txncoord.requests import AddPartitions, Markers
     from kavka.txncoord.shard import TransactionShard
@@ -223,7 +223,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self.on_resigned(partition)
 
 
-def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Made]:
+def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], DecisionOrSteps]:
     """What is to be asked to have partitions added to a transaction; the answer is None."""
     return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
 

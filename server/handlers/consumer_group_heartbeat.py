@@ -13,7 +13,7 @@ from uuid import UUID
 from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -137,7 +137,7 @@ def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
     return found
 
 
-def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.consumer.heartbeat(asked, ticket, now_ms)
 
 

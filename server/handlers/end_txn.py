@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.transaction_calls import ask, check_id
@@ -40,7 +40,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     )
 
 
-def _ask(asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.end(asked, ticket, now_ms)
 
 

@@ -18,7 +18,7 @@ from kavka.wire.apis.init_producer_id import FENCED_SINCE, InitProducerIdRespons
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import Made, Ticket
+    from kavka.log.journal import DecisionOrSteps, Ticket
     from kavka.txncoord.requests import InitProducerId, Producer
     from kavka.txncoord.shard import TransactionShard
 
@@ -73,7 +73,9 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
     )
 
 
-def _ask(asked: InitProducerId, shard: TransactionShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(
+    asked: InitProducerId, shard: TransactionShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.init_producer_id(asked, ticket, now_ms)
 
 

@@ -14,7 +14,7 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.java_strings import MEMBER_ID_BYTES, fits
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -84,7 +84,7 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
     )
 
 
-def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.classic_of(asked.group_id, now_ms).join(asked, ticket, now_ms)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
@@ -45,7 +45,7 @@ def _leavers(version: int, request: Any) -> Iterator[Leaver]:
         yield Leaver(one.member_id, one.group_instance_id, reason)
 
 
-def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.classic_of(asked.group_id, now_ms).leave(asked, ticket, now_ms)
 
 

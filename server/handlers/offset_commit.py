@@ -18,7 +18,7 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.offset_commits import Shape, SortedOut, commit, when_sorted_out
@@ -75,7 +75,7 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
 
 def _question(
     context: RequestContext, request: Any, offsets: Sequence[OffsetToCommit]
-) -> partial[Made]:
+) -> partial[DecisionOrSteps]:
     version = context.version
     # to ask for what a version does not have takes long
     asked = Commit(
@@ -90,7 +90,7 @@ def _question(
     return partial(_ask, asked)
 
 
-def _ask(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.offsets.commit(asked, ticket, now_ms)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls, Part, check_group
@@ -110,5 +110,7 @@ class _Deletion:
         return OffsetDeleteResponse(topics=topics)
 
 
-def _ask(group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(
+    group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.offsets.delete(group_id, part, ticket)

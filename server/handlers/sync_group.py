@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
@@ -41,5 +41,5 @@ def _asked(version: int, request: Any) -> SyncRequest:
     )
 
 
-def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.classic_of(asked.group_id, now_ms).sync(asked, ticket, now_ms)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import TOLD, Made, Producer, Ticket
+from kavka.log.journal import CLIENT_ERRORS, DecisionOrSteps, Producer, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
@@ -136,7 +136,7 @@ def _commit(
 ) -> Any:
     """Have the group keep the offsets, if the coordinator says so."""
     if isinstance(verdict, NotVerified):
-        code = TOLD.get(verdict.code, verdict.code)
+        code = CLIENT_ERRORS.get(verdict.code, verdict.code)
         return _refuse(broker, context, sorted_out, code)
     producer = Producer(request.producer_id, request.producer_epoch, verdict)
     question = _question(context, request, producer, sorted_out.offsets)
@@ -145,7 +145,7 @@ def _commit(
 
 def _question(
     context: RequestContext, request: Any, producer: Producer, offsets: Sequence[OffsetToCommit]
-) -> partial[Made]:
+) -> partial[DecisionOrSteps]:
     asked = Commit(
         request.group_id,
         request.member_id,
@@ -157,5 +157,7 @@ def _question(
     return partial(_ask, asked, producer)
 
 
-def _ask(asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+def _ask(
+    asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kavka.log.compaction.order import Outcome
+    from kavka.log.compaction.order import CompactionResult
     from kavka.server.replica.manager import Replica
 
 
@@ -23,7 +23,7 @@ class CleaningStats:
     overdue_ms: int = 0
     """How long a record had waited beyond `max.compaction.lag.ms` when a log was compacted last."""
 
-    last: dict[int, Outcome] = field(default_factory=dict)
+    last: dict[int, CompactionResult] = field(default_factory=dict)
     """What came of it last, by the number of the runner."""
 
     uncleanable: dict[Replica, None] = field(default_factory=dict)

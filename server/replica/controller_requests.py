@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from kavka.log.errors import HalfMadeError, StorageError
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.errors import PartialCreateError, StorageError
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.cluster.control_messages import (
@@ -169,7 +169,7 @@ class ControllerRequests:
             self._apply(replica, state)
         except (OSError, StorageError) as failure:
             name = f"{topic.topic_name}-{state.partition_index}"
-            if isinstance(failure, OSError) and is_shortage(failure):
+            if isinstance(failure, OSError) and is_fd_exhaustion(failure):
                 self._settle_later(topic, state)
                 self._replicas.refusals.line("%s can't be served yet: %s", name, failure)
                 return ErrorCode.NONE
@@ -237,7 +237,7 @@ class ControllerRequests:
         try:
             logs.assign_topic_id(log, topic_id)
         except OSError as failure:
-            if not is_shortage(failure):
+            if not is_fd_exhaustion(failure):
                 self._replicas.directory_failed(logs.directory_of(log), failure)
                 self._replicas.miss(log.topic, log.partition)
             raise
@@ -251,12 +251,12 @@ class ControllerRequests:
         while (directory := logs.next_directory((topic.topic_name, index))) is not None:
             try:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
-            except HalfMadeError as half:
+            except PartialCreateError as half:
                 self._replicas.directory_failed(directory, half.failure)
                 self._replicas.miss(topic.topic_name, index)
                 raise
             except OSError as failure:
-                if is_shortage(failure):
+                if is_fd_exhaustion(failure):
                     raise
                 self._replicas.directory_failed(directory, failure)
         self._replicas.miss(topic.topic_name, index)
@@ -311,7 +311,7 @@ class ControllerRequests:
                 await self._sync_directory(directory)
             except OSError as failure:
                 logger.error("can't flush deletions in %s: %s", directory, failure)
-                if not is_shortage(failure):
+                if not is_fd_exhaustion(failure):
                     self._replicas.directory_failed(directory, failure)
                 errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -323,7 +323,7 @@ class ControllerRequests:
                 await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
                 return
             except OSError as failure:
-                if not is_shortage(failure) or self._closed:
+                if not is_fd_exhaustion(failure) or self._closed:
                     raise
                 self._replicas.refusals.line("%s can't be synced yet: %s", directory, failure)
             await self._tasks.sleep(SHORTAGE_RETRY_S)

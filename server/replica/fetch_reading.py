@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.log.partition_log import PartitionLog, Slice
+from kavka.log.partition_log import FileRange, PartitionLog
 from kavka.seams import Jobs, Pool
 from kavka.server.replica.fetch_sessions import Wanted
 from kavka.server.replica.manager import Replica
@@ -48,7 +48,7 @@ class Part:
         self.wanted = wanted
         self.answer = answer
         self.replica: Replica | None = None
-        self.slice: Slice | None = None
+        self.slice: FileRange | None = None
         self.bytes_max = 0
         """How many bytes of records the reader wants here, as far as its request allows."""
 
@@ -118,7 +118,7 @@ def plan_part(
 
 
 def _add_aborted(
-    part: Part, found: Slice, log: PartitionLog, last_stable: int, at_least_one: bool
+    part: Part, found: FileRange, log: PartitionLog, last_stable: int, at_least_one: bool
 ) -> None:
     """Name the aborted transactions whose records a reader of committed ones has to skip; where
     there are very many, give less."""
@@ -186,7 +186,7 @@ class Cold:
 
     __slots__ = ("part", "slice", "view")
 
-    def __init__(self, part: Part, found: Slice, view: memoryview) -> None:
+    def __init__(self, part: Part, found: FileRange, view: memoryview) -> None:
         self.part = part
         self.slice = found
         self.view = view

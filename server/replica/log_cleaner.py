@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
@@ -23,7 +23,7 @@ from kavka.server.replica.manager import Replica, ReplicaManager
 
 if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
     from kavka.log.compaction.candidates import Cleanable
-    from kavka.log.compaction.order import Order, Outcome, Progress, Replacement
+    from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class LogCleaner:
             return False
         replica, cleanable = choice
         compaction = replica.log.compaction
-        compaction.begun()
+        compaction.started()
         self._busy[replica.log.directory] = None
         try:
             outcome = await self._clean(replica, cleanable)
@@ -194,7 +194,7 @@ class LogCleaner:
         await self._checkpoint()
         return True
 
-    async def _clean(self, replica: Replica, cleanable: Cleanable) -> Outcome | None:
+    async def _clean(self, replica: Replica, cleanable: Cleanable) -> CompactionResult | None:
         """What came of it; None: nothing, which is told where it is a failure."""
         cleaning = _Cleaning(self._replicas, replica, self._clock)
         self._cleanings.add(cleaning)
@@ -208,7 +208,7 @@ class LogCleaner:
         except ProcessLost as failure:
             logger.error("compaction of %s-%d failed: %s", *replica.key, failure)
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 logger.error("can't compact %s-%d now: %s", *replica.key, failure)
             elif self._replicas.hosts(replica):
                 self._replicas.storage_failed(replica, failure)
@@ -241,7 +241,7 @@ class LogCleaner:
                 remove_cleaned,
                 self._fs,
                 directory,
-                told=_ignore,
+                on_message=_ignore,
                 keep=self._fs.lock_descriptors(),
             )
         except (OSError, ProcessLost) as failure:
@@ -294,25 +294,25 @@ class LogCleaner:
         try:
             return examine(replica, now_ms)
         except OSError as failure:
-            if not is_shortage(failure):  # else the next look at it may do better
+            if not is_fd_exhaustion(failure):  # else the next look at it may do better
                 self._replicas.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
         return None
 
-    async def _order(self, replica: Replica, cleanable: Cleanable) -> Order:
-        from kavka.log.compaction.order import LastRecords, Limits
+    async def _order(self, replica: Replica, cleanable: Cleanable) -> CompactionOrder:
+        from kavka.log.compaction.order import CompactionLimits, LastRecords
 
         settings = self._live.now
         share = max(1, settings.log_cleaner_threads)
-        limits = Limits(
+        limits = CompactionLimits(
             map_bytes=min(settings.log_cleaner_dedupe_buffer_size // share, MAP_BYTES_MAX),
             load_factor=settings.log_cleaner_io_buffer_load_factor,
             read_bytes=settings.log_cleaner_io_buffer_size // share // 2,
             bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
         )
         log, producers = replica.log, LastRecords.none()
-        for _ in log.compaction.collect(producers):
+        for _ in log.compaction.collect_last_records(producers):
             await self._tasks.sleep(0)
         now_ms = self._clock.now_ms()
         return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
@@ -328,10 +328,12 @@ class _Cleaning:
         self._serial = self._compaction.serial
         self._clock = clock
         self._began_s = self._logged_s = clock.monotonic_s()
-        self._job: asyncio.Future[Outcome] | None = None
+        self._job: asyncio.Future[CompactionResult] | None = None
         self._given_up = False
 
-    async def run(self, jobs: Jobs, fs: FileSystem, order: Order) -> Outcome | None:
+    async def run(
+        self, jobs: Jobs, fs: FileSystem, order: CompactionOrder
+    ) -> CompactionResult | None:
         """What came of it; None: the log has changed meanwhile, or is gone. The failures of
         `compact`, and ProcessLost."""
         from kavka.log.compaction.run import compact  # with all that only a process needs
@@ -339,7 +341,7 @@ class _Cleaning:
         if not self.is_wanted:
             return None
         job = self._job = jobs.run_process(
-            compact, fs, order, told=self._told, keep=fs.lock_descriptors()
+            compact, fs, order, on_message=self._told, keep=fs.lock_descriptors()
         )
         try:
             await asyncio.wait([job])
@@ -381,7 +383,7 @@ class _Cleaning:
         try:
             return self._compaction.replace(self._replica.log.settings, news, self._serial)
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 logger.error("%s-%d can't be compacted now: %s", *self._replica.key, failure)
             else:
                 self._replicas.storage_failed(self._replica, failure)
@@ -410,7 +412,7 @@ def _ignore(news: object) -> None:
     """There is none."""
 
 
-def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: Outcome) -> None:
+def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: CompactionResult) -> None:
     topic, partition = replica.key
     spent_s = max(outcome.total_s, 0.001)
     logger.info(

@@ -18,9 +18,9 @@ from typing import Final, TypeAlias
 
 from kavka.log import dir_names as names
 from kavka.log.errors import CorruptLogError
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.futures import FutureLog
-from kavka.log.mirror import STEP_BYTES_MAX, LogMirror, Step
+from kavka.log.mirror import STEP_BYTES_MAX, CopyStep, LogMirror
 from kavka.log.mirror_files import SourceError, of_source, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
@@ -92,7 +92,7 @@ class ReplicaMoves:
             if replica is None or replica.offline or self._logs.failed_directories:
                 logger.warning("%s is left as it is: what it is a copy of is not here", copy.path)
                 continue
-            self._logs.futures.go_on(copy, replica.log)
+            self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
 
     async def stop(self) -> None:
@@ -104,16 +104,16 @@ class ReplicaMoves:
         await asyncio.gather(*(move.job for move, _ in moving if move.job is not None))
         for copy in self._logs.futures:
             await self._leave(copy)
-        for key in self._logs.futures.left:
+        for key in self._logs.futures.sources:
             try:
-                self._logs.futures.settle(key)
+                self._logs.futures.delete_source_durably(key)
             except OSError as failure:  # the next start sees to it
                 logger.error("can't delete what %s-%d has left: %s", *key, failure)
 
     async def _leave(self, copy: FutureLog) -> None:
         fs, jobs = self._tools.fs, self._tools.jobs
         try:
-            step = None if copy.mirror is None else copy.mirror.cut()
+            step = None if copy.mirror is None else copy.mirror.truncate_to_whole_batch()
             if step is not None:
                 await jobs.run(Pool.WRITE, step.run)
             elif not copy.is_sound:
@@ -156,10 +156,10 @@ class ReplicaMoves:
             if copy is None:
                 copy = self._logs.futures.begin(replica.log, directory)
             else:  # left behind when its replica was not here
-                self._logs.futures.go_on(copy, replica.log)
+                self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
         except OSError as failure:
-            if not is_shortage(failure):
+            if not is_fd_exhaustion(failure):
                 self._replicas.directory_failed(directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
 
@@ -187,7 +187,7 @@ class ReplicaMoves:
         try:
             await self._tools.jobs.run(Pool.WRITE, self._tools.fs.sync_dir, copy.directory)
         except OSError as failure:
-            if not is_shortage(failure):
+            if not is_fd_exhaustion(failure):
                 self._replicas.directory_failed(copy.directory, failure)
 
     def _begin(self, replica: Replica, copy: FutureLog) -> None:
@@ -221,10 +221,10 @@ class ReplicaMoves:
         try:
             return await move.copy()
         except SourceError as error:
-            if move.is_wanted and not is_shortage(error.failure):
+            if move.is_wanted and not is_fd_exhaustion(error.failure):
                 self._replicas.storage_failed(move.replica, error.failure)
         except OSError as failure:
-            if move.is_wanted and not is_shortage(failure):
+            if move.is_wanted and not is_fd_exhaustion(failure):
                 self._replicas.directory_failed(move.future.directory, failure)
         except CorruptLogError as damage:
             logger.error("%s-%d can't be moved: %s", *move.replica.key, damage.message)
@@ -299,7 +299,7 @@ class _Move:
         async with self._replicas.flushes_held(self.replica):
             if not await self._catch_up(is_paced=False):
                 return False
-            while self.is_wanted and of_source(log.history.write_on):
+            while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
                 await self._tools.tasks.sleep(0)
             if not self.is_wanted:
                 return False
@@ -328,7 +328,7 @@ class _Move:
         if not await self._lasting(directory, self._tools.fs.sync_dir, directory):
             return
         try:
-            if self._logs.futures.bury_left(self.replica.key) is None:
+            if self._logs.futures.delete_source(self.replica.key) is None:
                 return  # the topic is deleted, or the directory has failed: the mark stays
         except OSError as failure:
             self._replicas.directory_failed(self._source, failure)
@@ -343,12 +343,12 @@ class _Move:
                 await self._tools.jobs.run(Pool.WRITE, work, *args)
                 return True
             except OSError as failure:
-                if not is_shortage(failure):
+                if not is_fd_exhaustion(failure):
                     self._replicas.directory_failed(directory, failure)
                     return False
             await self._tools.tasks.sleep(AGAIN_S)
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: CopyStep) -> None:
         """Have a thread do it; whoever ends this task waits for that by `job`."""
 
         async def work() -> Exception | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from kavka.log.dir_names import Meta, new_directory_id
+from kavka.log.dir_names import MetaProperties, new_directory_id
 from kavka.log.manager import LogManager
 from kavka.seams import Random
 from kavka.server.coordination.broker_registration import ensure_paths
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 async def claim_directories(
     logs: LogManager,
     coordination: Coordination,
-    meta: Meta,
+    meta: MetaProperties,
     *,
     given_up: Collection[str],
     random: Random,

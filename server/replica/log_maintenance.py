@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.deferred_deletes import remove_garbage
-from kavka.log.fs import FileSystem, is_shortage
+from kavka.log.deferred_deletes import remove_paths
+from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.manager import LOGS_PER_STEP, LogManager
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
@@ -20,10 +20,10 @@ from kavka.server.replica.manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
-GARBAGE_CHECK_INTERVAL_MS: Final = 1000
+DELETE_CHECK_INTERVAL_MS: Final = 1000
 """Files go up to twice so much later than `file.delete.delay.ms` says."""
 
-GARBAGE_AGAIN_MS: Final = 10_000
+DELETE_RETRY_MS: Final = 10_000
 """When files are to go that could not be removed for lack of file descriptors."""
 
 LOGS_PER_TURN: Final = 20
@@ -83,7 +83,7 @@ class LogMaintenance:
             "producers' expiry",
             first_ms=0,
         )
-        self._every(GARBAGE_CHECK_INTERVAL_MS, self.remove_garbage, "removal of files")
+        self._every(DELETE_CHECK_INTERVAL_MS, self.delete_due_files, "removal of files")
 
     async def stop(self) -> None:
         """End it; what a thread is doing for it is waited for by `Jobs`."""
@@ -144,13 +144,13 @@ class LogMaintenance:
             for _ in self._logs.fill(plan, watermarks):
                 await self._tasks.sleep(0)
             await self._jobs.run(Pool.WRITE, plan.run)
-            self._saved = None if plan.is_short else state
+            self._saved = None if plan.lacked_descriptors else state
             for directory, failure in plan.failures.items():
-                if is_shortage(failure):
+                if is_fd_exhaustion(failure):
                     logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
                 else:
                     self._replicas.directory_failed(directory, failure)
-            return not plan.is_short
+            return not plan.lacked_descriptors
         return True
 
     async def flush(self) -> None:
@@ -184,9 +184,9 @@ class LogMaintenance:
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 
-    async def remove_garbage(self) -> None:
+    async def delete_due_files(self) -> None:
         """Remove the files of deleted logs and segments whose time has come."""
-        garbage = self._logs.garbage.due(self._clock.monotonic_s())
-        if garbage:
-            left = await self._jobs.run(Pool.WRITE, remove_garbage, self._fs, garbage)
-            self._logs.garbage.add(left, GARBAGE_AGAIN_MS)
+        paths = self._logs.deferred_deletes.due(self._clock.monotonic_s())
+        if paths:
+            left = await self._jobs.run(Pool.WRITE, remove_paths, self._fs, paths)
+            self._logs.deferred_deletes.add(left, DELETE_RETRY_MS)

@@ -65,9 +65,9 @@ class LogStartup:
             for _ in self._logs.take_over(loading):
                 await self._tasks.sleep(0)
             self._tell_of(loading)
-        if (plan := self._logs.correction()) is not None:
+        if (plan := self._logs.recovery_checkpoint()) is not None:
             await self._in_threads([plan.run])
-            self._logs.corrected(plan)
+            self._logs.recovery_checkpoint_written(plan)
         self._logs.check_usable()
         self.loaded = True
 

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from kavka.log.errors import CorruptLogError, StorageError
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.partition_log import Appended, PartitionLog
@@ -108,7 +108,7 @@ class Replica:
                 guard=guard,
             )
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 stamp(batch, header.base_offset, header.leader_epoch)  # it may be tried again
                 manager.refusals.line("%s-%d can't be written now: %s", *self.key, failure)
             else:
@@ -172,7 +172,7 @@ class Replica:
         try:
             count = self.log.delete_old(now_ms, self.partition.high_watermark)
         except OSError as failure:
-            if not is_shortage(failure):  # else the next look at it may do better
+            if not is_fd_exhaustion(failure):  # else the next look at it may do better
                 self._manager.storage_failed(self, failure)
             return 0
         if count:
@@ -183,7 +183,7 @@ class Replica:
                 begin,
                 count,
             )
-        if self.log.history.is_saving or (count and self.log.flush_wanted):
+        if self.log.producer_manager.is_saving or (count and self.log.flush_wanted):
             self._manager.flush_soon(self)
         return count
 
@@ -200,7 +200,7 @@ class Replica:
         or damaged, or too many are open."""
         if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
             return
-        if not is_shortage(failure):
+        if not is_fd_exhaustion(failure):
             manager = self._manager
             manager.directory_failed(manager.logs.directory_of(self.log), failure)
 
@@ -409,7 +409,7 @@ class ReplicaManager:
                 async with self._flush_turns:
                     is_more = not replica.flushes_held and await self._flush_once(replica)
         except OSError as failure:
-            if is_shortage(failure):
+            if is_fd_exhaustion(failure):
                 self.refusals.line("%s-%d can't be flushed now: %s", *replica.key, failure)
                 self.tasks.call_later(FLUSHED_AGAIN_S, self._flush_again, replica)
             elif self._hosts(replica):
@@ -437,7 +437,7 @@ class ReplicaManager:
 
     async def _flush_once(self, replica: Replica) -> bool:
         """Whether there is more to do. OSError; CorruptLogError, StorageError of a damaged log."""
-        while self.hosts(replica) and replica.log.history.write_on():
+        while self.hosts(replica) and replica.log.producer_manager.write_snapshot_step():
             await self.tasks.sleep(0)
         plan = replica.log.flush_plan(self.clock.now_ms()) if self.hosts(replica) else None
         if plan is None:
@@ -446,8 +446,8 @@ class ReplicaManager:
         try:
             await self.jobs.run(Pool.WRITE, plan.run)
         except OSError as failure:
-            if is_shortage(failure):
-                plan.give_back()
+            if is_fd_exhaustion(failure):
+                plan.add_back_unsynced()
             raise
         ended_s = self.clock.monotonic_s()
         self.flush_ms.add((ended_s - began_s) * 1000, ended_s)

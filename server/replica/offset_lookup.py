@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
-from kavka.log.partition_log import Slice
+from kavka.log.partition_log import FileRange
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.replica.manager import Replica
 from kavka.server.runtime import cooperative
@@ -106,7 +106,7 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
 
 
 async def _find_newest(
-    replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, batch: FileRange, fetchable: int, tasks: Tasks, jobs: Jobs
 ) -> Found:
     async with replica.opening:
         opened = await _open(batch, tasks, jobs)
@@ -116,11 +116,11 @@ async def _find_newest(
 
 
 async def _find_by_time(
-    replica: Replica, first: Slice, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, first: FileRange, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
 ) -> Found:
     """A batch's greatest timestamp may belong to a record that DeleteRecords took away: then the
     search goes on behind it."""
-    batch: Slice | None = first
+    batch: FileRange | None = first
     while batch is not None:
         async with replica.opening:
             opened = await _open(batch, tasks, jobs)
@@ -141,7 +141,7 @@ class _Opened(NamedTuple):
     payload: Any
 
 
-async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
+async def _open(batch: FileRange, tasks: Tasks, jobs: Jobs) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
         await jobs.run(Pool.READ, batch.file.read_into, view, batch.position)

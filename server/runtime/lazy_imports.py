@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Final
 
-from kavka.log.fs import is_shortage
+from kavka.log.fs import is_fd_exhaustion
 from kavka.seams import Tasks, Timer
 
 BEGIN_AFTER_S: Final = 1.0
@@ -46,7 +46,7 @@ class Imports:
         try:
             import_module(name)
         except OSError as failure:
-            if not is_shortage(failure):
+            if not is_fd_exhaustion(failure):
                 raise
             self._timer = self._tasks.call_later(SHORTAGE_RETRY_S, self._next)
             return

@@ -22,8 +22,8 @@ class ProcessWorker:
     def __init__(self, news: IO[bytes]) -> None:
         self._news = news
 
-    def tell(self, news: Any) -> None:
-        self.say("told", news)
+    def send(self, message: Any) -> None:
+        self.say("message", message)
 
     def say(self, kind: str, value: Any) -> None:
         """Send one message of what is agreed with `processes`."""

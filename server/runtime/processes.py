@@ -38,7 +38,7 @@ class Processes:
         self,
         function: Callable[..., T],
         args: Sequence[Any],
-        told: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """As `kavka.seams.Jobs.run_process`. How many there are at once is up to the callers."""
@@ -48,7 +48,9 @@ class Processes:
             return result
         # those that are being killed may be at work in the very place of this one
         dying = [other.thread for other in self._running if other.result.done()]
-        process = _Process(self._loop, pickle.dumps((function, args)), told, result, dying, keep)
+        process = _Process(
+            self._loop, pickle.dumps((function, args)), on_message, result, dying, keep
+        )
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
         process.thread.start()
@@ -78,7 +80,7 @@ class _Process:
         self,
         loop: asyncio.AbstractEventLoop,
         order: bytes,
-        told: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         result: asyncio.Future[Any],
         after: Sequence[threading.Thread],
         keep: Sequence[int],
@@ -88,7 +90,7 @@ class _Process:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._order = order
-        self._told = told
+        self._on_message = on_message
         self._after = after
         self._keep = keep
         self._lock = threading.Lock()
@@ -158,13 +160,13 @@ class _Process:
         order.flush()
         while True:
             kind, value = pickle.load(news)
-            if kind != "told":
+            if kind != "message":
                 return kind, value
             self._call(self._tell, value)
 
     def _tell(self, news: Any) -> None:
         if not self.result.done():
-            self._told(news)
+            self._on_message(news)
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         try:

@@ -134,10 +134,10 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _move(arguments: argparse.Namespace, *, is_import: bool) -> int:
-    from kavka.tools.storage.command import Place, main
+    from kavka.tools.storage.command import ExternalStore, main
 
     return main(
-        Place(arguments.file, arguments.zookeeper),
+        ExternalStore(arguments.file, arguments.zookeeper),
         is_import=is_import,
         replace=arguments.replace,
         config=arguments.config,

@@ -1,10 +1,10 @@
-"""What the code may not reach for by itself: time, tasks, long work, the network and chance.
+"""Interfaces to the outside world: clock, tasks, jobs, network and randomness.
 
-Every part is handed these protocols, so that a test or a simulation can put virtual time, an
-in-memory network and one seeded source of chance in their place. The disk's seam is
-`kavka.log.fs.FileSystem`. The lint in `tests/lint` refuses code that goes around them.
+Components get them injected, so that a test or a simulation can replace them by virtual time, an
+in-memory network and a seeded random generator. The interface to the disk is
+`kavka.log.fs.FileSystem`. The lint in `tests/lint` rejects code that bypasses them.
 
-This module is imported by all others and imports none of them.
+This module imports no other module of Kavka.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Random: TypeAlias = random.Random
-"""The one source of chance; ids and tokens come from it too, so a seed replays a run."""
+"""The only source of randomness; ids and tokens come from it too, so a seed replays a run."""
 
 
 class Clock(Protocol):
-    """Tells time. Nothing else does."""
+    """The only source of time."""
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds since the epoch, as record timestamps count them."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds of a clock that never goes back; only differences mean anything."""
+        """Seconds of a monotonic clock; only differences mean anything."""
         ...
 
 
 class Timer(Protocol):
-    """A callback that waits for its time."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Forget the callback; harmless when it has already run."""
+        """Cancel the callback; does nothing when it has already run."""
         ...
 
 
 class Tasks(Protocol):
-    """The only way to make something run later or beside what runs now."""
+    """The only way to run something later or concurrently."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run a coroutine. A failure that nobody awaits is logged with `name`, never lost."""
+        """Run a coroutine as a task. If it fails and is not awaited, that is logged with `name`."""
         ...
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Run `callback` in the loop's next turn."""
+        """Run `callback` in the next iteration of the event loop."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
@@ -57,54 +57,54 @@ class Tasks(Protocol):
         ...
 
     def future(self) -> asyncio.Future[Any]:
-        """A result that does not exist yet, bound to the running loop."""
+        """A new future of the running loop."""
         ...
 
     async def sleep(self, delay_s: float) -> None:
-        """Wait. `sleep(0)` gives the loop one turn: long work on the loop is cut with it."""
+        """Wait. `sleep(0)` yields to the event loop once; it divides long work on the loop."""
         ...
 
 
 class Worker(Protocol):
-    """What a function that has a process of its own may do there besides computing."""
+    """What a function run by `Jobs.run_process` may do besides computing."""
 
-    def tell(self, news: Any) -> None:
-        """Have `news`, which must be picklable, reach the caller's `told`."""
+    def send(self, message: Any) -> None:
+        """Send `message`, which must be picklable, to the caller's `on_message`."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds of a clock that never goes back; only differences mean anything."""
+        """Seconds of a monotonic clock; only differences mean anything."""
         ...
 
     def sleep(self, delay_s: float) -> None:
-        """Do nothing for so long: there is no loop to be held."""
+        """Block for `delay_s` seconds: there is no event loop in this process."""
         ...
 
 
 class Pool(Enum):
-    """Threads that do one kind of work, so that a slow disk holds up neither readers nor
-    compression, nor those each other."""
+    """Thread pools, one for each kind of work, so that for example a slow disk does not delay
+    compression."""
 
     WRITE = "write"
-    """What waits for the disk to have something: fsync, rename, unlink."""
+    """Waits for writes to the disk: fsync, rename, unlink."""
 
     READ = "read"
-    """What waits for the disk to give something: pread of what is not in the page cache."""
+    """Waits for reads from the disk: pread of what is not in the page cache."""
 
     COMPUTE = "compute"
-    """What waits for the processor: compression, decompression."""
+    """Waits for the CPU: compression, decompression."""
 
 
 class Jobs(Protocol):
-    """Runs what would hold the loop for more than 5 ms."""
+    """Runs what would block the event loop for more than 5 ms."""
 
     def run(self, pool: Pool, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        """Run `function` in a thread of `pool` and hand its result back to the loop.
+        """Run `function` in a thread of `pool`; its result becomes available on the loop.
 
-        Only for calls that release the GIL nearly all of their time (fsync, pread of a cold
-        page, a big CRC or decompression): a thread of plain Python slows the loop to a crawl.
-        Arguments must not be changed by anyone while it runs: no view of a request, unless the
-        request's bytes stay (`RequestContext.keep_frame`).
+        Only for calls that release the GIL nearly all of the time (fsync, pread of a cold page, a
+        big CRC or decompression): pure Python in a thread would slow down the event loop.
+        Arguments must not change while it runs: pass no view of a request, unless the request's
+        bytes are kept (`RequestContext.keep_frame`).
         """
         ...
 
@@ -112,16 +112,16 @@ class Jobs(Protocol):
         self,
         function: Callable[..., T],
         *args: Any,
-        told: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
-        """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
+        """Run `function(worker, *args)` in a separate process with a lower CPU priority.
 
-        For long work in plain Python. Function, arguments, result and failure are pickled;
-        `worker` is a `Worker`, and what it tells comes to `told` on the loop, before the result.
-        The process ends with the broker, which may take a moment: it has the descriptors `keep`
-        until then, such as locks on what it works on. Cancelling what is returned kills it;
-        ProcessLost when something else did.
+        For long work in pure Python. Function, arguments, result and exceptions are pickled.
+        `worker` is a `Worker`; `on_message` is called on the loop with each message that it sends,
+        before the result. The process exits soon after the broker does; until then it holds the
+        file descriptors `keep`, such as locks on its files. Cancelling the future kills the
+        process; ProcessLost when it exits without a result for another reason.
         """
         ...
 
@@ -131,24 +131,24 @@ class ProcessLost(Exception):
 
 
 class Listening(Protocol):
-    """A bound socket that accepts connections once it is told to."""
+    """A bound socket, which accepts connections after `accept` is called."""
 
     @property
     def port(self) -> int:
-        """The port in use; the kernel's choice when 0 was asked for."""
+        """The bound port; chosen by the kernel if port 0 was requested."""
         ...
 
     async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
         """Accept connections from now on; each gets a protocol from `factory`.
 
-        That is told the peer's address, as `Network.resolve` tells them, and may be asked long
-        before `connection_made`. A connection that gets None is closed. One that could not be
-        set up after all gets `connection_lost` alone.
+        `factory` gets the peer's address in the form of `Network.resolve`, possibly long before
+        `connection_made`. If it returns None the connection is closed. If setting up a connection
+        fails its protocol gets `connection_lost` only.
         """
         ...
 
     def pause(self) -> None:
-        """Accept nobody for now, not even the next: whoever connects waits in the backlog."""
+        """Stop accepting at once, until `resume`; new connections wait in the backlog."""
         ...
 
     def resume(self) -> None:
@@ -156,21 +156,21 @@ class Listening(Protocol):
         ...
 
     def close(self) -> None:
-        """Accept nobody any more; open connections stay."""
+        """Stop accepting for good; open connections stay open."""
         ...
 
 
 class Network(Protocol):
-    """Opens sockets, or something that behaves like them."""
+    """Opens sockets, or a replacement for them in tests."""
 
     async def bind(self, host: str, port: int) -> Listening:
-        """Take an address; peers are refused until `accept`. OSError when it can't be had."""
+        """Bind an address; connections are refused until `accept`. OSError if not available."""
         ...
 
     async def resolve(self, host: str) -> str:
-        """The address of a host, in the usual form of IPv4 or IPv6. OSError if it has none."""
+        """The IPv4 or IPv6 address of a host, in text form. OSError if it has none."""
         ...
 
     def host_name(self) -> str:
-        """The name of this machine, for clients elsewhere."""
+        """The host name of this machine, for clients on other machines."""
         ...

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kavka.log.compaction.order import Order
+from kavka.log.compaction.order import CompactionOrder
 from kavka.log.compaction.run import compact, remove_cleaned
 from support.batches import Written, build
 from support.memory_broker import MemoryBroker
@@ -31,7 +31,7 @@ class HeldProcesses:
     """Processes that do what a test says, in the place of a broker's."""
 
     def __init__(self, broker: MemoryBroker) -> None:
-        self.orders: list[Order] = []
+        self.orders: list[CompactionOrder] = []
         self.told: list[Callable[[Any], object]] = []
         self.results: list[asyncio.Future[Any]] = []
         self.tidied: list[str] = []
@@ -44,15 +44,15 @@ class HeldProcesses:
         self,
         function: Callable[..., Any],
         *args: Any,
-        told: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         if function is remove_cleaned:
             self.tidied.append(args[1])
-            return self._run_process(function, *args, told=told, keep=keep)
+            return self._run_process(function, *args, on_message=on_message, keep=keep)
         assert function is compact
         self.orders.append(args[1])
-        self.told.append(told)
+        self.told.append(on_message)
         self.results.append(asyncio.get_running_loop().create_future())
         return self.results[-1]
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kafka.record import MemoryRecords
 
 from kavka.log.compaction.order import (
+    CompactionLimits,
+    CompactionOrder,
+    CompactionResult,
     LastRecords,
-    Limits,
-    Order,
-    Outcome,
     Progress,
     Replacement,
 )
@@ -21,7 +21,7 @@ from kavka.log.partition_log import PartitionLog
 from support import logs
 from support.virtual import InlineWorker
 
-LIMITS = Limits(map_bytes=1 << 20, load_factor=0.9, read_bytes=1 << 16, bytes_per_s=1e12)
+LIMITS = CompactionLimits(map_bytes=1 << 20, load_factor=0.9, read_bytes=1 << 16, bytes_per_s=1e12)
 
 
 class Keyed(NamedTuple):
@@ -37,9 +37,9 @@ def order(
     log: PartitionLog,
     *,
     now_ms: int = logs.TIMESTAMP,
-    limits: Limits = LIMITS,
+    limits: CompactionLimits = LIMITS,
     last_stable: int | None = None,
-) -> Order:
+) -> CompactionOrder:
     """What there is to compact in a log."""
     start = log.compaction.first_dirty(log.start_offset, log.end_offset)
     cleanable = log.compaction.examine(
@@ -49,7 +49,7 @@ def order(
         now_ms=now_ms,
     )
     producers = LastRecords.none()
-    for _ in log.compaction.collect(producers):
+    for _ in log.compaction.collect_last_records(producers):
         pass
     return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
 
@@ -59,9 +59,9 @@ def clean(
     fs: FileSystem,
     *,
     now_ms: int = logs.TIMESTAMP,
-    limits: Limits = LIMITS,
+    limits: CompactionLimits = LIMITS,
     last_stable: int | None = None,
-) -> Outcome:
+) -> CompactionResult:
     """Compact what can be, and swap the files in as a broker does."""
     wanted = order(log, now_ms=now_ms, limits=limits, last_stable=last_stable)
     serial = log.compaction.serial

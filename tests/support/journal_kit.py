@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from kavka.log.journal import Journal, Machine, Made, Record, Ticket
+from kavka.log.journal import DecisionOrSteps, Journal, Machine, Record, Ticket
 from kavka.wire.errors import ErrorCode
 from support.toy_machine import ToyPort
 
@@ -84,20 +84,20 @@ class JournalKit(ABC, Generic[M]):
 
     # -- requests
 
-    def ask(self, decide: Callable[[Ticket, int], Made]) -> CountedTicket:
+    def ask(self, decide: Callable[[Ticket, int], DecisionOrSteps]) -> CountedTicket:
         """Any request."""
         ticket = CountedTicket()
         self.carry_out(decide(ticket, self.now_ms))
         return ticket
 
-    def answer(self, decide: Callable[[Ticket, int], Made]) -> Any:
+    def answer(self, decide: Callable[[Ticket, int], DecisionOrSteps]) -> Any:
         """To any request; its ticket while there is none. ApiError."""
         ticket = self.ask(decide)
         if ticket.failure is not None:
             raise ticket.failure
         return ticket.answer if ticket.settled else ticket
 
-    def carry_out(self, made: Made) -> None:
+    def carry_out(self, made: DecisionOrSteps) -> None:
         """What a request, or something else, has led to."""
         self.journal.carry_out(made, self.now_ms)
         self.commit_unless_held()
@@ -123,4 +123,4 @@ class JournalKit(ABC, Generic[M]):
     def commit(self) -> None:
         """All that was appended is committed."""
         self.port.high_watermark = self.port.end
-        self.journal.committed()
+        self.journal.release_replies()

@@ -39,7 +39,7 @@ class LogThatMoves(LogLife):
 
         def copy_all() -> None:
             mirror = self.mirror()
-            self.broker.logs.futures.settle(KEY)
+            self.broker.logs.futures.delete_source_durably(KEY)
             while (step := mirror.next()) is not None:
                 step.run()
 
@@ -50,7 +50,7 @@ class LogThatMoves(LogLife):
             plan.run()
             for failure in plan.failures.values():
                 raise failure
-            while self.log.history.write_on():
+            while self.log.producer_manager.write_snapshot_step():
                 pass
             copy_all()
             self.mirror().complete(moved_file=True).run()
@@ -71,13 +71,13 @@ class LogThatMoves(LogLife):
             here = self.broker.logs.directory_of(self.log)
             copy = futures.begin(self.log, MORE if here == logs.DIRECTORY else logs.DIRECTORY)
         if copy.mirror is None:
-            futures.go_on(copy, self.log)
+            futures.resume(copy, self.log)
         assert copy.mirror is not None
         return copy.mirror
 
     @rule()
     def settle_a_move(self) -> None:
-        self.attempt(lambda: self.broker.logs.futures.settle(KEY))
+        self.attempt(lambda: self.broker.logs.futures.delete_source_durably(KEY))
 
     @rule()
     def give_a_move_up(self) -> None:

@@ -10,13 +10,13 @@ from uuid import UUID
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from kavka.log.deferred_deletes import remove_garbage
+from kavka.log.deferred_deletes import remove_paths
 from kavka.log.fs import FileSystem
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
-from kavka.log.partition_log import Appended, PartitionLog, Slice
+from kavka.log.partition_log import Appended, FileRange, PartitionLog
 from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.control_records import Marker
@@ -128,7 +128,7 @@ def end_transaction(
 
 def truncate(log: PartitionLog, offset: int) -> None:
     """Cut a log, without the checkpoint that `LogManager.truncate` writes."""
-    for _ in log.truncation(offset):
+    for _ in log.truncate_in_steps(offset):
         pass
 
 
@@ -138,7 +138,7 @@ def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> N
         append(log, batch([b"%0*d" % (size, number)], timestamps=TIMESTAMP + number))
 
 
-def bytes_of(found: Slice) -> bytes:
+def bytes_of(found: FileRange) -> bytes:
     """The bytes of a slice."""
     return found.file.pread(found.length, found.position)
 
@@ -190,14 +190,14 @@ def load_all(manager: LogManager, settings_of: Callable[[str], LogSettings]) -> 
     for loading in loadings:
         for _ in manager.take_over(loading):
             pass
-    if (plan := manager.correction()) is not None:
+    if (plan := manager.recovery_checkpoint()) is not None:
         plan.run()
-        manager.corrected(plan)
+        manager.recovery_checkpoint_written(plan)
 
 
 def purge(manager: LogManager) -> None:
     """Remove what was deleted, at once."""
-    remove_garbage(manager._fs, manager.garbage.take())
+    remove_paths(manager._fs, manager.deferred_deletes.take_all())
 
 
 class Broker:

@@ -44,14 +44,14 @@ class Toy:
         """Set a number. With `on_refusal` that is the answer where it can't be."""
         decision = Decision([Record(key, value)], [Reply(ticket, value)], producer=producer)
         if command is not None:
-            decision.after.append(command)
+            decision.commands.append(command)
         if on_refusal is not None:
 
             def refused(code: ErrorCode, now_ms: int) -> Decision:
                 self.refusals.append((code, now_ms))
                 return Decision(replies=[Reply(ticket, on_refusal)])
 
-            decision.refused = refused
+            decision.on_failure = refused
         return decision
 
     def put_slowly(

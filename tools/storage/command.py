@@ -1,7 +1,7 @@
 """`kavka storage export` and `kavka storage import`.
 
-Between them lies what is carried: Kavka's tree of nodes on one side, ZooKeeper or a file on the
-other. The records do not move: Kavka and Apache Kafka 3.9 read and write the same files.
+They copy the cluster's metadata between Kavka's node tree in the log directories and ZooKeeper or
+a file. The records do not move: Kavka and Apache Kafka 3.9 read and write the same log files.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kavka.server.config import BadValue, BrokerSettings, ConfigError, gather, l
 from kavka.tools.storage import document
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried, check, summary, topic_configs
-from kavka.tools.storage.zookeeper import Broken, ZooKeeper
+from kavka.tools.storage.nodes import ClusterMetadata, check, summary, topic_configs
+from kavka.tools.storage.zookeeper import ZooKeeper, ZooKeeperFailed
 
 WARNINGS_MAX: Final = 20
-"""Lines of warnings that are printed; the rest is counted."""
+"""Warnings that are printed; the rest are only counted."""
 
 ZOOKEEPER_SETTINGS: Final = "zookeeper."
-"""Prefix of settings that Apache Kafka's file has and Kavka does not start with."""
+"""Prefix of the settings in Apache Kafka's server.properties that Kavka refuses to start with."""
 
 
-class Place(NamedTuple):
-    """Where nodes come from or go to besides the log directories; one of the two is None."""
+class ExternalStore(NamedTuple):
+    """The file or ZooKeeper that is imported from or exported to; one of the two is None."""
 
     file: str | None
     zookeeper: str | None
@@ -39,56 +39,60 @@ class Place(NamedTuple):
 
 
 def export_tree(
-    settings: BrokerSettings, fs: FileSystem, place: Place, *, replace: bool
-) -> tuple[Carried, list[str]]:
-    """Carry the nodes from the log directories; what it was, and warnings. Refused, Broken.
+    settings: BrokerSettings, fs: FileSystem, store: ExternalStore, *, replace: bool
+) -> tuple[ClusterMetadata, list[str]]:
+    """Export the nodes of the log directories; what was exported, and warnings.
 
-    A file gets a copy. ZooKeeper gets the nodes for good: no Kavka starts there any more.
+    A file gets a copy. After an export to ZooKeeper, Kavka no longer starts on these log
+    directories. Refused, ZooKeeperFailed.
     """
     with Directories(fs, settings.log_dirs) as directories:
-        carried = directories.read()
-        warnings = check(carried, directories.held())
-        if place.zookeeper is not None:
-            with ZooKeeper(place.zookeeper) as zookeeper:
-                zookeeper.write(carried, replace=replace)
-            directories.retire()
+        metadata = directories.read()
+        warnings = check(metadata, directories.state())
+        if store.zookeeper is not None:
+            with ZooKeeper(store.zookeeper) as zookeeper:
+                zookeeper.write(metadata, replace=replace)
+            directories.mark_exported()
         else:
-            assert place.file is not None
-            if fs.exists(place.file) and not replace:
-                raise Refused(f"{place.file} is there already; --replace it, or take another name")
+            assert store.file is not None
+            if fs.exists(store.file) and not replace:
+                raise Refused(f"{store.file} is there already; --replace it, or take another name")
             try:
-                fs.write_atomic(place.file, document.encode(carried), sync=True)
+                fs.write_atomic(store.file, document.encode(metadata), sync=True)
             except OSError as error:
-                raise Refused(f"{place.file} can't be written: {error.strerror}") from error
-    return carried, warnings
+                raise Refused(f"{store.file} can't be written: {error.strerror}") from error
+    return metadata, warnings
 
 
 def import_tree(
-    settings: BrokerSettings, fs: FileSystem, place: Place, now_ms: int, *, replace: bool
-) -> tuple[Carried, list[str]]:
-    """Carry the nodes into the log directories; what it was, and warnings. Refused, Broken."""
+    settings: BrokerSettings, fs: FileSystem, store: ExternalStore, now_ms: int, *, replace: bool
+) -> tuple[ClusterMetadata, list[str]]:
+    """Import the nodes into the log directories; what was imported, and warnings.
+
+    Refused, ZooKeeperFailed.
+    """
     with Directories(fs, settings.log_dirs) as directories:
         if directories.has_tree and not replace:
             raise Refused(
                 f"{settings.log_dirs[0]} has metadata already; --replace it if "
                 "what is to be imported is newer"
             )
-        if place.zookeeper is not None:
-            with ZooKeeper(place.zookeeper) as zookeeper:
-                carried = zookeeper.read()
+        if store.zookeeper is not None:
+            with ZooKeeper(store.zookeeper) as zookeeper:
+                metadata = zookeeper.read()
         else:
-            assert place.file is not None
-            carried = document.decode(_read(fs, place.file), place.file)
-        warnings = check(carried, directories.held())
-        check_configs(settings, carried)
+            assert store.file is not None
+            metadata = document.decode(_read(fs, store.file), store.file)
+        warnings = check(metadata, directories.state())
+        check_configs(settings, metadata)
         directories.check_formats()
-        directories.write(carried, now_ms)
-    return carried, warnings
+        directories.write(metadata, now_ms)
+    return metadata, warnings
 
 
-def check_configs(settings: BrokerSettings, carried: Carried) -> None:
-    """Refused for a topic with settings that Kavka would not start with."""
-    for name, configs in topic_configs(carried.nodes):
+def check_configs(settings: BrokerSettings, metadata: ClusterMetadata) -> None:
+    """Refused for a topic with configs that Kavka would not start with."""
+    for name, configs in topic_configs(metadata.nodes):
         try:
             log_settings(settings, configs)
         except BadValue as error:
@@ -99,32 +103,32 @@ def check_configs(settings: BrokerSettings, carried: Carried) -> None:
 
 
 def main(
-    place: Place,
+    store: ExternalStore,
     *,
     is_import: bool,
     replace: bool,
     config: str | None,
     overrides: Sequence[str],
 ) -> int:
-    """Do it and say so; 1 when it could not be done. `config` and `overrides` are those of the
-    broker whose log directories are meant."""
+    """Run the import or export and print a summary; the exit code, 1 on failure. `config` and
+    `overrides` are those of the broker that owns the log directories."""
     fs = OsFs()
     try:
         content = b"" if config is None else _read(fs, config)
         settings = _settings(content, config or "server.properties", overrides)
         if is_import:
             now_ms = time.time_ns() // 1_000_000
-            moved = import_tree(settings, fs, place, now_ms, replace=replace)
+            moved = import_tree(settings, fs, store, now_ms, replace=replace)
         else:
-            moved = export_tree(settings, fs, place, replace=replace)
-    except (Refused, Broken, ConfigError, StorageError, OSError) as failure:
+            moved = export_tree(settings, fs, store, replace=replace)
+    except (Refused, ZooKeeperFailed, ConfigError, StorageError, OSError) as failure:
         print(f"kavka: {failure}", file=sys.stderr)
         return 1
-    carried, warnings = moved
+    metadata, warnings = moved
     _print_warnings(warnings)
     here = ", ".join(settings.log_dirs)
-    source, target = (str(place), here) if is_import else (here, str(place))
-    print(f"{summary(carried)}: from {source} to {target}")
+    source, target = (str(store), here) if is_import else (here, str(store))
+    print(f"{summary(metadata)}: from {source} to {target}")
     return 0
 
 
@@ -137,7 +141,7 @@ def _read(fs: FileSystem, path: str) -> bytes:
 
 
 def _settings(content: bytes, path: str, overrides: Sequence[str]) -> BrokerSettings:
-    """Those of the file, but for what tells Apache Kafka where its ZooKeeper is. ConfigError."""
+    """The settings of the file without `zookeeper.*`. ConfigError."""
     given = gather(content, path, os.environ, overrides)
     return BrokerSettings.of(
         {key: one for key, one in given.items() if not key.startswith(ZOOKEEPER_SETTINGS)}

@@ -1,6 +1,6 @@
-"""A stopped broker's log directories: whose they are, the logs in them, and Kavka's own tree.
+"""A stopped broker's log directories: their owner, the logs in them, and Kavka's own node tree.
 
-Held locked, so that no broker can use them meanwhile.
+They are locked, so that no broker can use them meanwhile.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final, Self
 from uuid import UUID
 
 from kavka.log import dir_names as names
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError
 from kavka.log.fs import FileSystem, Lock
 from kavka.log.segment import LOG
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried, Held, is_carried
+from kavka.tools.storage.nodes import ClusterMetadata, DirectoriesState, is_exported
 from kavka.wire.records import CURRENT_MAGIC
 from kavka.zktree import paths, storage_format
 from kavka.zktree.api import NO_SESSION, Create, MultiFailed
@@ -25,7 +25,7 @@ from kavka.zktree.storage_format import Corrupt
 from kavka.zktree.tree import ROOT, Node, Transaction, Tree
 
 EXPORTED: Final = ".exported"
-"""Suffix of a tree's files that count no more."""
+"""Suffix of the files of a tree that was exported and is no longer used."""
 
 MAGIC_AT: Final = 16
 """Of a message in a segment, whatever its format."""
@@ -68,10 +68,10 @@ class Directories:
         while self._locks:
             self._locks.pop().release()
 
-    # --- what they say
+    # --- their content
 
-    def held(self) -> Held:
-        """Whose they are and what is in them. Refused when that can't be told."""
+    def state(self) -> DirectoriesState:
+        """Their owner and the logs in them. Refused when that can't be determined."""
         try:
             metas = [meta for meta in map(self._meta, self._directories) if meta is not None]
         except CorruptFileError as error:
@@ -89,10 +89,10 @@ class Directories:
                 if key is not None:
                     logs[key] = self._topic_id(path)
         if not metas:
-            return Held(None, None, logs)
-        return Held(metas[0].cluster_id, metas[0].broker_id, logs)
+            return DirectoriesState(None, None, logs)
+        return DirectoriesState(metas[0].cluster_id, metas[0].broker_id, logs)
 
-    def _meta(self, directory: str) -> Meta | None:
+    def _meta(self, directory: str) -> MetaProperties | None:
         path = f"{directory}/{names.META_FILE}"
         if not self._fs.exists(path):
             return None
@@ -101,7 +101,7 @@ class Directories:
     def check_formats(self) -> None:
         """Refused when a segment begins with messages as Kafka before 0.11 wrote them.
 
-        Newer ones only follow them, so the first tells.
+        Newer formats can only follow older ones, so checking the first message is enough.
         """
         for directory in self._directories:
             for log in self._fs.list_dir(directory):
@@ -124,27 +124,29 @@ class Directories:
         path = f"{log}/{names.PARTITION_FILE}"
         try:
             return names.decode_partition(self._fs.read_bytes(path), path)
-        except (FileNotFoundError, CorruptFileError):  # a broker makes it again
+        except (FileNotFoundError, CorruptFileError):  # a broker recreates it
             return None
 
     # --- Kavka's tree
 
     @property
     def has_tree(self) -> bool:
-        """Whether a Kavka has kept its metadata here. Refused when they are damaged."""
+        """Whether there is metadata of a Kavka broker here. Refused when it is damaged."""
         return self._nodes() is not None
 
     def _nodes(self) -> dict[str, Node] | None:
         nodes = self._tree().copy_nodes() if self._has_files else {}
-        return nodes if len(nodes) > 1 else None  # a start that was refused leaves a root
+        return (
+            nodes if len(nodes) > 1 else None
+        )  # a broker that refused to start leaves only the root
 
     @property
     def _has_files(self) -> bool:
         first = self._directories[0]
         return any(self._fs.exists(f"{first}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME))
 
-    def read(self) -> Carried:
-        """What is carried of the tree. Refused when there is none, or it is damaged."""
+    def read(self) -> ClusterMetadata:
+        """The metadata to export. Refused when there is none, or it is damaged."""
         nodes = self._nodes()
         if nodes is None:
             raise Refused(
@@ -154,10 +156,10 @@ class Directories:
         kept = {
             path: nodes[path].data
             for path in sorted(nodes)  # by name, a parent comes before its children
-            if is_carried(path) and nodes[path].ephemeral_owner == NO_SESSION
+            if is_exported(path) and nodes[path].ephemeral_owner == NO_SESSION
         }
         sequence = nodes.get(paths.BROKER_SEQUENCE)
-        return Carried(kept, 0 if sequence is None else sequence.version)
+        return ClusterMetadata(kept, 0 if sequence is None else sequence.version)
 
     def _tree(self) -> Tree:
         storage = Storage(self._fs, self._directories[0])
@@ -165,39 +167,39 @@ class Directories:
             return read_tree(storage)
         except Corrupt as error:
             raise Refused(
-                f"{error}; to import others instead of them, remove the two files first"
+                f"{error}; to import other metadata, remove the two files first"
             ) from error
         finally:
             storage.close()
 
-    def retire(self) -> None:
-        """Set the tree aside: from now on the metadata live elsewhere, and a broker that went on
-        with these would not know what changed there."""
+    def mark_exported(self) -> None:
+        """Rename the tree's files: from now on the metadata is maintained elsewhere, and a broker
+        that used this copy would miss later changes."""
         first = self._directories[0]
-        # the snapshot first: a log alone is not taken for a tree
+        # the snapshot first: a log alone is not read as a tree
         for name in (SNAPSHOT_NAME, LOG_NAME):
             if self._fs.exists(f"{first}/{name}"):
                 self._fs.rename(f"{first}/{name}", f"{first}/{name}{EXPORTED}")
                 self._fs.sync_dir(first)
 
-    def write(self, carried: Carried, now_ms: int) -> None:
-        """Put the carried nodes in the place of the tree, in one step. Refused, OSError."""
-        # Whatever the log holds has a lower number, and so is skipped should power go off before
-        # the log is begun anew.
+    def write(self, metadata: ClusterMetadata, now_ms: int) -> None:
+        """Replace the tree by the imported nodes, atomically. Refused, OSError."""
+        # Everything in the old log has a lower zxid, so it is skipped if the power fails before
+        # the log is replaced.
         has_files = self._has_files
         zxid = self._tree().zxid + 1 if has_files else 1
-        nodes = _new_nodes(carried, zxid, now_ms)
+        nodes = _new_nodes(metadata, zxid, now_ms)
         content = [storage_format.encode_snapshot_start(zxid, len(nodes))]
         content += [storage_format.encode_node(path, node) for path, node in nodes.items()]
         storage = Storage(self._fs, self._directories[0])
         if not has_files:
-            storage.read()  # makes a log: a snapshot without one is damage
+            storage.read()  # creates a log: a snapshot without one counts as damaged
         storage.replace_log(content)
         storage.close()
 
 
-def _new_nodes(carried: Carried, zxid: int, now_ms: int) -> dict[str, Node]:
-    creates = [Create(path, data) for path, data in carried.nodes.items() if path != ROOT]
+def _new_nodes(metadata: ClusterMetadata, zxid: int, now_ms: int) -> dict[str, Node]:
+    creates = [Create(path, data) for path, data in metadata.nodes.items() if path != ROOT]
     tree = Tree()
     try:
         tree.execute(Transaction(zxid, now_ms, NO_SESSION, creates))
@@ -206,6 +208,6 @@ def _new_nodes(carried: Carried, zxid: int, now_ms: int) -> dict[str, Node]:
         raise Refused(f"{path} can't be made: {failed.cause!r}") from failed
     nodes = tree.copy_nodes()
     if paths.BROKER_SEQUENCE in nodes:
-        counted = nodes[paths.BROKER_SEQUENCE]._replace(version=carried.broker_sequence)
+        counted = nodes[paths.BROKER_SEQUENCE]._replace(version=metadata.broker_sequence)
         nodes[paths.BROKER_SEQUENCE] = counted
     return nodes

@@ -1,4 +1,4 @@
-"""What makes a move impossible."""
+"""Why an import or export is not possible."""
 
 from __future__ import annotations
 

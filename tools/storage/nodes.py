@@ -1,9 +1,9 @@
-"""Which znodes are carried from one place to another, and whether they make sense there.
+"""Which znodes are exported and imported, and whether they fit the target.
 
-A cluster's lasting knowledge: topics with ids, assignments, leaders and leader epochs, settings,
-quotas and users, ACLs, delegation tokens, the cluster id, the controller epoch, the producer ids
-that were given out, and orders that wait for a controller. Left behind is what lives only as long
-as a broker does (registrations, the controller) and notifications, whose receivers have stopped.
+These are the persistent ones: topics with ids, assignments, leaders and leader epochs, configs,
+quotas and users, ACLs, delegation tokens, the cluster id, the controller epoch, the last producer
+id block, and requests pending for the controller. Not exported are ephemeral nodes (broker
+registrations, the controller) and change notifications, whose receivers have stopped.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ROOTS: Final = (
     "/latest_producer_id_block",
     "/log_dir_event_notification",
 )
-"""Apache Kafka 3.9's, but for `/controller`, which dies with its broker, and `/migration`, which
-belongs to a move to KRaft. Others in the same ZooKeeper are not Kafka's."""
+"""Those of Apache Kafka 3.9 except `/controller`, which is ephemeral, and `/migration`, which
+belongs to the migration to KRaft. Other nodes in the same ZooKeeper are not Kafka's."""
 
 EMPTIED: Final = (
     paths.BROKER_IDS,
@@ -48,21 +48,21 @@ EMPTIED: Final = (
     "/kafka-acl-extended-changes",
     "/log_dir_event_notification",
 )
-"""Carried without what is below them."""
+"""Exported without their children."""
 
 
-class Carried(NamedTuple):
-    """What goes from one place to the other."""
+class ClusterMetadata(NamedTuple):
+    """What is exported and imported."""
 
     nodes: Nodes
-    """A parent stands before its children."""
+    """Parents come before their children."""
     broker_sequence: int
-    """How many broker ids were generated: the version of `paths.BROKER_SEQUENCE`, which is how
-    Apache Kafka counts them."""
+    """How many broker ids were generated: the version of the node `paths.BROKER_SEQUENCE`, as in
+    Apache Kafka."""
 
 
-def is_carried(path: str) -> bool:
-    """Whether the node at `path` is, unless it is ephemeral."""
+def is_exported(path: str) -> bool:
+    """Whether the node at `path` is exported, unless it is ephemeral."""
     if any(path.startswith(f"{parent}/") for parent in EMPTIED):
         return False
     return any(path == root or path.startswith(f"{root}/") for root in ROOTS)
@@ -101,48 +101,48 @@ def cluster_id(nodes: Nodes) -> str:
         raise Refused(f"the cluster id at {paths.CLUSTER_ID} can't be read: {error}") from error
 
 
-class Held(NamedTuple):
-    """What log directories say about themselves."""
+class DirectoriesState(NamedTuple):
+    """The owner of the log directories, and the logs in them."""
 
     cluster_id: str | None
-    """None, and so `broker_id`, when they belong to nobody yet."""
+    """None, as `broker_id` is, when they have no owner yet."""
     broker_id: int | None
     logs: Mapping[tuple[str, int], UUID | None]
     """The partitions, with the topic ids that are written in them."""
 
 
-def check(carried: Carried, held: Held) -> list[str]:
-    """Refused unless the nodes are those of the directories' one broker; warnings."""
-    cluster = cluster_id(carried.nodes)
-    _check_nodes(carried.nodes)
-    if held.cluster_id not in (None, cluster):
+def check(metadata: ClusterMetadata, state: DirectoriesState) -> list[str]:
+    """Warnings. Refused unless the nodes belong to the one broker that owns the directories."""
+    cluster = cluster_id(metadata.nodes)
+    _check_nodes(metadata.nodes)
+    if state.cluster_id not in (None, cluster):
         raise Refused(
-            f"the log directories belong to cluster {held.cluster_id}, the metadata to {cluster}"
+            f"the log directories belong to cluster {state.cluster_id}, the metadata to {cluster}"
         )
     ids: dict[str, UUID | None] = {}
     expected: dict[tuple[str, int], None] = {}
-    brokers: dict[int, str] = {} if held.broker_id is None else {held.broker_id: ""}
-    for name, assignment in topics(carried.nodes):
+    brokers: dict[int, str] = {} if state.broker_id is None else {state.broker_id: ""}
+    for name, assignment in topics(metadata.nodes):
         ids[name] = assignment.topic_id
         for index, replicas in assignment.replicas.items():
             expected[name, index] = None
             brokers |= {broker: name for broker in replicas if broker not in brokers}
     if len(brokers) > 1:
-        raise Refused(_many_brokers(brokers, held.broker_id))
-    for (name, index), found in held.logs.items():
+        raise Refused(_many_brokers(brokers, state.broker_id))
+    for (name, index), found in state.logs.items():
         if found is not None and ids.get(name) not in (None, found):
             raise Refused(
                 f"the log of {name}-{index} is of the topic id {paths.uuid_text(found)}, "
                 "the metadata has another topic of this name"
             )
-    return _warnings(expected, held)
+    return _warnings(expected, state)
 
 
 def _check_nodes(nodes: Nodes) -> None:
-    """Refused for nodes that no broker could start with: a file may have been edited."""
+    """Refused for nodes that no broker could start with: the file may have been edited."""
     for path, data in nodes.items():
-        if not is_carried(path):
-            raise Refused(f"{path} is not carried: it would outlive the broker that it belongs to")
+        if not is_exported(path):
+            raise Refused(f"{path} can't be imported: only Kafka's persistent nodes are")
         try:
             if path == paths.CONTROLLER_EPOCH:
                 paths.decode_controller_epoch(data)
@@ -157,29 +157,29 @@ def _many_brokers(brokers: Mapping[int, str], own: int | None) -> str:
     whose = "" if own is None else f"; the log directories are those of broker {own}"
     return (
         f"there are replicas on broker {', '.join(others)}{whose}. Only the metadata of a cluster "
-        "of one broker can be carried: move all replicas to one (kafka-reassign-partitions) first"
+        "of one broker can be exported: move all replicas to one (kafka-reassign-partitions) first"
     )
 
 
-def _warnings(expected: Mapping[tuple[str, int], None], held: Held) -> list[str]:
+def _warnings(expected: Mapping[tuple[str, int], None], state: DirectoriesState) -> list[str]:
     said = [
         f"{name}-{index} has no log here and will begin empty"
         for name, index in expected
-        if (name, index) not in held.logs
+        if (name, index) not in state.logs
     ]
     said += [
         f"the log of {name}-{index} belongs to no topic of the metadata; it is left alone"
-        for name, index in held.logs
+        for name, index in state.logs
         if (name, index) not in expected
     ]
     return said
 
 
-def summary(carried: Carried) -> str:
-    """What it is, for people."""
-    found = list(topics(carried.nodes))
+def summary(metadata: ClusterMetadata) -> str:
+    """A one-line summary for the operator."""
+    found = list(topics(metadata.nodes))
     partitions = sum(len(assignment.replicas) for _, assignment in found)
     return (
-        f"cluster {cluster_id(carried.nodes)}: {len(found)} topics with {partitions} partitions, "
-        f"{len(carried.nodes)} nodes"
+        f"cluster {cluster_id(metadata.nodes)}: {len(found)} topics with {partitions} partitions, "
+        f"{len(metadata.nodes)} nodes"
     )

@@ -1,6 +1,6 @@
-"""A cluster's nodes in ZooKeeper, read and written while no broker is at work on them.
+"""Reads and writes a cluster's nodes in ZooKeeper while no broker is running.
 
-kazoo is imported when it is needed. Nodes are made open to everybody: ACLs are not carried.
+kazoo is imported lazily. Nodes are created with open ACLs: ZooKeeper ACLs are not exported.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import ROOTS, Carried, is_carried
+from kavka.tools.storage.nodes import ROOTS, ClusterMetadata, is_exported
 from kavka.zktree import paths
 
 CONNECT_WITHIN_S: Final = 15.0
 ANSWER_WITHIN_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 500
-"""Requests that ZooKeeper is sent before the answer to the first is awaited."""
+"""Requests sent to ZooKeeper before the response to the first is awaited."""
 
 
-class Broken(Exception):
-    """ZooKeeper failed while nodes were read or written; the message says what that means."""
+class ZooKeeperFailed(Exception):
+    """ZooKeeper failed while nodes were read or written; the message says what to expect."""
 
 
 class ZooKeeper:
-    """A connection. `connect` is what Apache Kafka's `zookeeper.connect` is: HOST:PORT, more of
-    them after commas, and a path below which the cluster lives. A context manager."""
+    """A connection, as a context manager. `connect` has the syntax of `zookeeper.connect`:
+    comma-separated HOST:PORT, then an optional chroot path."""
 
     def __init__(self, connect: str) -> None:
         hosts, _, root = connect.partition("/")
@@ -44,7 +44,7 @@ class ZooKeeper:
         except ImportError as error:
             raise Refused("ZooKeeper needs kazoo: pip install kazoo") from error
         self._kazoo = kazoo
-        # what it tells of every attempt to connect would go to stderr
+        # otherwise it logs every connection attempt to stderr
         logging.getLogger("kazoo").addHandler(logging.NullHandler())
         try:
             client = self._client = kazoo.client.KazooClient(self._hosts)
@@ -70,7 +70,7 @@ class ZooKeeper:
 
     # --- reading
 
-    def check_quiet(self) -> None:
+    def check_no_brokers(self) -> None:
         """Refused while a broker is registered."""
         brokers = self._call(self._children, paths.BROKER_IDS)
         if brokers:
@@ -79,12 +79,12 @@ class ZooKeeper:
                 "registration of a killed one ends with its session (zookeeper.session.timeout.ms)"
             )
 
-    def read(self) -> Carried:
-        """What is carried of the tree. Refused for a cluster that is running. Broken."""
-        self.check_quiet()
+    def read(self) -> ClusterMetadata:
+        """The metadata to import. Refused while the cluster is running. ZooKeeperFailed."""
+        self.check_no_brokers()
         nodes: dict[str, bytes | None] = {}
         sequence = 0
-        for path, data, stat in self._call(self._walk, is_carried):
+        for path, data, stat in self._call(self._walk, is_exported):
             if stat.ephemeralOwner:
                 continue
             nodes[path] = data
@@ -95,7 +95,7 @@ class ZooKeeper:
                 f"there is no cluster at {self._connect}; zookeeper.connect of Apache Kafka may "
                 "have a path after the ports"
             )
-        return Carried(nodes, sequence)
+        return ClusterMetadata(nodes, sequence)
 
     def _children(self, path: str) -> list[str]:
         try:
@@ -105,7 +105,7 @@ class ZooKeeper:
         return sorted(found)
 
     def _walk(self, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes | None, Any]]:
-        """Path, data and Stat of every node of Kafka's that is wanted, level by level."""
+        """Path, data and Stat of the wanted nodes of Kafka, level by level."""
         level = list(ROOTS)
         while level:
             below = []
@@ -127,13 +127,13 @@ class ZooKeeper:
 
     # --- writing
 
-    def write(self, carried: Carried, *, replace: bool) -> None:
-        """Make the nodes; what is there already goes away first, if `replace`.
+    def write(self, metadata: ClusterMetadata, *, replace: bool) -> None:
+        """Create the nodes; with `replace` existing ones are deleted first.
 
-        Refused when something is there, and for a cluster that is running. Broken. The cluster id
-        is the first to go and the last to come, so no broker takes half of the nodes for all.
+        Refused when nodes exist, and while the cluster is running. ZooKeeperFailed. The cluster
+        id is deleted first and created last, so that no broker starts with half of the nodes.
         """
-        self.check_quiet()
+        self.check_no_brokers()
         there = self._call(self._existing_roots)
         if there and not replace:
             raise Refused(
@@ -142,7 +142,7 @@ class ZooKeeper:
             )
         if there:
             self._call(self._clear)
-        self._call(self._make, carried)
+        self._call(self._make, metadata)
 
     def _existing_roots(self) -> list[str]:
         return [root for root in ROOTS if self._client.exists(self._root + root) is not None]
@@ -153,22 +153,22 @@ class ZooKeeper:
         for part in (found.count(paths.CLUSTER_ID) * [paths.CLUSTER_ID], rest):
             self._send([partial(self._client.delete_async, self._root + path) for path in part])
 
-    def _make(self, carried: Carried) -> None:
+    def _make(self, metadata: ClusterMetadata) -> None:
         if self._root:
             self._client.ensure_path(self._root)
-        rest = [path for path in carried.nodes if path != paths.CLUSTER_ID]
+        rest = [path for path in metadata.nodes if path != paths.CLUSTER_ID]
         sequence = [path for path in rest if path == paths.BROKER_SEQUENCE]
-        last = [path for path in carried.nodes if path == paths.CLUSTER_ID]
+        last = [path for path in metadata.nodes if path == paths.CLUSTER_ID]
         create, count = self._client.create_async, self._client.set_async
         for do, part in (
             (create, rest),
-            (count, sequence * carried.broker_sequence),
-            (create, last),  # when all others have been answered
+            (count, sequence * metadata.broker_sequence),
+            (create, last),  # after the responses to all others
         ):
-            self._send([partial(do, self._root + path, carried.nodes[path]) for path in part])
+            self._send([partial(do, self._root + path, metadata.nodes[path]) for path in part])
 
     def _send(self, requests: Sequence[Callable[[], Any]]) -> None:
-        """In this order, as ZooKeeper keeps that of one session."""
+        """Send in this order, which ZooKeeper keeps within a session."""
         for begin in range(0, len(requests), IN_FLIGHT_MAX):
             sent = [request() for request in requests[begin : begin + IN_FLIGHT_MAX]]
             for answer in sent:
@@ -180,6 +180,6 @@ class ZooKeeper:
             found = function(*args)
             return list(found) if isinstance(found, Iterator) else found
         except failures as error:
-            raise Broken(
+            raise ZooKeeperFailed(
                 f"ZooKeeper at {self._connect} failed, so the move is not complete: {error!r}"
             ) from error

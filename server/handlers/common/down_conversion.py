@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.log.reader import Slice
+from kavka.log.reader import FileRange
 from kavka.log.settings import LogSettings
 from kavka.seams import Jobs, Pool
 from kavka.server.broker import Broker
@@ -93,7 +93,7 @@ async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
     return await cooperative.run_steps(broker.tasks, broker.jobs, steps)
 
 
-async def _read(found: Slice, jobs: Jobs) -> memoryview:
+async def _read(found: FileRange, jobs: Jobs) -> memoryview:
     view = memoryview(bytearray(found.length))
     at_once = found.length <= READ_AT_ONCE_BYTES_MAX
     size = found.file.read_cached(view, found.position) if at_once else 0

@@ -13,7 +13,7 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
@@ -25,7 +25,7 @@ from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, begun, without_pauses
 
-Question: TypeAlias = Callable[[GroupShard, Ticket, int], Made]
+Question: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets whose codes are told between two pauses, at 1 us each."""

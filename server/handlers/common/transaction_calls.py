@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kavka.log.journal import Made, Ticket
+from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -14,7 +14,7 @@ from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.errors import ApiError, ErrorCode
 
-Question = Callable[[TransactionShard, Ticket, int], Made]
+Question = Callable[[TransactionShard, Ticket, int], DecisionOrSteps]
 
 
 def check_id(

@@ -139,8 +139,8 @@ def _tell(writer: Writer, asked: Sequence[_Asked], codes: Sequence[int]) -> None
     """Have each partition's log know the outcome."""
     for (_, verifications, guard), code in zip(asked, codes, strict=True):
         if code:
-            for_good = code in _FOR_GOOD
-            verifications.refused(writer.producer_id, guard, for_good=for_good)
+            is_final = code in _FOR_GOOD
+            verifications.failed(writer.producer_id, guard, is_final=is_final)
         else:
             verifications.confirmed(writer.producer_id, guard)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kavka.log.compaction.order import Outcome
+from kavka.log.compaction.order import CompactionResult
 from kavka.log.errors import CorruptLogError
 from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
 from kavka.server.monitoring.metrics.server_rows import one
@@ -19,7 +19,7 @@ def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:
     return Metric(f"kafka.log:type={name}", Kind.GAUGE, (), doc, one(read))
 
 
-def _greatest(read: Callable[[Outcome], float]) -> Callable[[View], float]:
+def _greatest(read: Callable[[CompactionResult], float]) -> Callable[[View], float]:
     """Of what came of the last log of each runner."""
     return lambda view: max(map(read, view.broker.replicas.cleaning.last.values()), default=0)
 

@@ -14,17 +14,17 @@ from kavka.groupcoord import listing, offsets
 from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Producer, Ticket
+from kavka.log.journal import DecisionOrSteps, Producer, Ticket
 from kavka.wire.steps import without_pauses
 from support.offset_groups import OffsetKit
 
 COUNT = 9
 PRODUCER_ID = 7
 
-Decide = Callable[[OffsetKit], Made]
+Decide = Callable[[OffsetKit], DecisionOrSteps]
 
 
-def _commit(kit: OffsetKit, producer_id: int | None) -> Made:
+def _commit(kit: OffsetKit, producer_id: int | None) -> DecisionOrSteps:
     wanted = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
     asked = Commit("g", "", None, -1, 9, wanted)
     if producer_id is None:
@@ -72,7 +72,7 @@ def test_live_and_replayed_alike(
         kit.commit_offsets({("t", index): index for index in range(COUNT)})
         pending = {("t", index): 10 + index for index in range(3, COUNT + 1)}
         kit.commit_offsets({**pending, ("u", 0): 5}, producer_id=PRODUCER_ID)
-        work = kit.journal.carry_out_slowly(DECISIONS[name](kit), kit.now_ms)
+        work = kit.journal.carry_out_in_steps(DECISIONS[name](kit), kit.now_ms)
         for number in range(pause + 1):
             if next(work, "over") == "over":
                 break

@@ -59,13 +59,13 @@ def test_files_without_entries(data: bytes) -> None:
         b"0\n1\n\n",
     ],
 )
-def test_broken_files_are_told_by_name(data: bytes) -> None:
+def test_corrupt_files_are_reported_by_name(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match="/logs/some-checkpoint is corrupt"):
         checkpoint.decode_offsets(data, "/logs/some-checkpoint")
 
 
 @given(st.binary(max_size=60))
-def test_garbage_is_never_more_than_corrupt(data: bytes) -> None:
+def test_random_bytes_are_corrupt_at_most(data: bytes) -> None:
     try:
         checkpoint.decode_epochs(data, "f")
     except CorruptFileError:

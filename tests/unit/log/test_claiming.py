@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.dir_names import Meta, decode_directory_id
+from kavka.log.dir_names import MetaProperties, decode_directory_id
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from support.virtual import VirtualClock
 
-META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 KAFKA_META = b"#\n#Sun Nov 22 2026\nbroker.id=3\nversion=0\ncluster.id=vPeOCWypqUOSepEvx0cbog\n"
 
 
@@ -34,7 +34,7 @@ def claimed(fs: FileSystem, *directories: str) -> dict[str, str]:
 
 
 def test_a_lone_directory_that_is_lost_means_no_broker() -> None:
-    """Where the record is kept elsewhere; with the record in the directory nobody could tell."""
+    """If the record is kept elsewhere; a record in the directory itself could not reveal it."""
     fs = MemFs()
     known = claimed(fs, "/a")
     (directory_id,) = known

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import OsFs
 from kavka.log.partition_log import PartitionLog
@@ -33,7 +33,7 @@ LAST_BATCHES = 12 if WHOLE else 2
 pytestmark = pytest.mark.timeout(1800 if WHOLE else 300)
 
 SETTINGS = logs.settings(segment_bytes=1500, index_interval_bytes=200)
-META = Meta("abcdefghijklmnopqrstuv", 1)
+META = MetaProperties("abcdefghijklmnopqrstuv", 1)
 BATCHES = 86
 PER_BATCH = 2
 FLUSHED = 30
@@ -63,7 +63,7 @@ class State:
         return int(Path(self.last).stem)
 
     def lay(self, directory: Path, **changes: bytes | None) -> Path:
-        """Write the directory anew, some files with other content, or left out."""
+        """Rewrite the directory, with some files changed or missing."""
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "t-0").mkdir(parents=True)
         for name, content in (self.files | changes).items():
@@ -149,7 +149,7 @@ TAILS: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("tail", TAILS)
-def test_the_last_segment_cut_at_every_byte(state: State, tail: str, tmp_path: Path) -> None:
+def test_the_last_segment_truncated_at_every_byte(state: State, tail: str, tmp_path: Path) -> None:
     content = state.files[state.last]
     begin = state.starts[max(0, len(state.starts) - 1 - LAST_BATCHES)]
     for cut in range(begin, len(content)):
@@ -212,9 +212,9 @@ def test_a_flipped_byte_in_what_is_not_read_again_is_never_taken_for_a_record(
         except StorageError as error:
             assert Path(name).stem in str(error)
             continue
-        told = {(one.timestamp, one.value) for one in state.records}
+        appended = {(one.timestamp, one.value) for one in state.records}
         for record in served(broker.log()):
-            assert (record.timestamp, record.value) in told
+            assert (record.timestamp, record.value) in appended
         broker.logs.abandon()
 
 
@@ -306,7 +306,7 @@ def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["meta.properties", "t-0/partition.metadata"])
 def test_whose_files_they_are(state: State, name: str, tmp_path: Path) -> None:
-    """Told by nothing else: refused by name, or left for the cluster to tell."""
+    """It is stored nowhere else: rejected by name, or left to the controller."""
     for damaged in damages(state.files[name]).values():
         directory = state.lay(tmp_path / "data", **{name: damaged})
         try:
@@ -339,7 +339,7 @@ def test_apache_kafka_reads_what_was_recovered(
     """Each directory after another damage and an orderly stop, all given to DumpLogSegments."""
     chance = random.Random(5)
     content = state.files[state.last]
-    # a snapshot that nobody needs is looked at by nobody: one after an orderly stop, but the last
+    # a snapshot that is not needed is not read: one after an orderly stop, but the last
     kinds = DERIVED if state.name != "stopped" else (".index", ".timeindex")
     names = [name for name in state.files if name.endswith(kinds)]
     expected = 0

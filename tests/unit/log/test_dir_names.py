@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.log import dir_names
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError, StorageError
 
 # meta.properties of a broker of Apache Kafka 3.9 in ZooKeeper mode
@@ -52,7 +52,7 @@ def test_deleted_logs(topic: str, partition: int) -> None:
 
 
 def test_whose_directory() -> None:
-    meta = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+    meta = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
     assert dir_names.decode_meta(KAFKA_META, "f") == meta
     assert dir_names.decode_meta(dir_names.encode_meta(meta), "f") == meta
 

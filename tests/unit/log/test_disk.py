@@ -10,7 +10,7 @@ from kavka.log.fs import File
 from kavka.log.memfs import MemFs
 
 
-class Holder:
+class FileHolder:
     def __init__(self, disk: Disk, path: str) -> None:
         self.open_file: File | None = disk.fs.create(path)
         self.used = False
@@ -19,26 +19,26 @@ class Holder:
 
 def test_the_limit_holds_and_what_is_used_stays_open() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
-    holders = [Holder(disk, f"/{number}") for number in range(3)]
+    holders = [FileHolder(disk, f"/{number}") for number in range(3)]
     assert len(disk.files) == 3
     for holder in holders:
         holder.used = False
     holders[0].used = True
     held = holders[1].open_file
-    holders += [Holder(disk, "/3")]
+    holders += [FileHolder(disk, "/3")]
     assert len(disk.files) == 3
     assert [holder.open_file is not None for holder in holders] == [True, False, True, True]
     assert held is not None
-    held.pwrite(b"still open for whoever holds it", 0)
+    held.pwrite(b"still open for its readers", 0)
     for number in range(4, 50):
-        holders.append(Holder(disk, f"/{number}"))
+        holders.append(FileHolder(disk, f"/{number}"))
         assert len(disk.files) == 3
         assert sum(holder.open_file is not None for holder in holders) == 3
 
 
 def test_dropping() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
-    holder = Holder(disk, "/f")
+    holder = FileHolder(disk, "/f")
     disk.files.drop(holder)
     disk.files.drop(holder)
     assert holder.open_file is None
@@ -47,7 +47,7 @@ def test_dropping() -> None:
 
 def test_half_of_them_give_way_to_others() -> None:
     disk = Disk(MemFs(), open_files_max=9, index_cache_bytes=0)
-    holders = [Holder(disk, f"/{number}") for number in range(5)]
+    holders = [FileHolder(disk, f"/{number}") for number in range(5)]
     assert disk.files.close_half()
     assert [holder.open_file is None for holder in holders] == [True, True, True, False, False]
     assert disk.files.close_half() and disk.files.close_half()
@@ -56,14 +56,14 @@ def test_half_of_them_give_way_to_others() -> None:
 
 def test_a_thread_s_own_limits() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
-    apart = disk.apart(open_files_max=1, index_cache_bytes=10, watch=lambda: None)
+    apart = disk.with_limits(open_files_max=1, index_cache_bytes=10, watch=lambda: None)
     assert apart.fs is disk.fs
     for number in range(4):
-        Holder(apart, f"/{number}")
+        FileHolder(apart, f"/{number}")
     assert (len(apart.files), len(disk.files)) == (1, 0)
 
 
-def test_a_reader_that_is_told_to_stop() -> None:
+def test_a_read_can_be_aborted() -> None:
     fs = MemFs()
     fs.create("/log").pwrite(b"0123", 0)
     calls: list[str] = []
@@ -74,7 +74,7 @@ def test_a_reader_that_is_told_to_stop() -> None:
             raise LoadingStopped
 
     disk = Disk(fs, open_files_max=3, index_cache_bytes=0)
-    file = disk.apart(open_files_max=1, index_cache_bytes=0, watch=watch).open("/log")
+    file = disk.with_limits(open_files_max=1, index_cache_bytes=0, watch=watch).open("/log")
     buffer = memoryview(bytearray(2))
     assert file.pread(2, 1) == b"12"
     assert (file.read_into(buffer, 0), bytes(buffer)) == (2, b"01")
@@ -87,4 +87,4 @@ def test_a_reader_that_is_told_to_stop() -> None:
     file.sync()
     assert file.size() == 3
     file.close()
-    assert disk.open("/log").pread(9, 0) == b"012", "others are not told"
+    assert disk.open("/log").pread(9, 0) == b"012", "others are not watched"

@@ -93,7 +93,7 @@ def test_the_log_goes_on_while_a_plan_runs(broker: Broker) -> None:
     assert 5 <= left < 105
 
 
-def test_a_plan_from_before_a_cut_says_nothing(broker: Broker) -> None:
+def test_a_plan_from_before_a_truncation_is_void(broker: Broker) -> None:
     log = broker.log()
     logs.fill(log, 5)
     plan = log.flush_plan(everything=True)

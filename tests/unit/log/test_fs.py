@@ -157,7 +157,9 @@ def test_a_lock_that_a_process_has_too_is_held_until_that_ends(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"9" * 30, b"-1", b"\xff\xff"])
-def test_a_lock_of_whom_nobody_knows_is_another_s(tmp_path: Path, content: bytes) -> None:
+def test_a_lock_file_without_a_valid_pid_belongs_to_another_broker(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / ".lock"
     held = OsFs().lock(str(path))
     path.write_bytes(content)
@@ -247,7 +249,7 @@ def test_the_volume_is_the_operating_systems(tmp_path: Path) -> None:
     assert usable == pytest.approx(free.free, rel=0.2), "others write meanwhile"
 
 
-def test_a_file_tells_when_it_was_written(place: Place) -> None:
+def test_a_file_has_a_modification_time(place: Place) -> None:
     fs, directory = place
     if isinstance(fs, MemFs):
         fs.now_ms = lambda: int(time.time() * 1000)
@@ -290,7 +292,7 @@ def close_some():
     was_any = bool(held)
     del held[:10]
     return was_any
-fs.on_shortage(close_some)
+fs.on_fd_exhaustion(close_some)
 for number in range(100):
     held.append(fs.create(f"{directory}/{number}"))
 assert len(asked) > 5 and len(held) < 40
@@ -313,5 +315,5 @@ print("well")
 
 def test_it_can_be_sent_to_another_process() -> None:
     fs = OsFs()
-    fs.on_shortage(lambda: True)
+    fs.on_fd_exhaustion(lambda: True)
     assert isinstance(pickle.loads(pickle.dumps(fs)), OsFs)

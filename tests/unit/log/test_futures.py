@@ -1,4 +1,4 @@
-"""Logs that go on in another log directory: what a power cut, a kill and a failed fsync leave."""
+"""Logs that move to another log directory: after a power failure, a kill and a failed fsync."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def copied(broker: Broker, log: PartitionLog, directory: str = THERE) -> LogMirr
     futures = broker.logs.futures
     copy = futures.get(KEY) or futures.begin(log, directory)
     if copy.mirror is None:
-        futures.go_on(copy, log)
+        futures.resume(copy, log)
     assert copy.mirror is not None
     copy_all(copy.mirror)
     broker.logs.checkpoint({}).run()
@@ -84,8 +84,8 @@ def test_a_log_goes_on_in_its_copy(broker: Broker) -> None:
     assert (broker.logs.get(*KEY), broker.logs.directory_of(log)) == (log, THERE)
     fill(log, 30, start=30)
     assert values(log) == list(range(60))
-    assert logs.bytes_of(before) == begun, "whoever reads from the old file reads on"
-    broker.logs.futures.settle(KEY)
+    assert logs.bytes_of(before) == begun, "readers of the old file can read on"
+    broker.logs.futures.delete_source_durably(KEY)
     logs.purge(broker.logs)
     assert logs_in(broker, HERE) == []
     assert values(log) == list(range(60))
@@ -110,7 +110,7 @@ def test_what_is_known_of_producers_and_epochs_goes_along(broker: Broker) -> Non
     assert logs.epoch_entries(log) == [(3, 0), (5, 1)]
 
 
-def test_what_is_flushed_after_a_move_survives_a_power_cut(broker: Broker) -> None:
+def test_what_is_flushed_after_a_move_survives_a_power_failure(broker: Broker) -> None:
     log = broker.log()
     fill(log, 10)
     flush(log)
@@ -127,7 +127,7 @@ def test_what_was_flushed_before_a_move_survives_one(broker: Broker) -> None:
     flush(log)
     moved(broker, log)
     broker.fs.sync_dir(THERE)
-    broker.logs.futures.bury_left(KEY)
+    broker.logs.futures.delete_source(KEY)
     broker.fs.sync_dir(HERE)
     broker.crash()
     assert broker.log().directory == f"{THERE}/t-0"
@@ -167,7 +167,7 @@ def test_what_is_truncated_does_not_come_back(broker: Broker) -> None:
     fill(log, 10)
     left = log.directory
     moved(broker, log)
-    for name in broker.fs.list_dir(left):  # the system has written what nobody flushed
+    for name in broker.fs.list_dir(left):  # the system has written unflushed data
         broker.fs.sync_file(f"{left}/{name}")
     broker.fs.sync_dir(left)
     broker.fs.sync_dir(HERE)
@@ -176,7 +176,7 @@ def test_what_is_truncated_does_not_come_back(broker: Broker) -> None:
     assert values(broker.log()) == list(range(4))
 
 
-def test_a_copy_after_a_failed_fsync_is_made_anew() -> None:
+def test_a_copy_after_a_failed_fsync_is_not_reused() -> None:
     """The pages count as written then, although they are not."""
     settings = logs.settings(segment_bytes=1000, kavka_durability=FSYNC)
     fs = MemFs()
@@ -190,7 +190,7 @@ def test_a_copy_after_a_failed_fsync_is_made_anew() -> None:
     broker.kill()
     log = broker.log()
     moved(broker, log)
-    broker.logs.futures.settle(KEY)
+    broker.logs.futures.delete_source_durably(KEY)
     broker.crash()
     assert values(broker.log()) == list(range(25))
 
@@ -205,7 +205,7 @@ def test_a_copy_that_was_left_behind_is_kept(
     log = broker.log()
     fill(log, 1, start=40)
     (copy,) = broker.logs.futures
-    broker.logs.futures.go_on(copy, log)
+    broker.logs.futures.resume(copy, log)
     assert copy.mirror is not None
     written: list[int] = []
 
@@ -234,7 +234,7 @@ def test_a_copy_that_is_not_what_it_should_be(broker: Broker, damage: str) -> No
         broker.fs.open(first).pwrite(b"xyz", size if damage == "too long" else size // 2)
     log = broker.log()
     moved(broker, log)
-    broker.logs.futures.settle(KEY)
+    broker.logs.futures.delete_source_durably(KEY)
     broker.restart()
     assert values(broker.log()) == list(range(40))
 
@@ -269,8 +269,8 @@ def test_segments_that_the_log_loses_go_from_the_copy(broker: Broker) -> None:
     assert [one for one in values(broker.log()) if one >= 25] == list(range(25, 40))
 
 
-def test_indexes_that_are_made_anew_after_they_were_copied(broker: Broker) -> None:
-    """A damaged one is, when somebody uses it."""
+def test_indexes_that_are_rebuilt_after_they_were_copied(broker: Broker) -> None:
+    """A damaged one is, at its next use."""
     log = broker.log()
     fill(log, 23)
     mirror = copied(broker, log)
@@ -294,19 +294,19 @@ def test_how_far_a_copy_is(broker: Broker) -> None:
     copy = broker.logs.futures.begin(log, THERE)
     mirror = copy.mirror
     assert mirror is not None
-    told = [(mirror.size_bytes, mirror.end_offset)]
+    progress = [(mirror.size_bytes, mirror.end_offset)]
     while (step := mirror.next(400)) is not None:
         step.run()
-        told.append((mirror.size_bytes, mirror.end_offset))
-    assert told[0] == (0, 0)
-    assert told[-1] == (log.size_bytes, 40)
-    assert told == sorted(told)
+        progress.append((mirror.size_bytes, mirror.end_offset))
+    assert progress[0] == (0, 0)
+    assert progress[-1] == (log.size_bytes, 40)
+    assert progress == sorted(progress)
     per_record = log.size_bytes // 40
-    for size, end in told:
-        assert end <= size // per_record <= end + 10, "it is never told to have what it has not"
+    for size, end in progress:
+        assert end <= size // per_record <= end + 10, "it never claims to have more than it has"
 
 
-def test_a_copy_is_cut_to_whole_batches_at_a_stop(broker: Broker) -> None:
+def test_a_copy_is_truncated_to_whole_batches_at_a_shutdown(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
@@ -315,7 +315,7 @@ def test_a_copy_is_cut_to_whole_batches_at_a_stop(broker: Broker) -> None:
         step = copy.mirror.next(333)
         assert step is not None
         step.run()
-    step = copy.mirror.cut()
+    step = copy.mirror.truncate_to_whole_batch()
     assert step is not None
     step.run()
     records = []
@@ -344,7 +344,7 @@ def two_logs(broker: Broker, *marked: str) -> None:
 
 
 @pytest.mark.parametrize("marked", [(), (HERE, THERE)])
-def test_nobody_can_tell_which_of_two_logs_counts(broker: Broker, marked: tuple[str, ...]) -> None:
+def test_it_is_unknown_which_of_two_logs_counts(broker: Broker, marked: tuple[str, ...]) -> None:
     two_logs(broker, *marked)
     with pytest.raises(StorageError, match=r"t-0 is in /data and in /more: remove one"):
         broker.start()
@@ -362,7 +362,7 @@ def test_a_log_is_not_marked_when_it_moves_on(broker: Broker) -> None:
     log = broker.log()
     fill(log, 3)
     moved(broker, log)
-    broker.logs.futures.settle(KEY)  # a crash came before the mark was taken away
+    broker.logs.futures.delete_source_durably(KEY)  # a crash came before the mark was taken away
     moved(broker, log, HERE)
     broker.kill()
     assert broker.log().directory == f"{HERE}/t-0"

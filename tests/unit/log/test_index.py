@@ -153,7 +153,7 @@ def test_a_long_index_stays_small_in_memory() -> None:
     cache = IndexCache(1 << 20)
     index = offset_index(fs, cache)
     for number in range(10 * TAIL_ENTRIES):
-        if index.crowded:
+        if index.needs_write:
             index.write()
         index.append(BASE + number, number * 10)
     assert fs.size("/i") >= 8 * TAIL_ENTRIES * 8
@@ -164,7 +164,7 @@ def test_a_long_index_stays_small_in_memory() -> None:
     held = cache.held_bytes
     assert held > 0
     for number in range(10 * TAIL_ENTRIES, 13 * TAIL_ENTRIES):
-        if index.crowded:
+        if index.needs_write:
             index.write()
         index.append(BASE + number, number * 10)
     assert cache.held_bytes > held, "what leaves the tail joins what was loaded"

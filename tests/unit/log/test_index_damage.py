@@ -2,7 +2,7 @@
 
 A log is written once and closed in order, so that its indexes are trusted. Each bit of each index
 is flipped in a copy, and each kind of question asked of a copy of its own, since the first that
-finds the damage makes the index anew. The judge is a plain list of the batches.
+finds the damage rebuilds the index. The judge is a plain list of the batches.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Written:
         fs.make_dir("/data/t-0")
         for path, content in self.files.items():
             fs.create(path).pwrite(content, 0)
-        fs.flip(damaged, bit)
+        fs.flip_bit(damaged, bit)
         return Broker(fs, log_settings=SETTINGS).log()
 
     def of(self, offset: int) -> Batch:
@@ -172,7 +172,7 @@ def read_newest(log: PartitionLog, chance: random.Random) -> None:
 
 
 def read_aborted(log: PartitionLog, chance: random.Random) -> None:
-    """Every aborted transaction with a record in what is read is told."""
+    """Every aborted transaction with a record in what is read is reported."""
     offsets = list(range(WRITTEN.end))
     chance.shuffle(offsets)
     for offset in offsets:
@@ -184,10 +184,10 @@ def read_aborted(log: PartitionLog, chance: random.Random) -> None:
             if batch.segment == WRITTEN.of(offset).segment
             and found.position <= batch.position < found.position + found.length
         ]
-        told = {one.first_offset for one in log.aborted_transactions(offset, found).found}
+        reported = {one.first_offset for one in log.aborted_transactions(offset, found).found}
         for first, last in WRITTEN.aborted:
             if last >= offset and any(first <= batch.last for batch in whole):
-                assert first in told
+                assert first in reported
 
 
 def cut_and_read(log: PartitionLog, chance: random.Random) -> None:

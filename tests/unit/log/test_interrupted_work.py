@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kavka.log.interrupted_work import base_of, settle
+from kavka.log.interrupted_work import base_of, clean_up_interrupted
 from kavka.log.memfs import Fault, MemFs
 from kavka.wire.records import stamp
 from support import logs
@@ -37,15 +37,15 @@ def test_a_tidy_directory_stays_as_it_is(fs: MemFs) -> None:
     names = [name(0, ".index"), name(0, ".log"), "leader-epoch-checkpoint", "partition.metadata"]
     for one in names:
         put(fs, one)
-    assert settle(fs, "/d") == names
+    assert clean_up_interrupted(fs, "/d") == names
 
 
-def test_garbage_goes(fs: MemFs) -> None:
+def test_discarded_files_are_removed(fs: MemFs) -> None:
     put(fs, name(0, ".log"), 0)
     for suffix in (".log.deleted", ".index.deleted", ".snapshot.deleted", ".log.cleaned", ".tmp"):
         put(fs, name(0, suffix))
     put(fs, "leader-epoch-checkpoint.tmp")
-    assert settle(fs, "/d") == [name(0, ".log")]
+    assert clean_up_interrupted(fs, "/d") == [name(0, ".log")]
 
 
 def test_a_whole_swap_replaces_what_it_covers(fs: MemFs) -> None:
@@ -57,7 +57,7 @@ def test_a_whole_swap_replaces_what_it_covers(fs: MemFs) -> None:
     put(fs, name(0, ".index.swap"))
     put(fs, name(0, ".timeindex.swap"))
     put(fs, "leader-epoch-checkpoint")
-    assert settle(fs, "/d") == sorted(
+    assert clean_up_interrupted(fs, "/d") == sorted(
         [
             *(
                 name(base, suffix)
@@ -74,7 +74,7 @@ def test_a_whole_swap_replaces_what_it_covers(fs: MemFs) -> None:
 def test_a_swap_whose_log_has_been_renamed_already(fs: MemFs) -> None:
     put(fs, name(0, ".log"), 3, 12)
     put(fs, name(0, ".index.swap"))
-    assert settle(fs, "/d") == [name(0, ".index"), name(0, ".log")]
+    assert clean_up_interrupted(fs, "/d") == [name(0, ".index"), name(0, ".log")]
 
 
 def test_a_split_that_did_not_get_to_its_end_is_taken_back(fs: MemFs) -> None:
@@ -82,7 +82,7 @@ def test_a_split_that_did_not_get_to_its_end_is_taken_back(fs: MemFs) -> None:
     put(fs, name(0, ".log"), 0, 10, 20)
     put(fs, name(0, ".log.cleaned"), 0)
     put(fs, name(10, ".log.swap"), 10, 20)
-    assert settle(fs, "/d") == [name(0, ".log")]
+    assert clean_up_interrupted(fs, "/d") == [name(0, ".log")]
 
 
 @pytest.mark.parametrize("step", range(4))
@@ -94,18 +94,18 @@ def test_taking_back_a_split_may_be_interrupted_too(fs: MemFs, step: int) -> Non
     put(fs, name(10, ".index.swap"))
     fs.faults.append(Fault("remove", skip=step))
     with pytest.raises(OSError):
-        settle(fs, "/d")
+        clean_up_interrupted(fs, "/d")
     fs.faults.clear()
-    assert settle(fs, "/d") == [name(0, ".log")]
+    assert clean_up_interrupted(fs, "/d") == [name(0, ".log")]
 
 
-def test_one_line_tells_of_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_is_logged_for_a_log(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for base in (0, 10):
         put(fs, name(base, ".log"), base)
         put(fs, name(base, ".log.deleted"))
     put(fs, name(0, ".log.swap"), 0, 10)
-    settle(fs, "/d")
+    clean_up_interrupted(fs, "/d")
     (line,) = caplog.messages
     assert line.startswith("/d: ")
     assert line.endswith("removed 2 files, and completed the swap of 1 segments for 2")

@@ -1,4 +1,4 @@
-"""The journal: nothing is told before it is committed, and replay leads where the live state is."""
+"""The journal: no reply before the commit, and replay leads to the live state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Kit:
 
     def commit(self) -> None:
         self.port.high_watermark = self.port.end
-        self.journal.committed()
+        self.journal.release_replies()
 
 
 def code_of(ticket: Ticket) -> ErrorCode | None:
@@ -64,12 +64,12 @@ def test_an_answer_waits_for_its_records() -> None:
 def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
     kit = Kit()
     kit.put()
-    assert not kit.journal.is_settled
+    assert not kit.journal.is_fully_committed
     read = kit.get()
     assert not read.settled
     kit.commit()
     assert read.answer == b"1"
-    assert kit.journal.is_settled
+    assert kit.journal.is_fully_committed
 
 
 def test_where_all_is_committed_it_is_given_at_once() -> None:
@@ -84,7 +84,7 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
     order: list[str] = []
     first = kit.put()
     first.wake = lambda _: order.append("first")
-    kit.port.high_watermark = kit.port.end  # of which nobody has told the journal yet
+    kit.port.high_watermark = kit.port.end  # of which the journal was not notified yet
     ticket = Ticket()
     ticket.wake = lambda _: order.append("second")
     kit.journal.carry_out(kit.toy.get(ticket, b"a"), 0)
@@ -92,7 +92,7 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failed", "told"),
+    ("failed", "reported"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -103,12 +103,12 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, told: ErrorCode) -> None:
+def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, reported: ErrorCode) -> None:
     """The codes are those of Apache Kafka's CoordinatorOperationExceptionHelper."""
     kit = Kit()
     kit.port.failures = [failed]
     ticket = kit.put(command="go")
-    assert code_of(ticket) == told
+    assert code_of(ticket) == reported
     assert not kit.toy.numbers
     assert not kit.journal.commands
     assert kit.get().answer is None
@@ -143,7 +143,7 @@ def test_records_in_the_place_of_others_are_waited_for() -> None:
     kit.port.failures = [ErrorCode.MESSAGE_TOO_LARGE]
     ticket = Ticket()
     decision = kit.toy.put(ticket, b"a", b"big")
-    decision.refused = lambda code, _: kit.toy.put(ticket, b"a", b"small")
+    decision.on_failure = lambda code, _: kit.toy.put(ticket, b"a", b"small")
     kit.journal.carry_out(decision, 0)
     assert not ticket.settled
     kit.commit()
@@ -225,7 +225,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.commit()
     assert kit.get().answer is None
     kit.port.end += 1
-    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
+    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.settled, "the marker is not committed"
     kit.commit()
@@ -233,12 +233,12 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
 
 
 def test_a_ticket_is_settled_once() -> None:
-    told: list[object] = []
+    reported: list[object] = []
     ticket = Ticket()
-    ticket.wake = lambda one: told.append(one.answer)
+    ticket.wake = lambda one: reported.append(one.answer)
     ticket.settle(1)
     ticket.settle(ApiError(ErrorCode.NOT_COORDINATOR))
-    assert told == [1]
+    assert reported == [1]
     assert ticket.failure is None
 
 
@@ -255,7 +255,7 @@ class Anything(RuleBasedStateMachine):
 
     @initialize()
     def lead(self) -> None:
-        """Begin anew on what is committed."""
+        """Restart from what is committed."""
         self.toy = replayed(self.events)
         self.port.high_watermark = self.port.end
         self.journal = Journal(
@@ -273,11 +273,11 @@ class Anything(RuleBasedStateMachine):
             refused = ticket.failure is not None or ticket.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        def told(one: Ticket) -> None:
+        def reported(one: Ticket) -> None:
             refused = one.failure is not None or one.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        ticket.wake = told
+        ticket.wake = reported
 
     def note(self, before: int) -> None:
         self.events += [("records", batch) for batch in self.port.batches[before:]]
@@ -300,7 +300,7 @@ class Anything(RuleBasedStateMachine):
     def end_transaction(self, producer: int, committed: bool) -> None:
         self.port.end += 1
         self.events.append(("marker", (producer, committed)))
-        without_pauses(self.journal.marked(producer, 0, committed, self.port.end))
+        without_pauses(self.journal.marker_appended(producer, 0, committed, self.port.end))
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -328,12 +328,12 @@ class Anything(RuleBasedStateMachine):
     def some_is_committed(self, upto: float) -> None:
         watermark = self.port.high_watermark
         self.port.high_watermark = watermark + int((self.port.end - watermark) * upto)
-        self.journal.committed()
+        self.journal.release_replies()
 
     @rule()
     def all_is_committed(self) -> None:
         self.port.high_watermark = self.port.end
-        self.journal.committed()
+        self.journal.release_replies()
         parked = list(map(id, self.toy.parked.values()))
         assert all(ticket.settled or id(ticket) in parked for ticket in self.tickets)
 
@@ -347,8 +347,8 @@ class Anything(RuleBasedStateMachine):
 
     @invariant()
     def replay_leads_to_the_same(self) -> None:
-        anew = replayed(self.events)
-        assert (anew.numbers, anew.pending) == (self.toy.numbers, self.toy.pending)
+        replayed_toy = replayed(self.events)
+        assert (replayed_toy.numbers, replayed_toy.pending) == (self.toy.numbers, self.toy.pending)
 
 
 def replayed(events: list[tuple[str, Any]]) -> Toy:
@@ -367,7 +367,7 @@ TestAnything = Anything.TestCase
 
 
 def test_what_a_toy_decides_is_a_decision() -> None:
-    """The defaults: nothing to write, nobody to answer."""
+    """The defaults: nothing to write, no replies."""
     kit = Kit()
     kit.journal.carry_out(Decision(), 0)
     kit.journal.carry_out(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
@@ -377,16 +377,16 @@ def test_what_a_toy_decides_is_a_decision() -> None:
 # -- what takes long ---------------------------------------------------------------------------
 
 
-def test_many_records_are_applied_with_pauses_and_told_at_the_end() -> None:
+def test_many_records_are_applied_in_steps_before_the_reply() -> None:
     kit = Kit()
     ticket = Ticket()
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     seen = []
     for _ in work:
         seen.append(len(kit.toy.numbers))
         assert not ticket.settled
         kit.port.high_watermark = kit.port.end
-        kit.journal.committed()
+        kit.journal.release_replies()
     assert len(kit.port.batches) == 1, "all of them or none"
     assert seen == sorted(seen)
     assert any(0 < count < 1000 for count in seen)
@@ -398,11 +398,11 @@ def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> No
     kit = Kit()
     producer = Producer(7, 0)
     kit.journal.carry_out(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
-    without_pauses(kit.journal.marked(7, 0, True, kit.port.end))
+    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
     assert kit.toy.numbers[b"0"] == b"1"
     for _ in work:
         assert kit.toy.numbers[b"0"] == b"1"
@@ -416,10 +416,10 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
         kit.put(b"%d" % number, producer=Producer(7, 0))
     kit.put(b"0", b"of 8", producer=Producer(8, 0))
     kit.port.end += 2
-    first = kit.journal.marked(7, 0, True, kit.port.end - 1)
+    first = kit.journal.marker_appended(7, 0, True, kit.port.end - 1)
     next(first)
     assert kit.toy.numbers == {b"0": b"1"}, "it has begun"
-    second = kit.journal.marked(8, 0, True, kit.port.end)
+    second = kit.journal.marker_appended(8, 0, True, kit.port.end)
     without_pauses(second)
     assert kit.toy.numbers == {b"0": b"1"}, "one after the other"
     without_pauses(first)
@@ -427,10 +427,10 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
     assert kit.journal.applied_end == kit.port.end
 
 
-def test_who_resigns_while_records_are_applied_tells_so() -> None:
+def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     kit = Kit()
     ticket = Ticket()
-    work = kit.journal.carry_out_slowly(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     without_pauses(work)
@@ -438,7 +438,7 @@ def test_who_resigns_while_records_are_applied_tells_so() -> None:
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_is_left_waiting_by_what_had_begun_is_told_too() -> None:
+def test_a_request_that_waits_after_the_resignation_fails_too() -> None:
     kit = Kit()
     ticket = Ticket()
 
@@ -446,7 +446,7 @@ def test_who_is_left_waiting_by_what_had_begun_is_told_too() -> None:
         yield
         return kit.toy.park(ticket, b"a", 10)
 
-    work = kit.journal.carry_out_slowly(park(), 0)
+    work = kit.journal.carry_out_in_steps(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     without_pauses(work)

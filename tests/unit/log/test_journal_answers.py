@@ -32,8 +32,8 @@ def test_many_answers_are_given_a_step_at_a_time_and_in_order() -> None:
         ticket.wake = lambda _, number=number: given.append(number)
     kit.port.high_watermark = kit.port.end
     steps = []
-    while kit.journal.owes:
-        kit.journal.committed()
+    while kit.journal.has_due_replies:
+        kit.journal.release_replies()
         steps.append(len(given))
     assert given == list(range(MANY))
     assert steps == [ITEMS_A_STEP * step for step in range(1, 5)]
@@ -45,21 +45,21 @@ def test_who_comes_while_others_are_still_answered_is_answered_after_them() -> N
     kit.port.high_watermark = kit.port.end + 1
     last = kit.put()  # which is committed as soon as it is appended
     assert not last.settled and not all(ticket.settled for ticket in tickets)
-    while kit.journal.owes:
+    while kit.journal.has_due_replies:
         assert not last.settled
-        kit.journal.committed()
+        kit.journal.release_replies()
     assert last.answer == b"1" and all(ticket.settled for ticket in tickets)
 
 
-def test_what_is_committed_is_no_failure_though_its_deadline_passes_before_it_is_told() -> None:
+def test_a_committed_decision_succeeds_though_its_deadline_expires_before_the_reply() -> None:
     kit = Kit()
     tickets = [kit.put() for _ in range(MANY)]
     kit.port.high_watermark = kit.port.end
-    kit.journal.committed()
+    kit.journal.release_replies()
     assert kit.journal.wake_at() is None
     assert not kit.journal.tick(2 * TIMEOUT_MS)
-    while kit.journal.owes:
-        kit.journal.committed()
+    while kit.journal.has_due_replies:
+        kit.journal.release_replies()
     assert all(ticket.settled and ticket.failure is None for ticket in tickets)
 
 
@@ -68,12 +68,12 @@ def test_one_decision_with_many_answers_gives_them_in_steps_and_then_its_command
     tickets = [Ticket() for _ in range(MANY)]
     replies = [Reply(ticket, number) for number, ticket in enumerate(tickets)]
     records = [Record(b"a", b"1")]
-    kit.journal.carry_out(Decision(records, replies, after=["go"]), 0)
+    kit.journal.carry_out(Decision(records, replies, commands=["go"]), 0)
     kit.port.high_watermark = kit.port.end
     steps = []
-    while kit.journal.owes:
+    while kit.journal.has_due_replies:
         assert not kit.journal.commands
-        kit.journal.committed()
+        kit.journal.release_replies()
         steps.append(sum(ticket.settled for ticket in tickets))
     assert steps == [ITEMS_A_STEP * step for step in range(1, 5)]
     assert [ticket.answer for ticket in tickets] == list(range(MANY))

@@ -38,7 +38,7 @@ class Kit:
 
     def mark(self, producer_id: int) -> None:
         self.port.end += 1
-        without_pauses(self.journal.marked(producer_id, 0, True, self.port.end))
+        without_pauses(self.journal.marker_appended(producer_id, 0, True, self.port.end))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
     ticket = Ticket()
     records = [Record(b"%d" % number, b"1") for number in range(count)]
     records.insert(count // 2, Record(BROKEN, b""))
-    work = kit.journal.carry_out_slowly(Decision(records, [Reply(ticket, "done")]), 0)
+    work = kit.journal.carry_out_in_steps(Decision(records, [Reply(ticket, "done")]), 0)
     with pytest.raises(ApplyFailed):
         without_pauses(work)
     assert ticket.failure is not None and ticket.failure.code == UNKNOWN
@@ -67,7 +67,7 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
 def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
     kit.pend(b"a", 7)
     records = [Record(BROKEN, b""), *(Record(b"%d" % number, b"1") for number in range(1000))]
-    work = kit.journal.carry_out_slowly(Decision(records), 0)
+    work = kit.journal.carry_out_in_steps(Decision(records), 0)
     while b"999" not in kit.toy.numbers:
         next(work)
     kit.mark(7)
@@ -82,7 +82,7 @@ def test_a_marker_that_can_not_be_applied_keeps_no_other(kit: Kit) -> None:
         kit.pend(b"%d" % producer_id, producer_id)
     kit.toy.pending[7].append(Record(BROKEN, b""))
     kit.toy.pending[7].append(Record(b"never", b""))
-    work = kit.journal.marked(7, 0, True, 5)
+    work = kit.journal.marker_appended(7, 0, True, 5)
     next(work)
     kit.mark(8)
     assert b"8" not in kit.toy.numbers, "one after the other"
@@ -116,13 +116,13 @@ def test_nor_at_once_if_it_had_been_set_again(kit: Kit, monkeypatch: pytest.Monk
     assert kit.toy.timers.at(b"a") == 10 + FAILED_DEADLINE_RETRY_MS
 
 
-def test_what_fails_to_say_what_is_instead_leaves_nobody_waiting(kit: Kit) -> None:
+def test_an_exception_in_on_failure_fails_the_replies(kit: Kit) -> None:
     def refused(code: ErrorCode, now_ms: int) -> Decision:
         raise ValueError("broken")
 
     kit.port.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     ticket = Ticket()
-    decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], refused=refused)
+    decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
     with pytest.raises(ValueError, match="broken"):
         kit.journal.carry_out(decision, 0)
     assert ticket.failure is not None

@@ -172,7 +172,7 @@ def test_a_directory_that_fails_half_way() -> None:
     assert [log.directory for log in made] == [f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)]
 
 
-def test_a_log_that_can_not_be_served_is_told_by_its_file() -> None:
+def test_a_log_that_can_not_be_served_is_reported_by_its_file() -> None:
     fs = MemFs()
     made = filled(fs, "/a")
     log = made.get("t", 5)

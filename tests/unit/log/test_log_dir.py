@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kavka.log.dir_names import Meta
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptFileError, StorageError
 from kavka.log.log_dir import CheckpointPlan, LogDirectory
 from kavka.log.memfs import Fault, MemFs
 
-META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
 def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None:
     directory.claim(META, random.Random(0))
     first_id = directory.id
-    directory.claim(Meta("another", 4), random.Random(1))
+    directory.claim(MetaProperties("another", 4), random.Random(1))
     assert directory.read_meta() == META
     assert directory.id == first_id is not None
     fs.crash()
@@ -51,13 +51,15 @@ def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None
 
 
 def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirectory) -> None:
-    assert not directory.take_clean_marker()
-    directory.leave_clean_marker()
+    assert not directory.consume_clean_shutdown_marker()
+    directory.write_clean_shutdown_marker()
     fs.crash()
-    assert directory.take_clean_marker()
-    assert not directory.take_clean_marker()
+    assert directory.consume_clean_shutdown_marker()
+    assert not directory.consume_clean_shutdown_marker()
     fs.crash()
-    assert not directory.take_clean_marker(), "it does not come back with a power cut"
+    assert not directory.consume_clean_shutdown_marker(), (
+        "it does not come back with a power failure"
+    )
 
 
 def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
@@ -66,7 +68,7 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
     fs.create("/a/b/recovery-point-offset-checkpoint.4.tmp")
     under_way = "coordination.snapshot.tmp"  # the coordination service is writing it
     fs.create(f"/a/b/{under_way}")
-    found = directory.look()
+    found = directory.list_content()
     assert found.logs == [("t", 0), ("u.v", 12)]
     assert found.deleted == ["/a/b/t-0.0123456789abcdef0123456789abcdef-delete"]
     assert fs.list_dir("/a/b") == [
@@ -79,7 +81,7 @@ def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
     ]
     fs.make_dir("/a/b/lost+found")
     with pytest.raises(StorageError, match=r"/a/b/lost\+found"):
-        directory.look()
+        directory.list_content()
 
 
 def test_checkpoints(fs: MemFs, directory: LogDirectory) -> None:

@@ -163,7 +163,7 @@ class LogUnderFaults(LogThatMoves):
             append_marker(self.log, producer, 0, marker, append)
             self.history.batches.append(batch)
 
-        # a record that nobody reads stands for the marker
+        # an unread record in place of the marker
         self.attempt(end, adds=[Keyed(offset, None, None, 0)])
 
     @rule()
@@ -182,7 +182,7 @@ class LogUnderFaults(LogThatMoves):
             self.broker.logs.truncate(self.log, offset)
 
         if not self.attempt(cut, loses=[*gone, offset]):
-            self.write_back()  # else a power cut much later may undo what it did
+            self.write_back()  # else a power failure much later may undo what it did
         else:
             self.history.cut(offset)
             for one in gone:
@@ -198,7 +198,7 @@ class LogUnderFaults(LogThatMoves):
     def save_producers(self, steps: int) -> None:
         def work() -> None:
             for _ in range(steps):
-                self.log.history.write_on()
+                self.log.producer_manager.write_snapshot_step()
 
         self.attempt(work)
 
@@ -297,7 +297,7 @@ class LogUnderFaults(LogThatMoves):
         before = [self.seen[offset] for offset in sorted(self.seen)]
         swapping = False
 
-        def told(news: Progress | Replacement) -> None:
+        def on_message(news: Progress | Replacement) -> None:
             nonlocal swapping
             if isinstance(news, Replacement):
                 swapping = True
@@ -306,7 +306,7 @@ class LogUnderFaults(LogThatMoves):
 
         def work() -> None:
             try:
-                outcome = compact(InlineWorker(told), self.fs, order)
+                outcome = compact(InlineWorker(on_message), self.fs, order)
             except OSError:
                 if swapping:
                     raise
@@ -343,7 +343,7 @@ class LogUnderFaults(LogThatMoves):
             self.look_at_producers()
 
     @rule()
-    def remove_garbage(self) -> None:
+    def remove_deleted_files(self) -> None:
         self.attempt(lambda: logs.purge(self.broker.logs), stays_usable=True)
 
     # --- what must hold
@@ -385,14 +385,14 @@ class LogUnderFaults(LogThatMoves):
         if found is None or self.dense_from > self.log.start_offset:
             return
         end = compaction.end_of(logs.bytes_of(found))
-        told = {
+        reported = {
             (t.producer_id, t.first_offset)
             for t in self.log.aborted_transactions(offset, found).found
         }
         aborted = [t for t in history.ended_transactions() if t.kind == ABORT]
         after = {(t.producer, t.first) for t in aborted if t.marker >= offset}
         within = {(t.producer, t.first) for t in aborted if t.marker >= offset and t.first < end}
-        assert within <= told <= after, "a reader passes over those that come later"
+        assert within <= reported <= after, "a reader passes over those that come later"
 
     @rule(data=st.data())
     def the_medium_ages(self, data: st.DataObject) -> None:
@@ -406,7 +406,7 @@ class LogUnderFaults(LogThatMoves):
         if not names:
             return
         path = f"{directory}/{data.draw(st.sampled_from(names))}"
-        fs.flip(path, data.draw(st.integers(0, 8 * fs.size(path) - 1)))
+        fs.flip_bit(path, data.draw(st.integers(0, 8 * fs.size(path) - 1)))
         try:
             broker = logs.Broker(fs, log_settings=self.settings)
         except StorageError:
@@ -424,8 +424,8 @@ class LogUnderFaults(LogThatMoves):
                 for one in compaction.records_of(data_read):
                     assert (one.key, one.value, one.timestamp) in values, one
                 following = max(following, compaction.end_of(data_read))
-            except (CorruptLogError, AssertionError, ValueError) as told:
-                if isinstance(told, AssertionError) and told.args and "Keyed" in str(told):
+            except (CorruptLogError, AssertionError, ValueError) as error:
+                if isinstance(error, AssertionError) and error.args and "Keyed" in str(error):
                     raise
             offset = following
 
@@ -460,7 +460,7 @@ def ready_to_split() -> tuple[logs.Broker, list[Keyed]]:
 
 @pytest.mark.parametrize("tears", [None, 0, 1, 2])
 def test_every_step_of_a_compaction_that_splits_segments(tears: int | None) -> None:
-    """SIGKILL, or a power cut with some tears, before each single thing that it does."""
+    """SIGKILL, or a power failure with some tears, before each single thing that it does."""
     broker, before = ready_to_split()
     outcome = compaction.clean(broker.log(), broker.fs)
     after = compaction.read_all(broker.log())

@@ -1,4 +1,4 @@
-"""A log and a list: whatever is done to both, they tell the same; nothing flushed is ever lost."""
+"""A log and a list: after the same operations they are equal; nothing flushed is ever lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LogModel(RuleBasedStateMachine):
         self.batches: list[list[Read]] = []
         self.epochs: list[int] = []  # of each batch
         self.sequences: list[Producer | None] = []  # of each batch
-        self.durable = 0  # offset below which a power cut takes nothing
+        self.durable = 0  # offset below which a power failure takes nothing
         self.clock = logs.TIMESTAMP
         self.leader_epoch = 0
         self.count = 0
@@ -164,7 +164,7 @@ class LogModel(RuleBasedStateMachine):
     def append_on_a_full_disk(self, room_bytes: int) -> None:
         left_over = self.bytes_of_logs() - self.log.size_bytes  # of earlier failures
         self.fs.capacity_bytes = 1 << 40
-        self.fs.capacity_bytes -= self.fs.room_bytes() - room_bytes + left_over
+        self.fs.capacity_bytes -= self.fs.free_bytes() - room_bytes + left_over
         before = self.log.end_offset
         with pytest.raises((OSError, ApiError)):
             logs.append(self.log, logs.batch([self.value(900)]), leader_epoch=self.leader_epoch)
@@ -176,7 +176,7 @@ class LogModel(RuleBasedStateMachine):
         self.log.roll(self.clock)
 
     @rule()
-    def lead_anew(self) -> None:
+    def become_leader_again(self) -> None:
         self.leader_epoch += 1
         self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
 

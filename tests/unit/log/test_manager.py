@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from kavka.log.deferred_deletes import remove_garbage
-from kavka.log.dir_names import Meta
+from kavka.log.deferred_deletes import remove_paths
+from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
@@ -18,7 +18,7 @@ from support import logs
 from support.logs import TOPIC_ID, Broker
 from support.virtual import VirtualClock
 
-META = Meta("vPeOCWypqUOSepEvx0cbog", 3)
+META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def start(fs: FileSystem, *directories: str) -> LogManager:
 # --- directories
 
 
-def test_a_second_broker_is_told_which_directory(fs: MemFs) -> None:
+def test_a_second_broker_fails_with_the_name_of_the_directory(fs: MemFs) -> None:
     first = manager(fs, "/a", "/b/deep/er/")
     assert first.open() is None
     assert first.directories == ["/a", "/b/deep/er"]
@@ -69,20 +69,20 @@ def test_whose_directories_they_are(fs: MemFs) -> None:
     second.unlock()
     third = manager(fs, "/c")
     third.open()
-    third.claim(Meta("another", 3))
+    third.claim(MetaProperties("another", 3))
     third.unlock()
     with pytest.raises(StorageError, match="different brokers or clusters: /a, /c"):
         manager(fs, "/a", "/c").open()
 
 
-def test_broken_meta_properties_are_told(fs: MemFs) -> None:
+def test_broken_meta_properties_are_reported(fs: MemFs) -> None:
     fs.make_dir("/a")
     fs.create("/a/meta.properties")
     with pytest.raises(StorageError, match="/a/meta.properties is corrupt"):
         manager(fs, "/a").open()
 
 
-def test_a_directory_survives_a_power_cut_with_what_was_flushed(fs: MemFs) -> None:
+def test_a_directory_survives_a_power_failure_with_what_was_flushed(fs: MemFs) -> None:
     made = manager(fs, "/new/data")
     made.open()
     made.claim(META)
@@ -118,10 +118,10 @@ def test_create_and_get(broker: Broker, fs: MemFs) -> None:
         "00000000000000000000.timeindex",
         "partition.metadata",
     ]
-    with pytest.raises(StorageError, match="there is a log of t-0 already"):
+    with pytest.raises(StorageError, match="the log of t-0 already exists"):
         broker.logs.create("t", 0, TOPIC_ID, broker.settings)
     fs.make_dir("/data/other-1")
-    with pytest.raises(StorageError, match="/data/other-1 is there already"):
+    with pytest.raises(StorageError, match="/data/other-1 already exists"):
         broker.logs.create("other", 1, TOPIC_ID, broker.settings)
 
 
@@ -223,10 +223,10 @@ def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) ->
     broker.logs.delete("t", 0)
     broker.kill()
     assert len(broker.logs) == 0
-    garbage = broker.logs.garbage.due(0)
-    assert garbage and broker.logs.garbage.take() == []
-    remove_garbage(fs, garbage)
-    remove_garbage(fs, garbage)
+    paths = broker.logs.deferred_deletes.due(0)
+    assert paths and broker.logs.deferred_deletes.take_all() == []
+    remove_paths(fs, paths)
+    remove_paths(fs, paths)
     assert not [name for name in fs.list_dir("/data") if name.startswith("t-")]
 
 
@@ -253,7 +253,7 @@ def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> Non
 def test_a_checkpoint_that_is_overtaken_keeps_silent(
     broker: Broker, fs: MemFs, second: str
 ) -> None:
-    """One is under way in a thread while a log is deleted and made anew; or two."""
+    """One is under way in a thread while a log is deleted and recreated; or two."""
     log = broker.log()
     logs.fill(log, 50)
     log.start_offset = 40
@@ -344,7 +344,7 @@ def test_without_any_directory_there_is_no_broker(fs: MemFs) -> None:
         logs.load_all(made, lambda topic: logs.settings())
 
 
-def test_a_checkpoint_that_fails_is_told_by_directory(fs: MemFs) -> None:
+def test_a_failing_checkpoint_is_reported_by_directory(fs: MemFs) -> None:
     made = start(fs, "/a", "/b")
     for index in range(2):
         made.create("t", index, TOPIC_ID, logs.settings())
@@ -374,7 +374,7 @@ def test_what_can_not_be_removed_is_left(fs: MemFs, caplog: pytest.LogCaptureFix
         fs.make_dir("/a")
         fs.create(name)
     fs.faults = [Fault("remove", "/a/one", error=errno.EROFS)]
-    remove_garbage(fs, ["/a/one", "/a/two"])
+    remove_paths(fs, ["/a/one", "/a/two"])
     assert fs.list_dir("/a") == ["one"]
     assert "can't remove /a/one" in caplog.text
 
@@ -424,7 +424,7 @@ def test_broken_checkpoints_are_done_without(
     assert not content or "recovery-point-offset-checkpoint is corrupt" in caplog.text
 
 
-def test_a_cut_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
+def test_a_truncation_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
     broker = Broker(fs, log_settings=logs.settings(segment_bytes=500))
     log = broker.log()
     logs.fill(log, 20)

@@ -111,13 +111,13 @@ class Story:
             found = log.read(offset, 700, upto=end, at_least_one=True)
             assert found is not None
             upper = logs.parse(logs.bytes_of(found))[-1].offset + 1
-            told, upto = log.aborted_transactions(offset, found)
+            reported, upto = log.aborted_transactions(offset, found)
             assert upto is None
             concerned = [one for one in aborted if one.last_offset >= offset]
-            assert [one for one in told if one.first_offset < upper] == [
+            assert [one for one in reported if one.first_offset < upper] == [
                 one for one in concerned if one.first_offset < upper
             ]
-            assert set(told) <= set(concerned)
+            assert set(reported) <= set(concerned)
         for entry in log.producers:
             assert entry.txn_first_offset == opened.get(entry.producer_id, -1)
             assert entry.last_sequence == self.sequence(entry.producer_id) - 1
@@ -199,8 +199,10 @@ CRASHES = range(20)
 
 @pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("recovered", [False, True])
-def test_what_was_flushed_before_a_roll_survives_a_power_cut(recovered: bool, crash: int) -> None:
-    """The recovery point stands at the new segment, so nobody reads the old one again."""
+def test_what_was_flushed_before_a_roll_survives_a_power_failure(
+    recovered: bool, crash: int
+) -> None:
+    """The recovery point is at the new segment, so the old one is not read again."""
     story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
     story.write(1, transactional=True)
     story.end(1, commit=False)
@@ -213,7 +215,7 @@ def test_what_was_flushed_before_a_roll_survives_a_power_cut(recovered: bool, cr
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_what_was_cut_off_does_not_come_back_with_a_power_cut(crash: int) -> None:
+def test_truncated_records_do_not_come_back_after_a_power_failure(crash: int) -> None:
     """Where an abort was, there is a commit now."""
     story = Story(Broker(MemFs(), log_settings=logs.settings(flush_messages=1)), 0)
     story.write(1, transactional=True)

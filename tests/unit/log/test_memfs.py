@@ -1,4 +1,4 @@
-"""The file system that fails: what a power cut, a full disk and a failing call leave."""
+"""The file system that fails: what a power failure, a full disk and a failing call leave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fs() -> MemFs:
     return found
 
 
-def test_a_power_cut_takes_what_was_not_synced(fs: MemFs) -> None:
+def test_a_power_failure_loses_what_was_not_synced(fs: MemFs) -> None:
     file = fs.create("/d/f")
     file.pwrite(b"synced", 0)
     file.sync()
@@ -116,7 +116,7 @@ def test_the_volume_is_as_big_as_its_capacity(fs: MemFs) -> None:
     assert fs.volume("/d") == (100, 70)
 
 
-def test_a_failed_fsync_loses_the_pages_for_good(fs: MemFs) -> None:
+def test_a_failed_fsync_loses_the_pages_permanently(fs: MemFs) -> None:
     file = fs.create("/d/f")
     file.sync()
     fs.sync_dir("/d")
@@ -182,7 +182,7 @@ def test_bits_that_flip_are_other_bits_on_the_disk_too(fs: MemFs) -> None:
     file.pwrite(b"ab", 0)
     file.sync()
     fs.sync_dir("/d")
-    fs.flip("/d/f", 8)
+    fs.flip_bit("/d/f", 8)
     assert fs.read_bytes("/d/f") == b"ac"
     fs.crash()
     assert fs.read_bytes("/d/f") == b"ac"

@@ -49,7 +49,7 @@ def refused(log: PartitionLog, data: memoryview) -> ErrorCode:
 
 def used_bytes(fs: MemFs) -> int:
     fs.capacity_bytes = 1 << 40
-    return fs.capacity_bytes - fs.room_bytes()
+    return fs.capacity_bytes - fs.free_bytes()
 
 
 # --- append
@@ -328,7 +328,7 @@ def test_reading_on_and_on_gives_every_batch_once(
     assert [record.offset for record in read] == list(range(len(sizes)))
 
 
-def test_a_cut_comes_where_the_reader_goes_on(log: PartitionLog) -> None:
+def test_a_read_ends_before_an_indexed_batch(log: PartitionLog) -> None:
     """No part of a batch is sent for nothing, and the next read finds its place at once."""
     for _ in range(50):
         logs.append(log, logs.batch([bytes(5000)]))
@@ -456,7 +456,7 @@ def test_truncating_into_a_batch_drops_it_whole(log: PartitionLog) -> None:
     assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3, 6]
 
 
-def test_truncating_before_the_first_segment_begins_anew(fs: MemFs) -> None:
+def test_truncating_before_the_first_segment_creates_a_new_one(fs: MemFs) -> None:
     broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
     log = broker.log()
     logs.fill(log, 10, size=50)

@@ -63,7 +63,7 @@ def test_a_transaction_is_of_one_epoch(first_offset: int, epoch: int, expected: 
     assert entry(epoch=3, txn_first_offset=first_offset).is_in_transaction(epoch) is expected
 
 
-def test_another_epoch_begins_anew() -> None:
+def test_another_epoch_restarts_the_sequence() -> None:
     made = entry(epoch=3, last_sequence=6)
     made.keep(AppendedBatch(5, 6, 16, 1, 70))
     made.enter_epoch(3)

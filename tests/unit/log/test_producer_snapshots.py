@@ -1,5 +1,5 @@
-"""What a log knows of very many producers: saved in pieces while they write on, and made anew in
-pieces after a cut, at any moment of which the broker may die."""
+"""The state of very many producers: saved in steps while they write, and rebuilt in steps after a
+truncation, with crashes of the broker at any moment."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def snapshots(fs: MemFs, log: PartitionLog) -> list[int]:
     return [int(n[:20]) for n in fs.list_dir(log.directory) if n.endswith(".snapshot")]
 
 
-def cut(log: PartitionLog, offset: int) -> Iterator[None]:
+def begin_truncation(log: PartitionLog, offset: int) -> Iterator[None]:
     """A truncation after its first step."""
-    steps = log.truncation(offset)
+    steps = log.truncate_in_steps(offset)
     next(steps)
     return steps
 
@@ -70,12 +70,12 @@ def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == []
     for steps in range(PRODUCERS):
-        if not log.history.write_on():
+        if not log.producer_manager.write_snapshot_step():
             break
         write(log, steps if steps % 2 else PRODUCERS - steps - 1, 2)
     assert 4 <= steps <= PRODUCERS // PER_STEP
     assert snapshots(fs, log) == [2 * PRODUCERS]
-    assert not log.history.write_on()
+    assert not log.producer_manager.write_snapshot_step()
     plan = log.flush_plan()
     assert plan is not None
     assert any(path.endswith(".snapshot") for path in plan.paths), "on the disk with the segment"
@@ -94,31 +94,31 @@ def test_few_are_saved_at_once(broker: Broker, fs: MemFs) -> None:
         write(log, producer_id, 0)
     log.roll(logs.TIMESTAMP)
     assert snapshots(fs, log) == [PER_STEP]
-    assert not log.history.write_on()
+    assert not log.producer_manager.write_snapshot_step()
 
 
 def test_a_roll_during_another_s_snapshot_makes_none(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
-    log.history.write_on()
+    log.producer_manager.write_snapshot_step()
     write(log, 0, 2)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_on():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS]
     write(log, 0, 3)
     log.roll(logs.TIMESTAMP)
-    while log.history.write_on():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert snapshots(fs, log) == [2 * PRODUCERS, 2 * PRODUCERS + 2]
 
 
 @pytest.mark.parametrize("steps", range(10))
-def test_whoever_is_killed_in_between_knows_all_afterwards(
+def test_the_state_survives_a_kill_in_between(
     broker: Broker, log: PartitionLog, steps: int
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_on()
+        log.producer_manager.write_snapshot_step()
     write(log, 3, 2)
     logs.flush(log)
     broker.logs.checkpoint(None).run()
@@ -134,13 +134,13 @@ def test_a_stop_in_between_saves_the_state_of_then(
 ) -> None:
     log.roll(logs.TIMESTAMP)
     for _ in range(steps):
-        log.history.write_on()
+        log.producer_manager.write_snapshot_step()
     write(log, 3, 2)
     end = log.end_offset
     broker.restart()
     again = broker.log()
     assert known(again) == dict.fromkeys(range(PRODUCERS), 1) | {3: 2}
-    assert again.history.snapshots.newest == end == max(snapshots(fs, again))
+    assert again.producer_manager.snapshots.newest == end == max(snapshots(fs, again))
     assert not [name for name in fs.list_dir(again.directory) if name.endswith(".tmp")]
 
 
@@ -159,7 +159,7 @@ def test_a_stop_goes_in_steps_too(broker: Broker, log: PartitionLog) -> None:
 
 @pytest.mark.parametrize("rolls", [0, 1, 2])
 @pytest.mark.parametrize("steps", range(10))
-def test_no_segment_goes_before_what_it_tells_is_saved(
+def test_no_segment_is_deleted_before_its_producer_state_is_saved(
     broker: Broker, log: PartitionLog, rolls: int, steps: int
 ) -> None:
     """Whatever is skipped: a producer goes on after a crash where it was."""
@@ -169,7 +169,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(steps):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_on()
+        log.producer_manager.write_snapshot_step()
     broker.logs.checkpoint(None).run()
     broker.kill()
     log = broker.log()
@@ -177,7 +177,7 @@ def test_no_segment_goes_before_what_it_tells_is_saved(
     log.configure(logs.settings(retention_bytes=0))
     for _ in range(20):
         log.delete_old(logs.TIMESTAMP, log.end_offset)
-        log.history.write_on()
+        log.producer_manager.write_snapshot_step()
     assert log.size_bytes == 0 and log.start_offset == log.end_offset, "they go at last"
     broker.logs.checkpoint(None).run()
     broker.kill()
@@ -188,34 +188,34 @@ def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
     fs.faults = [Fault("pwrite", ".snapshot.tmp")]
     with pytest.raises(OSError):
-        log.history.write_on()
+        log.producer_manager.write_snapshot_step()
 
 
-# --- after a cut
+# --- after a truncation
 
 
 @pytest.mark.parametrize("steps", range(10))
-def test_whether_records_are_counted_outlives_a_cut(log: PartitionLog, steps: int) -> None:
-    """It is set by who writes to the log, before a cut or in the middle of what comes after it."""
+def test_whether_sequences_are_checked_survives_a_truncation(log: PartitionLog, steps: int) -> None:
+    """It is set by the writer of the log, before a truncation or during the rebuild after it."""
     if not steps:
-        log.producers.counts = False
-    rest = cut(log, 2 * PRODUCERS - 5)
+        log.producers.checks_txn_sequences = False
+    rest = begin_truncation(log, 2 * PRODUCERS - 5)
     for _ in range(steps):
         next(rest, None)
-    log.producers.counts = False
+    log.producers.checks_txn_sequences = False
     for _ in rest:
         pass
-    assert not log.producers.counts
-    rest = cut(log, 2 * PRODUCERS - 10)
-    assert not log.producers.counts
+    assert not log.producers.checks_txn_sequences
+    rest = begin_truncation(log, 2 * PRODUCERS - 10)
+    assert not log.producers.checks_txn_sequences
     for _ in rest:
         pass
-    assert not log.producers.counts
+    assert not log.producers.checks_txn_sequences
 
 
-def test_a_cut_is_done_with_the_first_step_and_the_rest_is_looked_up(log: PartitionLog) -> None:
+def test_the_first_step_truncates_and_the_others_rebuild(log: PartitionLog) -> None:
     end = 2 * PRODUCERS - 5
-    steps = cut(log, end)
+    steps = begin_truncation(log, end)
     assert log.end_offset == end
     assert [read.offset for read in logs.read_from(log)] == list(range(end))
     more = 0
@@ -231,7 +231,7 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
     log: PartitionLog,
 ) -> None:
     for steps in range(1, 12):
-        cutting = log.truncation(log.end_offset - 1)
+        cutting = log.truncate_in_steps(log.end_offset - 1)
         for _ in range(steps):
             next(cutting)
         for producer in (Producer(PRODUCERS - 1, 0, 1), Producer(77, 0, 0), NO_PRODUCER):
@@ -250,14 +250,14 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
 
 
 @pytest.mark.parametrize("end", [30, 2 * PRODUCERS, 2 * PRODUCERS + 1])
-def test_a_cut_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
+def test_a_truncation_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) -> None:
     """Its producers are known no more."""
     log.roll(logs.TIMESTAMP)
-    log.history.write_on()
+    log.producer_manager.write_snapshot_step()
     for sequence in (2, 3):
         write(log, 0, sequence)
-    for _ in log.truncation(end):
-        assert not log.history.write_on()
+    for _ in log.truncate_in_steps(end):
+        assert not log.producer_manager.write_snapshot_step()
     assert snapshots(fs, log) == []
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []
 
@@ -267,20 +267,20 @@ def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
     write(log, 0, 2)
     write(log, 1, 2)
     log.configure(logs.settings(retention_bytes=0))
-    steps = cut(log, log.end_offset - 1)
+    steps = begin_truncation(log, log.end_offset - 1)
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) == 0
     for _ in steps:
         pass
     log.delete_old(logs.TIMESTAMP, log.end_offset)
-    while log.history.write_on():
+    while log.producer_manager.write_snapshot_step():
         pass
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) > 0
 
 
-def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> None:
-    steps = cut(log, 30)
+def test_an_abandoned_truncation_is_completed_by_the_next(log: PartitionLog) -> None:
+    steps = begin_truncation(log, 30)
     next(steps)
-    for _ in log.truncation(35):
+    for _ in log.truncate_in_steps(35):
         pass
     assert known(log) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
     write(log, 10, 1)
@@ -289,14 +289,14 @@ def test_a_cut_that_is_given_up_is_finished_by_the_next(log: PartitionLog) -> No
 @pytest.mark.parametrize("end", [30, 35])
 @pytest.mark.parametrize("before", range(0, 20, 3))
 @pytest.mark.parametrize("meanwhile", range(1, 20, 3))
-def test_of_two_cuts_at_once_the_later_tells_what_is_known(
+def test_of_two_concurrent_truncations_the_later_sets_the_state(
     log: PartitionLog, end: int, before: int, meanwhile: int
 ) -> None:
     """The earlier knows batches that are gone, or not yet those that were appended since."""
-    earlier = cut(log, 35)
+    earlier = begin_truncation(log, 35)
     for _ in range(before):
         next(earlier, None)
-    later = log.truncation(end)
+    later = log.truncate_in_steps(end)
     for _ in range(meanwhile):
         next(later, None)
     for _ in earlier:
@@ -309,8 +309,8 @@ def test_of_two_cuts_at_once_the_later_tells_what_is_known(
     assert known(log) == last | {PRODUCERS - 1: 1}
 
 
-def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> None:
-    earlier, later = cut(log, 35), log.truncation(35)
+def test_a_late_truncation_changes_nothing(log: PartitionLog) -> None:
+    earlier, later = begin_truncation(log, 35), log.truncate_in_steps(35)
     for _ in later:
         pass
     write(log, PRODUCERS - 1, 1)
@@ -320,8 +320,10 @@ def test_who_comes_too_late_with_a_cut_changes_nothing(log: PartitionLog) -> Non
 
 
 @pytest.mark.parametrize("steps", range(1, 14, 3))
-def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, steps: int) -> None:
-    cutting = broker.logs.truncation(log, 30)
+def test_a_shutdown_during_a_truncation_completes_it(
+    broker: Broker, log: PartitionLog, steps: int
+) -> None:
+    cutting = broker.logs.truncate_in_steps(log, 30)
     for _ in range(steps):
         next(cutting)
     broker.restart()
@@ -329,7 +331,7 @@ def test_a_stop_during_a_cut_finishes_it(broker: Broker, log: PartitionLog, step
 
 
 @pytest.mark.parametrize("with_snapshot", [True, False])
-def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
+def test_killed_at_any_moment_of_a_truncation(with_snapshot: bool) -> None:
     for dies_after in range(200):
         fs = MemFs()
         broker = Broker(fs)
@@ -338,7 +340,7 @@ def test_killed_at_any_moment_of_a_cut(with_snapshot: bool) -> None:
             write(log, number % PRODUCERS, number // PRODUCERS)
             if number == PRODUCERS and with_snapshot:
                 log.roll(logs.TIMESTAMP)
-                while log.history.write_on():
+                while log.producer_manager.write_snapshot_step():
                     pass
         logs.flush(log)
         broker.logs.checkpoint(None).run()

@@ -225,7 +225,7 @@ def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> N
     assert asked(states, transactional(2)) is None, "its transaction is going on"
 
 
-def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
+def test_no_producer_expires_while_a_snapshot_is_written() -> None:
     states = written(header(0))
     entries = list(states)
     states.freeze()
@@ -240,7 +240,7 @@ def test_nobody_is_forgotten_while_a_snapshot_is_made() -> None:
 def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
     states = written(*(header(0, producer_id=one) for one in range(5)))
-    assert [len(states) for _ in states.dissolve()] == [3, 1, 0]
+    assert [len(states) for _ in states.clear_in_steps()] == [3, 1, 0]
 
 
 def test_expiry() -> None:
@@ -256,8 +256,8 @@ def test_expiry() -> None:
 def test_producers_come_and_go_while_others_look_at_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A model of what is known: a dictionary. Whoever is there all the while is told of once, and
-    nothing holds up or is held up by who comes, writes again or is forgotten between the steps."""
+    """The model is a dictionary. A producer that exists all the time is reported once; others may
+    be added, write again or expire between the steps."""
     monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 3)
     chance = random.Random(5)
     states, model = ProducerStates(), dict[int, int]()
@@ -271,8 +271,8 @@ def test_producers_come_and_go_while_others_look_at_all_of_them(
         model[producer] = now
         if chance.random() < 0.2:
             looks.append((states.parts(), set(model), []))
-        for parts, present, told in looks:
-            told += [entry.producer_id for entry in next(parts, [])]
+        for parts, present, reported in looks:
+            reported += [entry.producer_id for entry in next(parts, [])]
             present &= set(model)
         if next(expiry, None) is None:
             before = now - chance.randrange(100, 400)
@@ -286,8 +286,8 @@ def test_producers_come_and_go_while_others_look_at_all_of_them(
         assert sorted(entry.producer_id for entry in states) == sorted(model)
         assert len(states) == len(model)
         for look in [one for one in looks if chance.random() < 0.02]:
-            parts, present, told = look
-            told += [entry.producer_id for part in parts for entry in part]
-            assert present <= set(told)
-            assert all(told.count(one) == 1 for one in present)
+            parts, present, reported = look
+            reported += [entry.producer_id for part in parts for entry in part]
+            assert present <= set(reported)
+            assert all(reported.count(one) == 1 for one in present)
             looks.remove(look)

@@ -92,7 +92,7 @@ def test_a_marker_ends_the_transaction(marker: Marker, expected: AbortedTxn | No
     assert states.check(transactional(2), NOT_NEEDED) is None, "the sequence goes on"
 
 
-def test_a_marker_of_a_new_epoch_begins_the_sequence_anew() -> None:
+def test_a_marker_of_a_new_epoch_restarts_the_sequence() -> None:
     """Transactions of version 2 raise the epoch with each end (KIP-890)."""
     states = begun()
     states.end(marker_of(epoch=1), COMMIT, 7)
@@ -131,7 +131,7 @@ def test_a_newer_epoch_does_not_go_on_with_an_older_one_s_transaction() -> None:
     assert error.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_old_epoch_is_told_so_with_or_without_a_guard() -> None:
+def test_an_old_epoch_is_rejected_with_or_without_a_guard() -> None:
     states = begun()
     states.end(marker_of(epoch=1), COMMIT, 7)
     assert refused(states, transactional(2)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -176,7 +176,7 @@ def test_there_is_no_epoch_above_the_highest() -> None:
     states.check_marker(marker_of(0x7FFF), COMMIT, 2)
 
 
-def test_whoever_is_not_known_begins_with_0() -> None:
+def test_an_unknown_producer_starts_with_0() -> None:
     states = ProducerStates()
     later = transactional(4)
     with pytest.raises(ApiError) as error:

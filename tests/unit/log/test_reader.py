@@ -45,7 +45,7 @@ def reads(log: PartitionLog, upto: int, max_bytes: int = 1 << 20) -> list[list[i
 
 
 def test_what_is_given_has_records_where_there_are_any() -> None:
-    """Else librdkafka takes its limit for too small, and tells of MSG_SIZE_TOO_LARGE."""
+    """Else librdkafka takes its limit for too small, and fails with MSG_SIZE_TOO_LARGE."""
     log = written(MemFs(), b"a" * 12)
     assert reads(log, log.end_offset) == [[10], [11]]
     assert [record.offset for record in read_all(log)] == [10, 11]

@@ -82,7 +82,7 @@ def test_recovered_files_are_those_of_an_orderly_stop() -> None:
 
 
 def test_only_what_follows_the_recovery_point_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    """A flushed segment is trusted: damage there is found when it is read, and told."""
+    """A flushed segment is trusted: damage there is found and reported when it is read."""
     fs, broker, records = written()
     log = broker.log()
     logs.flush(log)
@@ -101,7 +101,7 @@ TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_a_log_cut_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
+def test_a_log_truncated_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
     fs, broker, records = written()
     paths = files(fs, broker.log(), ".log")
     path = data.draw(st.sampled_from([paths[-1], paths[2]]))
@@ -230,7 +230,7 @@ def test_a_start_offset_is_kept() -> None:
         assert logs.epoch_entries(log)[0] == (0, 15)
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_ends_before_its_start_becomes_empty(caplog: pytest.LogCaptureFixture) -> None:
     fs, broker, _ = written()
     directory = broker.log().directory
     fs.write_atomic("/data/log-start-offset-checkpoint", b"0\n1\nt 0 500\n", sync=True)
@@ -256,7 +256,7 @@ def test_segments_that_are_gone_from_the_beginning() -> None:
 
 
 def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
-    """A power cut may have taken the end of one, at a batch's end, but not the next."""
+    """A power failure may have taken the end of one, at a batch's end, but not the next."""
     fs, broker, records = written()
     second, third = files(fs, broker.log(), ".log")[1:3]
     content = fs.read_bytes(second)
@@ -268,14 +268,14 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
-def test_what_was_dropped_stays_away_in_a_second_power_cut() -> None:
+def test_removed_segments_stay_away_after_a_second_power_failure() -> None:
     """Of a compacted log, where a gap between segments is no sign of loss."""
     fs = MemFs()
     broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
     logs.fill(broker.log(), 60)
     assert broker.log().segment_count > 3
-    logs.flush(broker.log())  # and no checkpoint tells of it
-    fs.flip(files(fs, broker.log(), ".log")[0], 8 * 70)
+    logs.flush(broker.log())  # and no checkpoint has it
+    fs.flip_bit(files(fs, broker.log(), ".log")[0], 8 * 70)
     broker.kill()
     assert broker.log().end_offset == 0
     broker.crash()
@@ -337,7 +337,7 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
     broker.kill()
     log = broker.log()
     if evidence == "none" and point == "0":
-        assert log.end_offset == bases[2], "as where a power cut took the end of a segment"
+        assert log.end_offset == bases[2], "as where a power failure took the end of a segment"
         return
     assert log.end_offset == 30
     left = [one.offset for one in logs.read_from(log)]
@@ -356,7 +356,7 @@ def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
     at = content.index(b"80")
     content[at : at + 2] = b"980"
     fs.write_atomic(checkpoint, bytes(content), sync=True)
-    fs.flip(second, bit + 8 * 70)
+    fs.flip_bit(second, bit + 8 * 70)
     broker.kill()
     log = broker.log()
     assert log.end_offset < 80 and not fs.exists(third)
@@ -392,13 +392,13 @@ def test_an_old_message_format_is_not_thrown_away() -> None:
     assert fs.size(path) == size + 34
 
 
-def test_recovery_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     fs, broker, _ = written()
     path = files(fs, broker.log(), ".log")[-1]
     fs.open(path).truncate(fs.size(path) - 1)
     with caplog.at_level(logging.INFO):
         broker.kill()
-    assert "recovering 1 logs in /data after an unclean stop" in caplog.text
+    assert "recovering 1 logs in /data after an unclean shutdown" in caplog.text
     assert f"truncated {path} to" in caplog.text
 
 
@@ -467,8 +467,8 @@ def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appende
 
 
 @pytest.mark.parametrize("how", ["a clean stop", "a roll"])
-def test_the_greatest_timestamp_survives_a_power_cut(how: str) -> None:
-    """All records are flushed, their indexes not; a cut may take more of one than of the other."""
+def test_the_greatest_timestamp_survives_a_power_failure(how: str) -> None:
+    """All records are flushed, their indexes not; a power failure may lose more of one index."""
     for seed in range(60):
         settings = logs.settings(index_interval_bytes=200, kavka_durability="fsync")
         broker = Broker(MemFs(), log_settings=settings)

@@ -43,7 +43,7 @@ def state_of(batches: range) -> dict[int, int]:
 
 @pytest.mark.parametrize("with_snapshots", [True, False])
 def test_the_state_at_each_batch(log: PartitionLog, fs: MemFs, with_snapshots: bool) -> None:
-    taken = log.history.snapshots.offsets
+    taken = log.producer_manager.snapshots.offsets
     assert len(taken) == 3
     snapshots = Snapshots(fs, log.directory, taken if with_snapshots else [])
     for batches in range(21):
@@ -81,6 +81,6 @@ def test_no_segments(fs: MemFs) -> None:
 
 def test_what_was_hidden_since_the_snapshot_still_counts(fs: MemFs, log: PartitionLog) -> None:
     """DeleteRecords takes no producer's state away as long as the broker runs; nor may a start."""
-    snapshots = log.history.snapshots
+    snapshots = log.producer_manager.snapshots
     assert snapshots.newest > 0
     assert state_at(log, snapshots, 40, start=38) == state_of(range(20))

@@ -277,8 +277,10 @@ def test_files_are_renamed_and_go_later() -> None:
         *(f"{0:020d}.{kind}.deleted" for kind in ("index", "log", "timeindex")),
         *(f"{10:020d}.{kind}.deleted" for kind in ("index", "log", "snapshot", "timeindex")),
     ]
-    assert broker.logs.garbage.due(0) == []
-    assert sorted(broker.logs.garbage.due(5)) == [f"{DIRECTORY}/{name}" for name in sorted(deleted)]
+    assert broker.logs.deferred_deletes.due(0) == []
+    assert sorted(broker.logs.deferred_deletes.due(5)) == [
+        f"{DIRECTORY}/{name}" for name in sorted(deleted)
+    ]
     assert found is not None
     logs.purge(broker.logs)
     assert len(logs.parse(logs.bytes_of(found))) == 10, "who reads goes on"
@@ -370,7 +372,7 @@ def test_a_log_that_was_emptied_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_power_cuts_around_it_lose_nothing_that_was_flushed(seed: int) -> None:
+def test_power_failures_around_it_lose_nothing_that_was_flushed(seed: int) -> None:
     """Some of the names may have got to the disk, and old segments be back: what was flushed and
     not deleted is there, and what was deleted is there whole or gone."""
     chance = random.Random(seed)
@@ -398,7 +400,7 @@ def test_power_cuts_around_it_lose_nothing_that_was_flushed(seed: int) -> None:
     assert offsets == list(range(log.start_offset, log.end_offset))
 
 
-def test_segments_that_a_power_cut_brings_back_are_before_the_start() -> None:
+def test_segments_brought_back_by_a_power_failure_are_before_the_start() -> None:
     broker = started(MemFs())
     log = ten_by_ten(broker)
     logs.flush(log)
@@ -411,7 +413,7 @@ def test_segments_that_a_power_cut_brings_back_are_before_the_start() -> None:
     assert (broker.log().start_offset, logs.first_base_offset(broker.log())) == (30, 0)
 
 
-def test_a_disk_that_fails_is_told() -> None:
+def test_a_failing_disk_is_reported() -> None:
     broker = started(MemFs(), retention_ms=0)
     log = ten_by_ten(broker)
     assert isinstance(broker.fs, MemFs)

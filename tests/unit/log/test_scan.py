@@ -60,7 +60,7 @@ def test_everything_is_found(sizes: list[int]) -> None:
 
 @settings(max_examples=150)
 @given(SIZES.filter(bool), st.data())
-def test_a_cut_anywhere_ends_the_walk_there(sizes: list[int], data: st.DataObject) -> None:
+def test_a_truncation_anywhere_ends_the_scan_there(sizes: list[int], data: st.DataObject) -> None:
     made = batches(sizes)
     whole = b"".join(made)
     cut = data.draw(st.integers(0, len(whole)))
@@ -83,7 +83,7 @@ def test_a_cut_anywhere_ends_the_walk_there(sizes: list[int], data: st.DataObjec
 
 @settings(max_examples=300)
 @given(SIZES.filter(bool), st.data())
-def test_a_flipped_bit_is_never_taken_for_good(sizes: list[int], data: st.DataObject) -> None:
+def test_a_flipped_bit_is_never_accepted(sizes: list[int], data: st.DataObject) -> None:
     """Base offset and leader epoch lie outside the CRC: a flip there shows by the offsets."""
     made = batches(sizes)
     whole = bytearray(b"".join(made))
@@ -97,7 +97,7 @@ def test_a_flipped_bit_is_never_taken_for_good(sizes: list[int], data: st.DataOb
 
 
 @given(st.binary(max_size=200))
-def test_garbage_holds_no_batch(data: bytes) -> None:
+def test_random_bytes_hold_no_batch(data: bytes) -> None:
     assert list(scan.BatchScanner().batches(file_of(data), "f", len(data))) == []
 
 
@@ -132,7 +132,7 @@ def test_a_good_message_of_an_old_format_is_no_damage(magic: int) -> None:
     ],
 )
 def test_what_may_be_a_batch(size: int, magic: int, delta: int, room: int, why: str | None) -> None:
-    found = scan.implausible(size, magic, delta, room)
+    found = scan.header_error(size, magic, delta, room)
     assert (found is None) == (why is None)
     assert why is None or (found is not None and why in found)
 
@@ -154,9 +154,9 @@ def test_one_batch_is_checked_wherever_it_lies() -> None:
     file.pwrite(b"\xff", found[1].position + 5000)
     scanner.check(file, "/f", found[0])
     scanner.check(file, "/f", found[2])
-    with pytest.raises(CorruptLogError, match="/f has no batch at byte") as told:
+    with pytest.raises(CorruptLogError, match="/f has no batch at byte") as raised:
         scanner.check(file, "/f", found[1])
-    assert told.value.position == found[1].position
+    assert raised.value.position == found[1].position
 
 
 def test_what_is_written_once_more_is_the_same_and_reaches_the_disk() -> None:

@@ -175,7 +175,7 @@ def damage(fs: MemFs, path: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "zeros", "garbage", "odd", "half", "shifted"])
-def test_a_damaged_offset_index_is_made_anew(how: str) -> None:
+def test_a_damaged_offset_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)
@@ -188,7 +188,7 @@ def test_a_damaged_offset_index_is_made_anew(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "zeros", "garbage", "odd", "shifted"])
-def test_a_damaged_time_index_is_made_anew(how: str) -> None:
+def test_a_damaged_time_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)
@@ -209,7 +209,7 @@ def test_an_index_that_has_lost_its_end_does_not_make_searches_long() -> None:
     assert fs.size(segment.path_of(".index")) == 39 * 8
 
 
-def test_a_damaged_log_is_told_with_its_place() -> None:
+def test_a_damaged_log_is_reported_with_its_position() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
     again = reopened(segment)
@@ -221,7 +221,7 @@ def test_a_damaged_log_is_told_with_its_place() -> None:
     with pytest.raises(CorruptLogError, match="5000.log has no batch at byte") as error:
         again.find(BASE + 100)
     assert error.value.position == at.position
-    assert again.size == segment.size, "nothing is thrown away"
+    assert again.size == segment.size, "nothing is lost"
 
 
 def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
@@ -231,15 +231,15 @@ def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
     path, times = segment.path, segment.path_of(".timeindex")
     whole, whole_times = fs.read_bytes(path), fs.read_bytes(times)
     fs.open(times).truncate(len(whole_times) - 12)
-    again.end_at(BASE + 14)
+    again.restore_end(BASE + 14)
     assert fs.read_bytes(times) == whole_times
     assert again.max_timestamp == (BASE + 12) * STEP_MS
     fs.open(path).pwrite(bytes(50), len(whole))
     longer = Segment(again._disk, "/d", BASE, len(whole) + 50, logs.settings())
-    longer.end_at(BASE + 14)
+    longer.restore_end(BASE + 14)
     assert longer.size == len(whole)
     assert (fs.read_bytes(path), fs.read_bytes(times)) == (whole, whole_times)
-    longer.end_at(BASE + 20)
+    longer.restore_end(BASE + 20)
     assert longer.size == len(whole), "there is a gap behind it"
 
 

@@ -123,10 +123,10 @@ def test_one_in_pieces_counts_when_it_is_whole(fs: MemFs, monkeypatch: pytest.Mo
     whole = found.encode()
     snapshots.begin(30, found)
     assert snapshots.is_writing
-    assert [snapshots.go_on(), snapshots.go_on()] == [None, None]
+    assert [snapshots.write_step(), snapshots.write_step()] == [None, None]
     assert snapshots.offsets == [5] and not fs.exists("/d/00000000000000000030.snapshot")
-    assert snapshots.go_on() == "/d/00000000000000000030.snapshot"
-    assert snapshots.go_on() is None and not snapshots.is_writing
+    assert snapshots.write_step() == "/d/00000000000000000030.snapshot"
+    assert snapshots.write_step() is None and not snapshots.is_writing
     assert snapshots.offsets == [5, 30]
     assert fs.read_bytes("/d/00000000000000000030.snapshot") == whole
     assert fs.list_dir("/d") == ["00000000000000000030.snapshot"]
@@ -151,5 +151,5 @@ def test_one_in_pieces_gives_way(fs: MemFs) -> None:
     assert snapshots.is_writing
     snapshots.begin(30, states(30))
     while snapshots.is_writing:
-        snapshots.go_on()
+        snapshots.write_step()
     assert snapshots.offsets == [30]

@@ -27,10 +27,10 @@ class AgainstADict(RuleBasedStateMachine):
         self.model[key] = self.now + after
 
     @rule(key=KEYS, after=TIMES)
-    def put_off(self, key: int, after: int) -> None:
+    def postpone(self, key: int, after: int) -> None:
         """What is given out stays good for as long as it waits, and is good for nothing later."""
         known = self.given.get(key)
-        if known is not None and self.timers.put_off(known, self.now + after):
+        if known is not None and self.timers.postpone(known, self.now + after):
             self.model[key] = self.now + after
             assert key in self.timers
 
@@ -46,7 +46,7 @@ class AgainstADict(RuleBasedStateMachine):
     @rule(by=st.integers(-100, 100))
     def the_clock_is_set(self, by: int) -> None:
         self.now += by
-        self.timers.clock_set(by)
+        self.timers.clock_shifted(by)
         self.model = {key: at + by for key, at in self.model.items()}
 
     @rule()
@@ -68,7 +68,7 @@ class AgainstADict(RuleBasedStateMachine):
             assert (key in self.timers) is (key in self.model)
 
     @invariant()
-    def nobody_is_woken_too_late(self) -> None:
+    def no_deadline_is_late(self) -> None:
         wake_at = self.timers.wake_at()
         if self.model:
             assert wake_at is not None
@@ -81,16 +81,16 @@ TestAgainstADict = AgainstADict.TestCase
 def test_a_deadline_is_put_off_until_it_has_passed_or_is_cancelled() -> None:
     timers = Timers()
     known = timers.set("a", 10)
-    assert timers.put_off(known, 30)
-    assert not timers.put_off(known, 9), "earlier than it is looked at next"
+    assert timers.postpone(known, 30)
+    assert not timers.postpone(known, 9), "earlier than it is looked at next"
     assert timers.at("a") == 30
     assert timers.due(29) is None
-    assert not timers.put_off(known, 29)
+    assert not timers.postpone(known, 29)
     assert timers.due(30) == "a"
-    assert not timers.put_off(known, 50)
+    assert not timers.postpone(known, 50)
     again = timers.set("a", 60)
     timers.cancel("a")
-    assert not timers.put_off(again, 70)
+    assert not timers.postpone(again, 70)
     assert timers.at("a") is timers.due(100) is None
 
 

@@ -43,7 +43,7 @@ def entries(fs: MemFs, segment: Segment) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("slot", range(4))
 @pytest.mark.parametrize("entry", [(300, 4), (300, 5), (90, 1), (1, 6), (600, 3), (100, 0)])
-def test_an_entry_that_is_wrong_misleads_nobody(slot: int, entry: tuple[int, int]) -> None:
+def test_a_wrong_entry_does_not_mislead(slot: int, entry: tuple[int, int]) -> None:
     """Also one that names another batch with the same time."""
     for wanted in (0, 60, 91, 101, 250, 300, 301, 400, 401, 500, 501):
         fs, segment = written(TIMES)

@@ -60,7 +60,7 @@ class Machine(RuleBasedStateMachine):
 TestTransactions = Machine.TestCase
 
 
-def test_many_that_nobody_replicates_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_that_are_not_replicated_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "ENDED_MAX", 3)
     found = Transactions()
     for first in range(0, 100, 10):

@@ -16,18 +16,18 @@ def test_a_guard_is_good_for_its_producer_until_something_is_appended() -> None:
     assert guard != other
     assert found.holds(1, guard) and found.holds(2, other)
     assert not found.holds(1, other) and not found.holds(3, guard) and not found.holds(1, None)
-    found.end(1)
+    found.batch_appended(1)
     assert not found.holds(1, guard), "a marker or a batch has come in between"
     assert found.begin(1, 0, 0, 100) != guard
     assert not found.holds(1, guard)
 
 
-def test_whoever_asks_twice_has_the_same_guard() -> None:
+def test_two_requests_get_the_same_guard() -> None:
     found = Verifications()
     assert found.begin(1, 5, 0, 100) == found.begin(1, 9, 0, 200)
 
 
-def test_nothing_has_to_be_shown_where_nobody_is_asked() -> None:
+def test_no_guard_is_needed_without_verification() -> None:
     assert Verifications().holds(1, NOT_NEEDED)
     assert not Verifications().holds(1, None)
 
@@ -39,7 +39,7 @@ def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:
     for sequence, epoch, lowest in steps:
         found.begin(1, sequence, epoch, 100)
         assert found.lowest_sequence(1, has_written=True) == lowest
-    found.end(1)
+    found.batch_appended(1)
     assert found.lowest_sequence(1, has_written=True) is None
 
 
@@ -70,7 +70,7 @@ def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() 
         for producer, v2 in ((1, True), (2, True), (3, False))
     }
     for producer, epoch in ((1, 4), (2, 5), (3, 4), (9, 4)):
-        found.marked(producer, epoch)
+        found.marker_appended(producer, epoch)
     assert [found.holds(*one) for one in guards.items()] == [True, False, False]
 
 
@@ -83,7 +83,7 @@ def room_for_two(monkeypatch: pytest.MonkeyPatch) -> Verifications:
 def test_one_too_many_takes_the_place_of_one_that_failed(room_for_two: Verifications) -> None:
     found = room_for_two
     waiting, failed = found.begin(1, 0, 0, 100), found.begin(2, 0, 0, 100)
-    found.refused(2, failed, for_good=False)
+    found.failed(2, failed, is_final=False)
     assert found.holds(2, failed), "its client is to ask again"
     newer = found.begin(3, 0, 0, 100)
     assert found.holds(1, waiting) and found.holds(3, newer) and not found.holds(2, failed)
@@ -107,12 +107,12 @@ def test_but_not_of_one_that_is_being_confirmed_or_was(
         assert not found.holds(1, guards[0]) and found.holds(2, guards[1])
 
 
-def test_of_one_that_is_refused_for_good_nothing_is_kept(room_for_two: Verifications) -> None:
+def test_after_a_final_failure_nothing_is_kept(room_for_two: Verifications) -> None:
     found = room_for_two
     waiting = found.begin(1, 0, 0, 100)
     for producer in range(2, 100):
         guard = found.begin(producer, 0, 0, 100)
-        found.refused(producer, guard, for_good=True)
+        found.failed(producer, guard, is_final=True)
         assert not found.holds(producer, guard)
         assert found.lowest_sequence(producer, has_written=True) is None
     assert found.holds(1, waiting)
@@ -125,7 +125,7 @@ def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first
     if confirmed_first:
         found.confirmed(1, guard)
     stranger = found.begin(1, 0, 0, 100)
-    found.refused(1, stranger, for_good=True)
+    found.failed(1, stranger, is_final=True)
     assert found.holds(1, guard)
     if not confirmed_first:
         found.confirmed(1, guard)
@@ -135,10 +135,10 @@ def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first
 def test_a_word_about_a_guard_that_is_gone_counts_for_nothing() -> None:
     found = Verifications()
     old = found.begin(1, 0, 0, 100)
-    found.end(1)
+    found.batch_appended(1)
     new = found.begin(1, 0, 0, 100)
-    found.refused(1, old, for_good=True)
+    found.failed(1, old, is_final=True)
     assert found.holds(1, new)
     found.confirmed(1, old)
-    found.refused(1, new, for_good=True)
+    found.failed(1, new, is_final=True)
     assert not found.holds(1, new)

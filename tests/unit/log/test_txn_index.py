@@ -16,8 +16,8 @@ from kavka.log.txn_index import (
     ABORTED_MAX,
     READ_ENTRIES,
     TXN_ENTRY_BYTES,
+    AbortedSearch,
     AbortedTxn,
-    Found,
     TxnIndex,
     collect_aborted,
 )
@@ -111,10 +111,12 @@ def test_segments_are_searched_on_until_all_is_decided(
 
 def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
     index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
-    found = Found(0, 6, 0)
+    found = AbortedSearch(0, 6, 0)
     assert index.collect(found)
     assert found.transactions == [AbortedTxn(1, 2, 5, 6)]
-    assert not index.collect(Found(0, 11, 0)), "what begins below 11 may end in a later segment"
+    assert not index.collect(AbortedSearch(0, 11, 0)), (
+        "what begins below 11 may end in a later segment"
+    )
 
 
 @given(
@@ -170,12 +172,12 @@ def test_what_lies_within_a_long_transaction_is_passed_over(
 
     monkeypatch.setattr(_MemFile, "pread", counted)
     for one in (index, loaded):
-        for start, length, told in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
+        for start, length, reported in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
             read = 0
             found, upto = collect_aborted([one], start, start + length, start)
-            assert len(found) == told and (upto is None) == (told < ABORTED_MAX)
+            assert len(found) == reported and (upto is None) == (reported < ABORTED_MAX)
             assert found[-1].producer_id == 1
-            assert read < (told + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
+            assert read < (reported + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
 
 
 @given(stories(), st.integers(0, 61))
@@ -245,7 +247,7 @@ def test_no_damage(fs: MemFs) -> None:
     assert TxnIndex(fs, PATH, 2).damage(10, 20) is None
 
 
-def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
+def test_found_dropped_and_recreated(fs: MemFs) -> None:
     fs.create(PATH).pwrite(GOOD + b"half", 0)
     index = TxnIndex(fs, PATH)
     assert not index.has_file and index.count == 0
@@ -265,7 +267,7 @@ def test_found_dropped_and_begun_anew(fs: MemFs) -> None:
 
 @pytest.mark.parametrize("new", [[AbortedTxn(1, 2, 5, 6), AbortedTxn(2, 7, 9, 10)], []])
 def test_all_entries_are_replaced_at_once(fs: MemFs, new: list[AbortedTxn]) -> None:
-    """Whoever dies in between leaves the old entries, or the new ones."""
+    """A crash in between leaves the old entries, or the new ones."""
     old = [AbortedTxn(1, 2, 5, 6), AbortedTxn(3, 6, 7, 8), AbortedTxn(2, 8, 9, 10)]
     for steps in count():
         fs = disk()

@@ -372,7 +372,7 @@ async def test_an_abrupt_end_writes_nothing_and_lets_go_of_everything(
     assert not broker.network.ports
     caplog.set_level("INFO")
     await broker.revive()  # on the same file system: its lock is free
-    assert "recovering 2 logs in /data after an unclean stop" in caplog.text
+    assert "recovering 2 logs in /data after an unclean shutdown" in caplog.text
     assert await values(broker) == [b"1"]
 
 

@@ -159,7 +159,7 @@ class Groups(RuleBasedStateMachine):
         assert not answer.assignment or answer.assignment not in others, "two have the same part"
 
     def beat(self, client: Client) -> None:
-        if self.kit.journal.is_settled:
+        if self.kit.journal.is_fully_committed:
             code = self.kit.beat(client.member_id, client.generation, client.instance_id)
             client.beaten_ms = self.kit.now_ms
             if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -272,7 +272,7 @@ class Groups(RuleBasedStateMachine):
         self.asked.append(("leave", kit.leave(Leaver(member, "k"))))
         if member:
             join = kit.join(member, instance_id=instance, kind=kind)
-            assert join.settled or not kit.journal.is_settled
+            assert join.settled or not kit.journal.is_fully_committed
             self.asked.append(("join", join))
 
     # -- what is always so
@@ -293,7 +293,7 @@ class Groups(RuleBasedStateMachine):
         open_ = {id(ticket) for _, ticket in self.asked if not ticket.settled}
         self.asked = [one for one in self.asked if not one[1].settled]
         waiting = {id(ticket) for ticket in self.kit.shard.resign()}
-        if self.kit.journal.is_settled:
+        if self.kit.journal.is_fully_committed:
             assert open_ == waiting
         else:
             assert waiting <= open_

@@ -30,10 +30,10 @@ def test_a_record_that_looks_alike_is_another() -> None:
 def test_what_is_done_can_not_be_refused_any_more() -> None:
     proposals, out = Proposals(), Decision()
     proposals.propose(out, RECORD, refused=lambda code, now_ms: Decision())
-    assert out.refused is not None
-    assert out.refused(ErrorCode.NOT_COORDINATOR, 0) == Decision()
+    assert out.on_failure is not None
+    assert out.on_failure(ErrorCode.NOT_COORDINATOR, 0) == Decision()
     proposals.applied(RECORD)
-    assert out.refused is None
+    assert out.on_failure is None
 
 
 def test_the_last_one_counts() -> None:

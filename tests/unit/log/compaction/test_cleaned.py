@@ -58,7 +58,7 @@ def test_it_is_a_segment_with_its_indexes(caplog: pytest.LogCaptureFixture) -> N
     found = segment.find_timestamp(logs.TIMESTAMP + 77, 0)
     assert found is not None
     assert found.last_offset == BASE + 3 * 77
-    assert "made anew" not in caplog.text, "the indexes were right"
+    assert "rebuilding" not in caplog.text, "the indexes were right"
 
 
 def test_there_is_a_transaction_index_when_there_are_entries() -> None:
@@ -78,7 +78,7 @@ def test_there_is_a_transaction_index_when_there_are_entries() -> None:
     assert list(segment.txns.entries()) == entries
 
 
-def test_what_is_finished_survives_a_power_cut() -> None:
+def test_what_is_finished_survives_a_power_failure() -> None:
     fs = MemFs()
     made = a_segment(fs)
     made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
@@ -119,7 +119,7 @@ def test_an_empty_one_can_be_finished() -> None:
     assert taken_over(fs, 0).max_timestamp == -1
 
 
-def test_there_is_room_as_far_as_its_files_can_tell() -> None:
+def test_it_has_room_up_to_the_limits_of_its_files() -> None:
     made = a_segment(MemFs(), segment_index_bytes=24)
     assert made.has_room(1 << 40, BASE), "the first batch has to go somewhere"
     write(made, 1)

@@ -56,9 +56,9 @@ def keep(
     selected: BatchFilter, batch: bytes | bytearray, *, is_last: bool = False
 ) -> bytes | bytearray | None:
     data = bytes(batch)
-    kept = selected.keep(read_header(data), data, is_last=is_last)
+    kept = selected.filter_batch(read_header(data), data, is_last=is_last)
     if kept == data:
-        assert kept is data, "it should not have been made anew"
+        assert kept is data, "it should not have been rewritten"
     elif kept is not None:
         assert DefaultRecordBatch(bytearray(kept)).validate_crc()
         for name in ("base_offset", "last_offset_delta", "leader_epoch", "base_sequence"):

@@ -50,7 +50,7 @@ def test_it_takes_no_more_memory_than_it_is_given_or_needs() -> None:
     assert OffsetMap(24_000_000, 0.9, keys_expected=10**9).entries_max == wide.entries_max
 
 
-def test_utilization_tells_how_full_it_is() -> None:
+def test_utilization_is_the_used_fraction() -> None:
     offsets = OffsetMap(101 * SLOT_BYTES, 0.9)
     assert offsets.utilization == 0
     offsets.put([b"%d" % number for number in range(50)], range(50), 0)

@@ -1,4 +1,4 @@
-"""What a process is told, and tells, gets there."""
+"""The messages to and from a compaction process survive pickling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.log.compaction.order import Outcome, Progress, Replacement
+from kavka.log.compaction.order import CompactionResult, Progress, Replacement
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import OsFs
 from kavka.log.memfs import MemFs
@@ -30,7 +30,7 @@ def test_an_order_gets_through_a_pipe() -> None:
     [
         Progress("indexing", 3, 5),
         Replacement((0, 7), ((0, 100),)),
-        Outcome(9, batches_broken=["here"]),
+        CompactionResult(9, batches_broken=["here"]),
     ],
 )
 def test_news_get_through_a_pipe(news: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kavka.log.compaction.records import (
     BrokenRecords,
-    Records,
+    ParsedRecords,
     join,
     join_shifted,
     split,
@@ -35,7 +35,7 @@ def written(draw: st.DrawFn) -> Written:
     )
 
 
-def taken_apart(wanted: list[Written]) -> Records:
+def taken_apart(wanted: list[Written]) -> ParsedRecords:
     return split(bytes(batches.build(wanted)[61:]), len(wanted), len(wanted) - 1)
 
 
@@ -63,13 +63,13 @@ def test_some_are_put_together(wanted: list[Written], data: st.DataObject) -> No
     slots = sorted(data.draw(st.sets(st.sampled_from(range(len(wanted))), min_size=1)))
     base = batches.BASE_TIMESTAMP_MS + wanted[0].time_ms
     read = as_batch(join(found, slots), len(slots), base_timestamp=base)
-    assert [told(record) for record in read] == [shown(wanted, slot) for slot in slots]
+    assert [as_tuple(record) for record in read] == [shown(wanted, slot) for slot in slots]
     later = data.draw(st.sampled_from([0, 1, 1000, 1 << 41, -5]))
     read = as_batch(join_shifted(found, slots, later), len(slots), base_timestamp=base + later)
-    assert [told(record) for record in read] == [shown(wanted, slot) for slot in slots]
+    assert [as_tuple(record) for record in read] == [shown(wanted, slot) for slot in slots]
 
 
-def told(record: Any) -> tuple[Any, ...]:
+def as_tuple(record: Any) -> tuple[Any, ...]:
     return record.offset, record.timestamp, record.key, record.value, list(record.headers)
 
 
@@ -95,7 +95,7 @@ GOOD = bytes(batches.build([Written(b"key", b"value"), Written(b"other", b"value
 
 
 @given(st.integers(0, len(GOOD) - 1))
-def test_records_that_are_cut_are_broken(size: int) -> None:
+def test_truncated_records_are_broken(size: int) -> None:
     with pytest.raises(BrokenRecords):
         split(GOOD[:size], 2, 1)
 

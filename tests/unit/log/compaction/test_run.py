@@ -94,7 +94,7 @@ def test_a_small_map_gets_there_in_the_end() -> None:
     assert read_all(log) == compacted(before, 0, upto)
 
 
-def test_it_tells_what_it_has_done() -> None:
+def test_it_reports_what_it_has_done() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=3000).log()
     write(log, random.Random(2), 200)
@@ -115,7 +115,7 @@ def test_it_tells_what_it_has_done() -> None:
     assert outcome.records_keyless == sum(record.key is None for record in read)
 
 
-def test_it_tells_of_its_progress_once_a_second() -> None:
+def test_it_reports_progress_once_a_second() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=300_000).log()
     for number in range(40):
@@ -124,11 +124,11 @@ def test_it_tells_of_its_progress_once_a_second() -> None:
     limits = replace(LIMITS, read_bytes=1, bytes_per_s=200_000.0)
     worker = InlineWorker(news.append)
     outcome = compact(worker, fs, order(log, limits=limits))
-    told = [one for one in news if isinstance(one, Progress)]
-    assert len(told) >= 5
-    assert abs(len(told) - outcome.total_s / run.TELL_S) < outcome.total_s / 2
-    assert [one.stage for one in told] == sorted((one.stage for one in told), reverse=True)
-    assert all(0 < one.bytes_done <= one.bytes_in_all for one in told)
+    progress = [one for one in news if isinstance(one, Progress)]
+    assert len(progress) >= 5
+    assert abs(len(progress) - outcome.total_s / run.REPORT_INTERVAL_S) < outcome.total_s / 2
+    assert [one.stage for one in progress] == sorted((one.stage for one in progress), reverse=True)
+    assert all(0 < one.bytes_done <= one.bytes_in_all for one in progress)
     assert outcome.waited_s > 0
     spent = outcome.bytes_indexed + outcome.bytes_read + outcome.bytes_written
     assert abs(outcome.total_s - spent / 200_000) < 1
@@ -193,7 +193,7 @@ def check_no_gaps(fs: MemFs, log: PartitionLog) -> None:
 
 
 def test_a_group_may_need_more_than_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what is kept gets larger than positions can tell: here than 1000 bytes."""
+    """Where what is kept gets larger than positions can express: here than 1000 bytes."""
     monkeypatch.setattr(cleaned, "SIZE_MAX", 1000)
     fs = MemFs()
     broker = a_broker(fs, segment_bytes=8000)
@@ -233,7 +233,7 @@ def test_a_file_that_is_too_short_ends_it() -> None:
 
 
 def test_an_index_may_be_missing() -> None:
-    """That of a segment in which nobody has looked for anything since; it is no failing disk."""
+    """The index of a segment that was not searched since; that is no failing disk."""
     fs = MemFs()
     log = a_broker(fs).log()
     write(log, random.Random(6), 100)
@@ -244,8 +244,8 @@ def test_an_index_may_be_missing() -> None:
     assert read_all(log) == compacted(before, 0, outcome.end_offset)
 
 
-def test_what_is_written_anew_is_as_old_as_before() -> None:
-    """For retention, where no record tells a time."""
+def test_a_rewritten_segment_keeps_its_modification_time() -> None:
+    """For retention, where no record has a timestamp."""
     fs = MemFs()
     log = a_broker(fs).log()
     fs.now_ms = lambda: 5000
@@ -255,7 +255,7 @@ def test_what_is_written_anew_is_as_old_as_before() -> None:
     assert fs.modified_ms(f"{log.directory}/{0:020d}.log") == 5000
 
 
-def test_a_batch_that_can_t_be_opened_is_kept_and_told_of() -> None:
+def test_a_batch_that_can_t_be_opened_is_kept_and_reported() -> None:
     fs = MemFs()
     log = a_broker(fs).log()
     broken = around(b"\x00\x01\x02\x03", count=2)

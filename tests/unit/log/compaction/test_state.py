@@ -66,7 +66,7 @@ def test_a_topic_of_the_same_name_is_not_taken_for_clean() -> None:
 def test_an_offset_beyond_the_closed_segments_does_not_come_true(
     saved: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the log has grown beyond it: what was never compacted would be left out for good."""
+    """When the log has grown beyond it: what was never compacted would never be compacted."""
     fs = MemFs()
     broker = a_broker(fs)
     fill(broker)
@@ -89,7 +89,7 @@ def test_an_offset_out_of_bounds_is_of_another_log() -> None:
     assert compaction.first_dirty(10, 49) == 10
 
 
-def test_a_log_that_was_cut_is_dirty_from_there_and_work_on_it_is_void() -> None:
+def test_a_truncated_log_is_dirty_from_there_and_a_running_compaction_is_void() -> None:
     fs = MemFs()
     broker = a_broker(fs)
     fill(broker)
@@ -107,7 +107,7 @@ def test_a_log_that_was_cut_is_dirty_from_there_and_work_on_it_is_void() -> None
     assert read_all(log) == before
 
 
-def test_work_that_is_begun_before_a_cut_is_at_its_end_is_void(
+def test_a_compaction_begun_during_a_truncation_is_void(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It knows no producer, and would replace the segments that are read to find them."""
@@ -116,7 +116,7 @@ def test_work_that_is_begun_before_a_cut_is_at_its_end_is_void(
     broker = a_broker(fs)
     fill(broker)
     log = broker.log()
-    cutting = log.truncation(log.end_offset - 1)
+    cutting = log.truncate_in_steps(log.end_offset - 1)
     next(cutting)
     news: list[Any] = []
     serial = log.compaction.serial
@@ -129,7 +129,7 @@ def test_work_that_is_begun_before_a_cut_is_at_its_end_is_void(
     assert news and read_all(log) == before
 
 
-def test_what_follows_a_cut_is_not_taken_for_clean_after_a_crash() -> None:
+def test_records_after_a_truncation_are_not_clean_after_a_crash() -> None:
     fs = MemFs()
     broker = a_broker(fs)
     fill(broker)
@@ -158,7 +158,7 @@ def test_segments_that_went_meanwhile_are_not_replaced() -> None:
     assert read_all(log) == before
 
 
-def test_very_many_producers_are_told_of_in_steps_while_they_write(
+def test_very_many_producers_are_collected_in_steps_while_they_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 2)
@@ -171,7 +171,7 @@ def test_very_many_producers_are_told_of_in_steps_while_they_write(
     for producer_id in range(5):
         write(producer_id, 0)
     found = LastRecords.none()
-    steps = log.compaction.collect(found)
+    steps = log.compaction.collect_last_records(found)
     next(steps)
     for producer_id in (0, 4, 5):
         write(producer_id, int(producer_id < 5))

@@ -26,7 +26,7 @@ SETTINGS = logs.settings(cleanup_policy=("compact",), segment_bytes=3000, index_
 
 
 class Ready:
-    """A log whose segments were written anew: one replacement is left to be made."""
+    """A log whose segments were rewritten: one replacement remains to be swapped in."""
 
     def __init__(self) -> None:
         self.fs = MemFs()
@@ -130,7 +130,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(step: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_power_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
+def test_a_power_failure_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
     chance = random.Random(seed)
     ready = Ready()
     ready.fs.faults.append(Fault("rename", skip=chance.randrange(40)))

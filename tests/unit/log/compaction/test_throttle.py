@@ -1,4 +1,4 @@
-"""A limit on I/O, by a clock that moves only while somebody sleeps."""
+"""A limit on I/O, by a clock that advances only during sleeps."""
 
 from __future__ import annotations
 

@@ -35,41 +35,43 @@ def aborted(producer: int, first: int, last: int) -> AbortedTxn:
 
 def test_a_transaction_with_data_keeps_its_marker() -> None:
     seen = CleanedTransactions([])
-    assert not seen.data(data(1, 0))
-    assert seen.marker(control(1, 3), COMMIT) == (False, None)
-    assert seen.marker(control(1, 4), COMMIT) == (True, None), "the next one is empty"
+    assert not seen.is_aborted_batch(data(1, 0))
+    assert seen.on_control_batch(control(1, 3), COMMIT) == (False, None)
+    assert seen.on_control_batch(control(1, 4), COMMIT) == (True, None), "the next one is empty"
 
 
 def test_aborted_data_goes_and_its_marker_stays_as_long_as_there_was_any() -> None:
     entry = aborted(1, 10, 20)
     seen = CleanedTransactions([entry])
-    assert not seen.data(data(1, 0)), "of a transaction before"
-    assert seen.marker(control(1, 5), COMMIT) == (False, None)
-    assert seen.data(data(1, 10))
-    assert seen.data(data(1, 15))
-    assert seen.marker(control(1, 20), ABORT) == (False, entry)
-    assert not seen.data(data(1, 21)), "it is over"
+    assert not seen.is_aborted_batch(data(1, 0)), "of a transaction before"
+    assert seen.on_control_batch(control(1, 5), COMMIT) == (False, None)
+    assert seen.is_aborted_batch(data(1, 10))
+    assert seen.is_aborted_batch(data(1, 15))
+    assert seen.on_control_batch(control(1, 20), ABORT) == (False, entry)
+    assert not seen.is_aborted_batch(data(1, 21)), "it is over"
 
 
 def test_a_marker_of_aborted_data_that_has_gone_may_go() -> None:
     seen = CleanedTransactions([aborted(1, 10, 20)])
-    assert seen.marker(control(1, 20), ABORT) == (True, None)
-    assert seen.marker(control(2, 21), ABORT) == (True, None), "it is in no index any more"
+    assert seen.on_control_batch(control(1, 20), ABORT) == (True, None)
+    assert seen.on_control_batch(control(2, 21), ABORT) == (True, None), (
+        "it is in no index any more"
+    )
 
 
 def test_producers_do_not_meddle_with_each_other() -> None:
     first, second = aborted(1, 0, 30), aborted(2, 3, 40)
     seen = CleanedTransactions([second, first])
-    assert seen.data(data(1, 0))
-    assert seen.data(data(2, 3))
-    assert not seen.data(data(3, 6))
-    assert not seen.data(data(1, 9, transactional=False)), "plain records are in none"
-    assert seen.marker(control(1, 30), ABORT) == (False, first)
-    assert seen.marker(control(3, 31), COMMIT) == (False, None)
-    assert seen.marker(control(2, 40), ABORT) == (False, second)
+    assert seen.is_aborted_batch(data(1, 0))
+    assert seen.is_aborted_batch(data(2, 3))
+    assert not seen.is_aborted_batch(data(3, 6))
+    assert not seen.is_aborted_batch(data(1, 9, transactional=False)), "plain records are in none"
+    assert seen.on_control_batch(control(1, 30), ABORT) == (False, first)
+    assert seen.on_control_batch(control(3, 31), COMMIT) == (False, None)
+    assert seen.on_control_batch(control(2, 40), ABORT) == (False, second)
 
 
 def test_control_batches_of_other_kinds_stay_and_emptied_ones_may_go() -> None:
     seen = CleanedTransactions([])
-    assert seen.marker(control(1, 0), None) == (False, None)
-    assert seen.marker(control(1, 1, count=0), None) == (True, None)
+    assert seen.on_control_batch(control(1, 0), None) == (False, None)
+    assert seen.on_control_batch(control(1, 1, count=0), None) == (True, None)

@@ -65,7 +65,7 @@ async def test_a_command_that_fails_keeps_no_other_and_no_deadline(
 
     def ask(toy: Toy, ticket: Ticket, now_ms: int) -> Decision:
         decision = toy.park(ticket, b"a", now_ms + 100)
-        decision.after = ["bad", "good"]
+        decision.commands = ["bad", "good"]
         return decision
 
     parked = kit.runner.call(ask)

@@ -283,7 +283,7 @@ async def test_what_there_is_to_do_after_loading_is_done(broker: MemoryBroker) -
     Kit(broker).put(value=b"5")
     toy = Toy()
     toy.first = [
-        Decision([Record(b"%d" % number, b"first")], after=[number]) for number in range(3)
+        Decision([Record(b"%d" % number, b"first")], commands=[number]) for number in range(3)
     ]
     kit = Kit(broker, toy)
     await broker.advance(0)
@@ -299,7 +299,7 @@ async def test_many_commands_are_carried_out_in_several_turns(
     """As after a crash in the middle of ten thousand transactions."""
     toy = Toy()
     a_turn = journal_runner.COMMANDS_A_TURN
-    toy.first = [Decision(after=list(range(3 * a_turn)))]
+    toy.first = [Decision(commands=list(range(3 * a_turn)))]
     kit = Kit(broker, toy)
     assert kit.commands == list(range(a_turn))
     if not goes_on:
@@ -434,7 +434,7 @@ async def test_changes_elsewhere_lead_to_records(
 
     def decisions() -> Iterator[Decision]:
         yield Decision([Record(b"a", b"1")])
-        yield Decision([Record(b"b", b"2")], after=["go"])
+        yield Decision([Record(b"b", b"2")], commands=["go"])
         raise ValueError("nobody knows why")
 
     with caplog.at_level(logging.ERROR, journal_runner.__name__):

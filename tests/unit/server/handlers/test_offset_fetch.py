@@ -9,7 +9,7 @@ import pytest
 
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Made, Producer, Ticket
+from kavka.log.journal import DecisionOrSteps, Producer, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import offset_fetch
 from kavka.wire.apis.offset_fetch import API
@@ -149,7 +149,7 @@ def commit_in_transaction(broker: MemoryBroker) -> None:
     guard = replica.log.producers.verifications.begin(7, 0, 0, broker.clock.now_ms())
     asked = Commit("g", "", None, -1, 3, [OffsetToCommit("a", 0, 9)])
 
-    def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
+    def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
         producer = Producer(7, 0, guard)
         return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)
 

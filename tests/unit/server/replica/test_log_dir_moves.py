@@ -437,7 +437,7 @@ def test_so_many_are_copied_at_a_time(threads: int | None, at_once: int) -> None
 async def test_no_compaction_begins_meanwhile(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     log = broker.replica().log
-    log.compaction.begun()  # one that is under way is told to end
+    log.compaction.started()  # one that is under way is told to end
     serial = log.compaction.serial
     await alter(broker, TWO)
     await broker.advance(1000)

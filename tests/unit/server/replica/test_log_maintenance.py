@@ -11,7 +11,7 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
-from kavka.server.replica.log_maintenance import GARBAGE_CHECK_INTERVAL_MS
+from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS
 from support import logs
 from support.batches import Written, build
 from support.logs import Producer
@@ -131,7 +131,7 @@ async def test_files_of_deleted_topics_go_after_a_while(broker: MemoryBroker) ->
     assert len(deleted) == 2
     await broker.advance(MINUTE_MS - 1)
     assert broker.fs.list_dir(f"{DATA}/{deleted[0]}"), "who still reads can finish"
-    await broker.advance(2 * GARBAGE_CHECK_INTERVAL_MS)
+    await broker.advance(2 * DELETE_CHECK_INTERVAL_MS)
     assert len(broker.fs.list_dir(DATA)) <= used - 2 + len(("checkpoints", "of", "three kinds"))
     assert not [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
 
@@ -230,7 +230,7 @@ async def test_files_go_after_their_topic_s_delay(broker: MemoryBroker) -> None:
 
     await broker.advance(SECOND_LOOK_MS)
     assert deleted("slow") == 3
-    await broker.advance(2 * GARBAGE_CHECK_INTERVAL_MS)
+    await broker.advance(2 * DELETE_CHECK_INTERVAL_MS)
     assert (deleted("slow"), deleted("quick")) == (3, 0)
     await broker.advance(90_000)
     assert deleted("slow") == 0

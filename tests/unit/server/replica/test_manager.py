@@ -256,12 +256,12 @@ def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed
         log = replica.log
         hosting.jobs.hold()
         log.roll(hosting.clock.now_ms())
-        assert log.history.snapshots.is_writing
+        assert log.producer_manager.snapshots.is_writing
         append(replica, (1, 0, 3))
-        assert log.history.snapshots.is_writing
+        assert log.producer_manager.snapshots.is_writing
         await settle()
-        assert not log.history.snapshots.is_writing
-        assert log.history.snapshots.offsets == [27]
+        assert not log.producer_manager.snapshots.is_writing
+        assert log.producer_manager.snapshots.offsets == [27]
         assert hosting.jobs.held == ["FlushPlan.run"]
         hosting.jobs.release()
         await hosting.manager.flushed()
@@ -281,11 +281,11 @@ def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them() 
             append(replica, (producer_id, 0, 0))
         await hosting.manager.flushed()
         log = replica.log
-        assert log.recovery_point == 27 and not log.history.snapshots.offsets
+        assert log.recovery_point == 27 and not log.producer_manager.snapshots.offsets
         assert replica.delete_old(hosting.clock.now_ms()) == 0, "not before it is saved"
         assert not log.flush_wanted
         await settle()
-        assert log.history.snapshots.offsets == [27]
+        assert log.producer_manager.snapshots.offsets == [27]
         assert replica.delete_old(hosting.clock.now_ms()) == 1
 
     run(story)
@@ -304,7 +304,7 @@ def test_a_replica_that_is_removed_has_no_more_of_them_saved() -> None:
         await hosting.tasks.sleep(0)
         hosting.manager.remove(*replica.key)
         await settle()
-        assert replica.log.history.snapshots.offsets == []
+        assert replica.log.producer_manager.snapshots.offsets == []
 
     run(story)
 

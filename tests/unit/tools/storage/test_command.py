@@ -11,7 +11,7 @@ import pytest
 from kavka.log.fs import OsFs
 from kavka.server.coordination.broker_registration import cluster_id, prepare_tree
 from kavka.tools.storage import command
-from kavka.tools.storage.command import Place, main
+from kavka.tools.storage.command import ExternalStore, main
 from kavka.zktree import paths
 from support.embedded_coordination import open_on
 from support.logs import TOPIC_ID
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 def run(order: str, data: Path, file: Path, *, replace: bool = False) -> int:
     return main(
-        Place(str(file), None),
+        ExternalStore(str(file), None),
         is_import=order == "import",
         replace=replace,
         config=None,
@@ -107,7 +107,7 @@ def test_topics_named_as_nodes_are_move(
     assert again.read_bytes() == file.read_bytes()
 
 
-def test_nothing_is_replaced_without_being_told(
+def test_nothing_is_replaced_without_the_option(
     data: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("export", data, file) == 0
@@ -146,7 +146,10 @@ def test_what_is_wrong_is_said_in_a_line(
     assert run("export", tmp_path / "nowhere", file) == 1
     assert "no directory" in capsys.readouterr().err
     assert (
-        main(Place("x", None), is_import=True, replace=False, config="no.file", overrides=[]) == 1
+        main(
+            ExternalStore("x", None), is_import=True, replace=False, config="no.file", overrides=[]
+        )
+        == 1
     )
     err = capsys.readouterr().err
     assert "no.file" in err and "Traceback" not in err
@@ -155,13 +158,13 @@ def test_what_is_wrong_is_said_in_a_line(
     assert "not a log" in capsys.readouterr().err
 
 
-def test_apache_kafkas_own_file_tells_where_the_logs_are(
+def test_log_dirs_are_read_from_apache_kafkas_own_file(
     data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it says of ZooKeeper, `kavka start` would refuse."""
     config = tmp_path / "server.properties"
     config.write_text(f"log.dirs={data}\nzookeeper.connect=h:1\nzookeeper.set.acl=true\n")
-    place = Place(str(file), None)
+    place = ExternalStore(str(file), None)
     assert main(place, is_import=False, replace=False, config=str(config), overrides=[]) == 0
     assert "the-cluster" in capsys.readouterr().out
     config.write_text(f"log.dirs={data}\nnum.partitions=x\n")

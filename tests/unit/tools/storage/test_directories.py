@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from kavka.log.dir_names import Meta, encode_meta, encode_partition
+from kavka.log.dir_names import MetaProperties, encode_meta, encode_partition
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried
+from kavka.tools.storage.nodes import ClusterMetadata
 from kavka.zktree import paths, storage
 from support import logs
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
@@ -53,19 +53,19 @@ async def nodes_on(fs: MemFs) -> dict[str, bytes | None]:
     return found
 
 
-def write(fs: MemFs, carried: Carried) -> None:
+def write(fs: MemFs, metadata: ClusterMetadata) -> None:
     with Directories(fs, [DIRECTORY]) as directories:
-        directories.write(carried, 1_000)
+        directories.write(metadata, 1_000)
 
 
-def read(fs: MemFs) -> Carried:
+def read(fs: MemFs) -> ClusterMetadata:
     with Directories(fs, [DIRECTORY]) as directories:
         return directories.read()
 
 
 def test_a_broker_finds_what_was_written() -> None:
     fs = new_fs()
-    write(fs, Carried(NODES, 0))
+    write(fs, ClusterMetadata(NODES, 0))
     assert asyncio.run(nodes_on(fs)) == NODES
 
 
@@ -80,16 +80,16 @@ def test_what_was_there_goes_away_whether_or_not_power_does() -> None:
 
     fs = asyncio.run(before())
     log = fs.read_bytes(f"{DIRECTORY}/{storage.LOG_NAME}")
-    write(fs, Carried(NODES, 0))
+    write(fs, ClusterMetadata(NODES, 0))
     assert asyncio.run(nodes_on(fs)) == NODES
-    # as if power had gone off before the log was begun anew
+    # as if the power had failed before the log was replaced
     fs.write_atomic(f"{DIRECTORY}/{storage.LOG_NAME}", log, sync=True)
     assert asyncio.run(nodes_on(fs)) == NODES
 
 
 def test_it_is_on_the_disk() -> None:
     fs = new_fs()
-    write(fs, Carried(NODES, 0))
+    write(fs, ClusterMetadata(NODES, 0))
     fs.crash()
     assert asyncio.run(nodes_on(fs)) == NODES
 
@@ -102,13 +102,13 @@ def test_it_is_on_the_disk() -> None:
         (storage.LOG_NAME, 1, NODES),
     ],
 )
-def test_cut_short_in_a_new_directory_it_is_whole_or_nothing(
+def test_interrupted_in_a_new_directory_it_is_whole_or_nothing(
     name: str, skip: int, found: dict[str, bytes | None]
 ) -> None:
     fs = new_fs()
     fs.faults.append(Fault("rename", f"{name}.tmp", skip=skip))
     with pytest.raises(OSError):
-        write(fs, Carried(NODES, 0))
+        write(fs, ClusterMetadata(NODES, 0))
     fs.crash()
     assert asyncio.run(nodes_on(fs)) == found
 
@@ -121,7 +121,7 @@ def test_generated_broker_ids_are_counted_on() -> None:
         return stat.version
 
     fs = new_fs()
-    write(fs, Carried(NODES, 41))
+    write(fs, ClusterMetadata(NODES, 41))
     assert asyncio.run(next_number(fs)) == 42
     assert read(fs).broker_sequence == 42
 
@@ -144,9 +144,9 @@ def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
     with_tail = fs.read_bytes(f"{DIRECTORY}/{storage.LOG_NAME}") + b"torn"
     fs.write_atomic(f"{DIRECTORY}/{storage.LOG_NAME}", with_tail, sync=True)
     before = content(fs)
-    carried = read(fs)
+    metadata = read(fs)
     assert content(fs) == before
-    assert set(carried.nodes) == {
+    assert set(metadata.nodes) == {
         "/admin",
         "/brokers",
         "/brokers/topics/t",
@@ -154,7 +154,7 @@ def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
         "/config",
         *paths.PERSISTENT,
     }
-    order = list(carried.nodes)
+    order = list(metadata.nodes)
     assert all(
         order.index(above) < order.index(path) for path in order for above in paths.ancestors(path)
     )
@@ -162,51 +162,51 @@ def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
 
 def test_a_retired_tree_counts_no_more() -> None:
     fs = new_fs()
-    write(fs, Carried(NODES, 0))
+    write(fs, ClusterMetadata(NODES, 0))
     before = content(fs)
     with Directories(fs, [DIRECTORY]) as directories:
         assert directories.has_tree
-        directories.retire()
+        directories.mark_exported()
         assert not directories.has_tree
     fs.crash()
     assert content(fs) == {f"{name}.exported": data for name, data in before.items()}
     assert asyncio.run(nodes_on(fs)) == {}
     with Directories(fs, [DIRECTORY]) as directories:
         assert not directories.has_tree, "a start that found nothing made a log"
-    write(fs, Carried(NODES, 0))
+    write(fs, ClusterMetadata(NODES, 0))
     assert asyncio.run(nodes_on(fs)) == NODES
 
 
 def test_what_directories_say() -> None:
     fs = new_fs()
     fs.make_dir("/more")
-    fs.write_atomic(f"{DIRECTORY}/meta.properties", encode_meta(Meta("c", 3)), sync=True)
+    fs.write_atomic(f"{DIRECTORY}/meta.properties", encode_meta(MetaProperties("c", 3)), sync=True)
     for directory in (f"{DIRECTORY}/t-0", "/more/t-1", "/more/t-2.abc-delete", "/more/u-0-stray"):
         fs.make_dir(directory)
     fs.write_atomic("/more/t-1/partition.metadata", encode_partition(TOPIC_ID), sync=True)
     with Directories(fs, [DIRECTORY, "/more/"]) as directories:
-        held = directories.held()
+        held = directories.state()
         assert not directories.has_tree
     assert (held.cluster_id, held.broker_id) == ("c", 3)
     assert held.logs == {("t", 0): None, ("t", 1): TOPIC_ID}
 
 
-def test_a_new_directory_is_nobodys() -> None:
+def test_a_new_directory_has_no_owner() -> None:
     with Directories(new_fs(), [DIRECTORY]) as directories:
-        assert directories.held() == (None, None, {})
+        assert directories.state() == (None, None, {})
 
 
 def test_directories_of_two_brokers_are_refused() -> None:
     fs = new_fs()
     fs.make_dir("/more")
     for number, directory in enumerate((DIRECTORY, "/more")):
-        meta = encode_meta(Meta("c", number))
+        meta = encode_meta(MetaProperties("c", number))
         fs.write_atomic(f"{directory}/meta.properties", meta, sync=True)
     with (
         pytest.raises(Refused, match="brokers 0 of cluster c, 1 of cluster c"),
         Directories(fs, [DIRECTORY, "/more"]) as directories,
     ):
-        directories.held()
+        directories.state()
 
 
 def test_damaged_meta_properties_are_named() -> None:
@@ -216,10 +216,10 @@ def test_damaged_meta_properties_are_named() -> None:
         pytest.raises(Refused, match=r"meta\.properties"),
         Directories(fs, [DIRECTORY]) as directories,
     ):
-        directories.held()
+        directories.state()
 
 
-def test_a_directory_in_use_is_refused_and_the_others_are_let_go() -> None:
+def test_a_directory_in_use_is_refused_and_the_others_are_unlocked() -> None:
     fs = new_fs()
     fs.make_dir("/more")
     lock = fs.lock("/more/.lock")
@@ -266,11 +266,11 @@ def test_a_damaged_tree_is_neither_read_nor_written_over() -> None:
     with pytest.raises(Refused, match="remove the two files"):
         read(fs)
     with pytest.raises(Refused, match="remove the two files"):
-        write(fs, Carried(NODES, 0))
+        write(fs, ClusterMetadata(NODES, 0))
 
 
 def test_nodes_that_make_no_tree_are_refused() -> None:
     fs = new_fs()
     with pytest.raises(Refused, match="/brokers/topics/t can't be made"):
-        write(fs, Carried({"/brokers/topics/t": b""}, 0))
+        write(fs, ClusterMetadata({"/brokers/topics/t": b""}, 0))
     assert not content(fs)

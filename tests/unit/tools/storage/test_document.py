@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from kavka.tools.storage.document import decode, encode
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried
+from kavka.tools.storage.nodes import ClusterMetadata
 
 nodes = st.dictionaries(st.text(), st.none() | st.binary() | st.text().map(str.encode))
 
 
-@given(st.builds(Carried, nodes, st.integers(0, 2**31 - 1)))
-def test_round_trip(carried: Carried) -> None:
-    again = decode(encode(carried), "x")
-    assert again == carried
-    assert list(again.nodes) == list(carried.nodes), "parents stay before children"
+@given(st.builds(ClusterMetadata, nodes, st.integers(0, 2**31 - 1)))
+def test_round_trip(metadata: ClusterMetadata) -> None:
+    again = decode(encode(metadata), "x")
+    assert again == metadata
+    assert list(again.nodes) == list(metadata.nodes), "parents stay before children"
 
 
 def test_text_can_be_read_and_edited() -> None:
     document = json.loads(
-        encode(Carried({"/a": b'{"x": "\xc3\xbc"}', "/b": None, "/c": b"\xff"}, 3))
+        encode(ClusterMetadata({"/a": b'{"x": "\xc3\xbc"}', "/b": None, "/c": b"\xff"}, 3))
     )
     assert document["nodes"] == {"/a": '{"x": "ü"}', "/b": None, "/c": {"base64": "/w=="}}
     assert document["broker_sequence"] == 3

@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from kavka.tools.storage import zookeeper
 from kavka.tools.storage.errors import Refused
-from kavka.tools.storage.nodes import Carried
-from kavka.tools.storage.zookeeper import Broken, ZooKeeper
+from kavka.tools.storage.nodes import ClusterMetadata
+from kavka.tools.storage.zookeeper import ZooKeeper, ZooKeeperFailed
 from support.oracle39 import ZooKeeper as Server
 from support.ports import HOST, free_port
 
@@ -40,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[KazooClient]:
-    """Somebody else's connection, to a ZooKeeper that is empty."""
+    """A separate connection, to a ZooKeeper that is empty."""
     client = KazooClient(address)
     client.start()
     for name in client.get_children("/"):
@@ -51,20 +51,20 @@ def client(address: str) -> Iterator[KazooClient]:
     client.close()
 
 
-def read(connect: str) -> Carried:
+def read(connect: str) -> ClusterMetadata:
     with ZooKeeper(connect) as place:
         return place.read()
 
 
-def write(connect: str, carried: Carried, *, replace: bool = False) -> None:
+def write(connect: str, metadata: ClusterMetadata, *, replace: bool = False) -> None:
     with ZooKeeper(connect) as place:
-        place.write(carried, replace=replace)
+        place.write(metadata, replace=replace)
 
 
 @pytest.mark.parametrize("root", ["", "/", "/a/b"])
 def test_what_was_written_is_read(address: str, client: KazooClient, root: str) -> None:
-    write(address + root, Carried(NODES, 3))
-    assert read(address + root) == Carried(NODES, 3)
+    write(address + root, ClusterMetadata(NODES, 3))
+    assert read(address + root) == ClusterMetadata(NODES, 3)
     prefix = root.rstrip("/")
     assert client.get(f"{prefix}/cluster/id")[0] == NODES["/cluster/id"]
     assert client.get(f"{prefix}/brokers/seqid")[1].version == 3
@@ -73,14 +73,14 @@ def test_what_was_written_is_read(address: str, client: KazooClient, root: str) 
 def test_many_nodes(address: str, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper, "IN_FLIGHT_MAX", 7)
     more = {f"/brokers/topics/t{number}": b"%d" % number for number in range(50)}
-    carried = Carried(NODES | more, 20)
-    write(address, carried)
+    metadata = ClusterMetadata(NODES | more, 20)
+    write(address, metadata)
     found = read(address)
-    assert (dict(found.nodes), found.broker_sequence) == (dict(carried.nodes), 20)
+    assert (dict(found.nodes), found.broker_sequence) == (dict(metadata.nodes), 20)
 
 
 def test_only_what_is_kafkas_and_lasts_is_read(address: str, client: KazooClient) -> None:
-    write(address, Carried(NODES, 0))
+    write(address, ClusterMetadata(NODES, 0))
     for path in ("/hbase/x", "/migration", "/brokers/ids", "/config/changes/config_change_1"):
         client.ensure_path(path)
     client.create("/admin", ephemeral=True)
@@ -94,39 +94,39 @@ def test_nothing_is_read_where_nothing_is(address: str, client: KazooClient) -> 
 
 
 def test_other_nodes_are_replaced_only_when_asked(address: str, client: KazooClient) -> None:
-    write(address, Carried({**NODES, "/config/old": b"old", "/kafka-acl": None}, 5))
+    write(address, ClusterMetadata({**NODES, "/config/old": b"old", "/kafka-acl": None}, 5))
     client.ensure_path("/hbase/x")
     with pytest.raises(Refused, match=r"/brokers, /cluster, /config, /kafka-acl\. .*--replace"):
-        write(address, Carried(NODES, 0))
+        write(address, ClusterMetadata(NODES, 0))
     assert read(address).nodes["/config/old"] == b"old"
-    write(address, Carried(NODES, 0), replace=True)
-    assert read(address) == Carried(NODES, 0)
+    write(address, ClusterMetadata(NODES, 0), replace=True)
+    assert read(address) == ClusterMetadata(NODES, 0)
     assert client.exists("/hbase/x")
 
 
 def test_half_of_the_nodes_have_no_cluster_id(address: str, client: KazooClient) -> None:
     """So that no broker starts with them."""
-    write(address, Carried(NODES, 0))
-    broken = Carried({**NODES, "/config/no/parent": b""}, 0)
-    with pytest.raises(Broken, match="not complete"):
+    write(address, ClusterMetadata(NODES, 0))
+    broken = ClusterMetadata({**NODES, "/config/no/parent": b""}, 0)
+    with pytest.raises(ZooKeeperFailed, match="not complete"):
         write(address, broken, replace=True)
     assert "/cluster/id" not in read(address).nodes
-    write(address, Carried(NODES, 0), replace=True)
-    assert read(address) == Carried(NODES, 0)
+    write(address, ClusterMetadata(NODES, 0), replace=True)
+    assert read(address) == ClusterMetadata(NODES, 0)
 
 
 def test_a_running_cluster_is_left_alone(address: str, client: KazooClient) -> None:
-    write(address, Carried(NODES, 0))
+    write(address, ClusterMetadata(NODES, 0))
     client.create("/brokers/ids/4", b"", ephemeral=True)
     with pytest.raises(Refused, match=r"registered at .*: 4\. Stop"):
         read(address)
     with pytest.raises(Refused, match="registered"):
-        write(address, Carried({}, 0), replace=True)
+        write(address, ClusterMetadata({}, 0), replace=True)
     client.delete("/brokers/ids/4")
-    assert read(address) == Carried(NODES, 0)
+    assert read(address) == ClusterMetadata(NODES, 0)
 
 
-def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_zookeeper_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper, "CONNECT_WITHIN_S", 0.2)
     with pytest.raises(Refused, match="no ZooKeeper answers"):
         read(f"{HOST}:{free_port()}")
