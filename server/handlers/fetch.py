@@ -198,7 +198,7 @@ class _Fetch:
         committed_only = request.isolation_level == READ_COMMITTED
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if bytes_left > ARENA_BYTES:
-            bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
+            bytes_left = min(bytes_left, broker.arenas.response_bytes_max())
         self._bytes_max = bytes_left
         files_left = broker.replicas.logs.files_at_once
         at_least_one = True
