@@ -34,7 +34,7 @@ from kavka.groupcoord.pending_txn_offsets import Pending
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each, without_pauses
+from kavka.wire.steps import PauseCounter, Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ OFFSETS_A_STEP: Final = 500
 """Offsets that are looked at between two pauses, at 3 us each."""
 
 _DELETION: Final = 5
-"""What a topic of an OffsetDelete counts for a `Pace`."""
+"""What a topic of an OffsetDelete counts for a `PauseCounter`."""
 
 NO_OFFSET: Final = -1
 _LAST_MS: Final = 2**63 - 1
@@ -109,7 +109,7 @@ class Offsets:
         """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`. All
         that have no code are kept, or none of them: they are one batch."""
         made = self._commit(commit, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
 
     def _commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         group, check = self._checked(commit, is_transactional=False)
@@ -126,7 +126,7 @@ class Offsets:
     ) -> Made:
         """TxnOffsetCommit, likewise; they count when the transaction is committed."""
         made = self._commit_transactional(commit, producer, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
 
     def _commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
@@ -262,7 +262,7 @@ class Offsets:
         group.check_offset_delete()
         records: list[Record] = []
         codes: list[int] = []
-        pace = Pace()
+        pauses = PauseCounter()
 
         def delete(topic: str, partition: int) -> None:
             kept = self.store.get(group_id, topic, partition) is not None
@@ -275,7 +275,7 @@ class Offsets:
             else:
                 codes.append(0)
                 yield from each(partitions, partial(delete, topic), OFFSETS_A_STEP)
-            if pace.is_over(_DELETION + 2 * len(partitions)):
+            if pauses.is_due(_DELETION + 2 * len(partitions)):
                 yield
         self._state.counts.offsets_deleted += len(records)
         return Decision(records, [Reply(ticket, codes)])

@@ -27,7 +27,7 @@ CLASSIC_KEYS: Final = frozenset({2})
 CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 """Versions of the keys of records, by protocol; below them are offsets'."""
 
-QUICKER_FROM: Final = 10
+BATCH_REPLAY_MIN: Final = 10
 """Records of one decision; fewer are applied one by one."""
 
 
@@ -89,7 +89,7 @@ class GroupShard:
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
         """`apply` of each, but quicker for many offsets."""
-        if producer is None and len(records) >= QUICKER_FROM:
+        if producer is None and len(records) >= BATCH_REPLAY_MIN:
             keys, values = zip(*records, strict=True)
             records = records[self.offsets.replay(keys, values, 0) :]
         for record in records:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Slices, each, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, Slices, each, run_to_completion
 
 WAITING_MAX: Final = 100_000
 """Decisions whose answers wait for the high watermark; further ones are refused with
@@ -217,7 +217,7 @@ class Journal:
 
     def carry_out(self, made: Made, now_ms: int) -> None:
         """Append, apply, and answer when it is committed."""
-        without_pauses(self.carry_out_slowly(made, now_ms))
+        run_to_completion(self.carry_out_slowly(made, now_ms))
 
     def carry_out_slowly(self, made: Made, now_ms: int) -> Slices[None]:
         """The same, with pauses if there is much to do; until it is done nothing else may be
@@ -243,7 +243,7 @@ class Journal:
             try:
                 self._append_at_once(decision, now_ms)
             except ApiError as failure:
-                without_pauses(self._refuse(decision, failure.code, now_ms))
+                run_to_completion(self._refuse(decision, failure.code, now_ms))
                 return True
         if self._is_committed(decision, now_ms):
             self._give(decision)
@@ -252,7 +252,7 @@ class Journal:
     def _append_at_once(self, decision: Decision, now_ms: int) -> None:
         self._admit()
         records, producer = decision.records, decision.producer
-        self.applied_end = without_pauses(self._port.append(records, producer, now_ms))
+        self.applied_end = run_to_completion(self._port.append(records, producer, now_ms))
         try:
             self.machine.apply_all(records, producer)
         except Exception as failure:
@@ -367,7 +367,7 @@ class Journal:
 
     def tick(self, now_ms: int) -> bool:
         """Do one thing that is due; whether there was one."""
-        return without_pauses(self.tick_slowly(now_ms))
+        return run_to_completion(self.tick_slowly(now_ms))
 
     def tick_slowly(self, now_ms: int) -> Slices[bool]:
         """The same, as `carry_out_slowly`."""

@@ -15,10 +15,10 @@ from kavka.txncoord.requests import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     EndTxn,
-    Markers,
     NeedsProducerId,
-    Producer,
+    ProducerIdAndEpoch,
     ReserveProducerIds,
+    WriteMarkers,
 )
 from kavka.txncoord.state import TransactionsState, pausing
 from kavka.txncoord.transaction import (
@@ -43,7 +43,7 @@ COMPLETION_RETRY_MS: Final = 500
 """After which it is tried again to write that a transaction is completed. Nobody tells when the
 partition can be appended to again."""
 
-_NOT_TOLD: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
+_NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 class Ending:
@@ -51,7 +51,7 @@ class Ending:
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
-        self._marking: Final[dict[str, Markers]] = {}
+        self._pending_markers: Final[dict[str, WriteMarkers]] = {}
         """The markers that have been asked for, and are not told to be written."""
 
         self.uncompleted: Final[set[str]] = set()
@@ -60,17 +60,17 @@ class Ending:
     # -- asked for by a producer ------------------------------------------------------------
 
     def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """EndTxn; the answer is a Producer. ApiError; NeedsProducerId."""
+        """EndTxn; the answer is a ProducerIdAndEpoch. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         one = self._state.transactions.get(request.transactional_id)
         if one is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.version >= EPOCH_BUMPED_SINCE:
-            return (yield from self._end_bumping(one, request, ticket, now_ms))
-        return (yield from self._end_plainly(one, request, ticket, now_ms))
+            return (yield from self._end_v2(one, request, ticket, now_ms))
+        return (yield from self._end_v0(one, request, ticket, now_ms))
 
-    def _end_plainly(
+    def _end_v0(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
         """As clients of the transaction version 0 do, to whom an answer tells no producer."""
@@ -87,12 +87,12 @@ class Ending:
                 next_producer_id=NO_PRODUCER_ID,
                 now_ms=now_ms,
             )
-            replies = [Reply(ticket, _NOT_TOLD)]
+            replies = [Reply(ticket, _NO_PRODUCER)]
             return (yield from self._prepare(request.transactional_id, new, replies))
         _check_result(one, request)
-        return Decision(replies=[Reply(ticket, _NOT_TOLD)])
+        return Decision(replies=[Reply(ticket, _NO_PRODUCER)])
 
-    def _end_bumping(
+    def _end_v2(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
         """As clients of the transaction version 2 do: the epoch tells a retry from what comes
@@ -109,12 +109,12 @@ class Ending:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
-        new = self._prepared_bumping(one, request.committed, now_ms)
+        new = self._prepared_v2(one, request.committed, now_ms)
         replies = [Reply(ticket, producer_after(new))]
         return (yield from self._prepare(request.transactional_id, new, replies))
 
-    def _prepared_bumping(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
-        next_id = self._state.new_producer_id() if one.is_exhausted else NO_PRODUCER_ID
+    def _prepared_v2(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
+        next_id = self._state.new_producer_id() if one.is_epoch_exhausted else NO_PRODUCER_ID
         return prepared(
             one,
             committed=committed,
@@ -129,7 +129,7 @@ class Ending:
         """Fence the producer of a transaction that is going on, and abort it. NeedsProducerId."""
         one = self._state.transactions[transactional_id]
         if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
-            new = self._prepared_bumping(one, False, now_ms)
+            new = self._prepared_v2(one, False, now_ms)
         else:
             new = prepared(
                 fenced(one),
@@ -140,7 +140,7 @@ class Ending:
             )
         return (yield from self._prepare(transactional_id, new, replies))
 
-    def watch(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
+    def set_timeout(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
         """See to it that a transaction that takes too long is aborted, when
         `transaction.abort.timed.out.transaction.cleanup.interval.ms` lets it be noticed."""
         key = ("timeout", transactional_id)
@@ -158,12 +158,12 @@ class Ending:
         if one is None or one.times_out_ms is None:
             return Decision()
         if one.times_out_ms >= now_ms:
-            self.watch(transactional_id, one)
+            self.set_timeout(transactional_id, one)
             return Decision()
         try:
             return (yield from self.abort(transactional_id, [], now_ms))
         except NeedsProducerId:
-            self.watch(transactional_id, one, now_ms)
+            self.set_timeout(transactional_id, one, now_ms)
             return Decision(after=[ReserveProducerIds()])
 
     # -- markers ----------------------------------------------------------------------------
@@ -171,15 +171,15 @@ class Ending:
     def _prepare(
         self, transactional_id: str, new: Transaction, replies: list[Reply]
     ) -> Slices[Decision]:
-        assert transactional_id not in self._marking
+        assert transactional_id not in self._pending_markers
         record = yield from self._state.record(transactional_id, new)
         markers = yield from markers_of(transactional_id, new)
-        self._marking[transactional_id] = markers
+        self._pending_markers[transactional_id] = markers
         refused = partial(self._not_prepared, markers, replies)
         return Decision([record], replies, [markers], refused)
 
     def _not_prepared(
-        self, markers: Markers, replies: list[Reply], code: ErrorCode, now_ms: int
+        self, markers: WriteMarkers, replies: list[Reply], code: ErrorCode, now_ms: int
     ) -> Decision:
         """The record was refused, or is not committed in time."""
         transactional_id = markers.transactional_id
@@ -187,14 +187,14 @@ class Ending:
         if one is not None and one.state in PREPARED:
             self._state.timers.set(("markers", transactional_id), now_ms)
         else:
-            del self._marking[transactional_id]
+            del self._pending_markers[transactional_id]
             if one is not None:
-                self.watch(transactional_id, one, now_ms)
+                self.set_timeout(transactional_id, one, now_ms)
         return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in replies])
 
-    def _mark(self, transactional_id: str) -> Decision:
+    def _write_markers(self, transactional_id: str) -> Decision:
         """Have the markers written once it is committed how the transaction ends."""
-        markers = self._marking[transactional_id]
+        markers = self._pending_markers[transactional_id]
         return Decision(after=[markers], refused=partial(self._not_prepared, markers, []))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
@@ -204,20 +204,20 @@ class Ending:
             one = self._state.transactions[transactional_id]
             if one.state in PREPARED:
                 markers = yield from pausing(markers_of(transactional_id, one))
-                self._marking[transactional_id] = markers
-                yield self._mark(transactional_id)
+                self._pending_markers[transactional_id] = markers
+                yield self._write_markers(transactional_id)
             elif one.state is State.ONGOING:
-                self.watch(transactional_id, one, now_ms)
+                self.set_timeout(transactional_id, one, now_ms)
             if count % LOADED_A_STEP == 0:
                 yield Decision()
 
-    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> Made:
+    def markers_written(self, markers: WriteMarkers, ticket: Ticket, now_ms: int) -> Made:
         """All of these have been written, or their partitions are gone. The answer is None. What
         is told twice, or is not of the transaction that is prepared now, counts for nothing."""
         replies = [Reply(ticket, None)]
-        if self._marking.get(markers.transactional_id) is not markers:
+        if self._pending_markers.get(markers.transactional_id) is not markers:
             return Decision(replies=replies)
-        del self._marking[markers.transactional_id]
+        del self._pending_markers[markers.transactional_id]
         return self._complete(markers.transactional_id, replies, now_ms)
 
     def _complete(
@@ -242,7 +242,7 @@ class Ending:
         if what == "timeout":
             return self._time_out(transactional_id, now_ms)
         if what == "markers":
-            return self._mark(transactional_id)
+            return self._write_markers(transactional_id)
         return self._complete(transactional_id, [], now_ms)
 
 
@@ -255,8 +255,8 @@ def _was_last_epoch(one: Transaction, request: EndTxn) -> bool:
     )
 
 
-def _producer(one: Transaction) -> Producer:
-    return Producer(one.producer_id, one.producer_epoch)
+def _producer(one: Transaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
 def check_settled(one: Transaction) -> None:

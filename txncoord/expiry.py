@@ -14,7 +14,7 @@ from kavka.txncoord import records
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import SETTLED
 
-LOOKED_AT_MAX: Final = 500
+IDS_A_STEP: Final = 500
 """Ids looked at in one step."""
 
 TOMBSTONE_BYTES_A_STEP: Final = 500_000
@@ -40,7 +40,7 @@ class Expiry:
         """The next step."""
         self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
         if self._round is None:
-            self._round = self._look(now_ms)
+            self._round = self._sweep(now_ms)
         tombstones = next(self._round, None)
         if tombstones is None:
             self._round = None
@@ -48,19 +48,19 @@ class Expiry:
             return Decision()
         return Decision(tombstones)
 
-    def _look(self, now_ms: int) -> Iterator[list[Record]]:
+    def _sweep(self, now_ms: int) -> Iterator[list[Record]]:
         """The tombstones of each step. Between two steps all may change, but for `now_ms`."""
         unused_since_ms = now_ms - self._state.settings().transactional_id_expiration_ms
         step: list[Record] = []
-        looked_at = size_bytes = 0
+        scanned = size_bytes = 0
         for transactional_id in list(self._state.transactions):
-            looked_at += 1
+            scanned += 1
             if self._is_unused(transactional_id, unused_since_ms):
                 step.append(records.tombstone(transactional_id))
                 size_bytes += len(step[-1].key)
-            if looked_at >= LOOKED_AT_MAX or size_bytes >= TOMBSTONE_BYTES_A_STEP:
+            if scanned >= IDS_A_STEP or size_bytes >= TOMBSTONE_BYTES_A_STEP:
                 yield step
-                step, looked_at, size_bytes = [], 0, 0
+                step, scanned, size_bytes = [], 0, 0
         if step:
             yield step
 

@@ -36,7 +36,7 @@ class Filter(NamedTuple):
     pattern: Pattern | None = None
     """What transactional ids look like (KIP-1152)."""
 
-    def admits(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
+    def matches(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
         """Whether an id is asked for."""
         if self.producer_ids and one.producer_id not in self.producer_ids:
             return False
@@ -76,7 +76,7 @@ def listed(
     return [
         ListedTransaction(transactional_id, one.producer_id, one.state.title)
         for transactional_id, one in found
-        if one is not None and wanted.admits(transactional_id, one, now_ms)
+        if one is not None and wanted.matches(transactional_id, one, now_ms)
     ]
 
 

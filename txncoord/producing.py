@@ -12,7 +12,7 @@ from kavka.txncoord.requests import (
     NO_PRODUCER_ID,
     AddPartitions,
     InitProducerId,
-    Producer,
+    ProducerIdAndEpoch,
 )
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
@@ -40,15 +40,15 @@ class Producing:
     def init_producer_id(
         self, request: InitProducerId, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The answer is a Producer; CONCURRENT_TRANSACTIONS once a transaction that was going on
-        is being aborted. ApiError; NeedsProducerId."""
+        """InitProducerId; replies with a ProducerIdAndEpoch. Aborts an ongoing transaction and
+        replies CONCURRENT_TRANSACTIONS. Raises ApiError, NeedsProducerId."""
         transactional_id = request.transactional_id
         self._check(request)
         one = self._state.transactions.get(transactional_id)
         if one is None:
             one = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
         check_settled(one)
-        if not _may_go_on(one, request):
+        if not _may_continue(one, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -75,20 +75,22 @@ class Producing:
         if not 0 < request.timeout_ms <= self._state.settings().transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
-    def _next_producer(self, one: Transaction, request: InitProducerId) -> tuple[Producer, int]:
+    def _next_producer(
+        self, one: Transaction, request: InitProducerId
+    ) -> tuple[ProducerIdAndEpoch, int]:
         """What the producer is given, and the epoch that it may ask with again (KIP-360).
         ApiError PRODUCER_FENCED; NeedsProducerId."""
-        goes_on = request.producer_id != NO_PRODUCER_ID
+        continues = request.producer_id != NO_PRODUCER_ID
         is_current = one.producer_epoch in (request.producer_epoch, NO_EPOCH)
-        if goes_on and not is_current:
+        if continues and not is_current:
             if request.producer_epoch != one.last_epoch:
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
             # it has been given this already, and did not hear of it
-            return Producer(one.producer_id, one.producer_epoch), one.last_epoch
-        last_epoch = one.producer_epoch if goes_on else NO_EPOCH
-        if one.is_exhausted:
-            return Producer(self._state.new_producer_id(), 0), last_epoch
-        return Producer(one.producer_id, one.producer_epoch + 1), last_epoch
+            return ProducerIdAndEpoch(one.producer_id, one.producer_epoch), one.last_epoch
+        last_epoch = one.producer_epoch if continues else NO_EPOCH
+        if one.is_epoch_exhausted:
+            return ProducerIdAndEpoch(self._state.new_producer_id(), 0), last_epoch
+        return ProducerIdAndEpoch(one.producer_id, one.producer_epoch + 1), last_epoch
 
     # -- partitions -------------------------------------------------------------------------
 
@@ -149,12 +151,12 @@ def _check_producer(one: Transaction, request: AddPartitions) -> None:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
 
 
-def _may_go_on(one: Transaction, request: InitProducerId) -> bool:
+def _may_continue(one: Transaction, request: InitProducerId) -> bool:
     """Whether a producer that has an id has this one; or had it, and was given another because
     its epochs were exhausted (KIP-360)."""
     if request.producer_id == NO_PRODUCER_ID or one.producer_epoch == NO_EPOCH:
         return True
     if request.producer_id == one.producer_id:
         return True
-    is_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
-    return is_exhausted and request.producer_id == one.previous_producer_id
+    is_epoch_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
+    return is_epoch_exhausted and request.producer_id == one.previous_producer_id

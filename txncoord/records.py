@@ -17,7 +17,7 @@ from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.fields import Reader, uvarint
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
 
 ID_BYTES_MAX: Final = 2**15 - 1
 """The longest transactional id that a key has room for."""
@@ -80,11 +80,11 @@ def _partitions(one: Transaction) -> Slices[bytes]:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
     topics = yield from one.by_topic()
-    out, pace = bytearray(_INT.pack(len(topics))), Pace()
+    out, pauses = bytearray(_INT.pack(len(topics))), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
         out += _SHORT.pack(len(topic)) + topic + _INT.pack(len(indexes)) + _ints(indexes)
-        if pace.is_over(TOPIC_COST + len(indexes)):
+        if pauses.is_due(TOPIC_COST + len(indexes)):
             yield
     return bytes(out)
 
@@ -95,11 +95,11 @@ def _compact_partitions(one: Transaction) -> Slices[bytes]:
     if not one.partitions:
         return b"\x01"
     topics = yield from one.by_topic()
-    out, pace = bytearray(uvarint(len(topics) + 1)), Pace()
+    out, pauses = bytearray(uvarint(len(topics) + 1)), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
         out += uvarint(len(topic) + 1) + topic + uvarint(len(indexes) + 1) + _ints(indexes) + b"\0"
-        if pace.is_over(TOPIC_COST + len(indexes)):
+        if pauses.is_due(TOPIC_COST + len(indexes)):
             yield
     return bytes(out)
 
@@ -174,7 +174,7 @@ class _Reader(Reader):
 
     def _partitions(self) -> Slices[frozenset[tuple[str, int]]]:
         found: set[tuple[str, int]] = set()
-        pace = Pace()
+        pauses = PauseCounter()
         for _ in range(self._length(_INT)):
             topic = self.take(self._length(_SHORT)).decode()
             count = self._length(_INT)
@@ -182,10 +182,10 @@ class _Reader(Reader):
             for begin in range(0, count, QUICK_ITEMS_A_STEP):
                 some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
                 found.update(zip(repeat(topic), some, strict=False))
-                if pace.is_over(len(some)):
+                if pauses.is_due(len(some)):
                     yield
             self._skip_tags()
-            if pace.is_over(TOPIC_COST):
+            if pauses.is_due(TOPIC_COST):
                 yield
         return frozenset(found)
 

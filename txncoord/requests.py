@@ -51,14 +51,14 @@ class EndTxn(NamedTuple):
     """The transaction version of the client: 2 from EndTxn 5 on, before that 0."""
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """What InitProducerId and EndTxn answer."""
 
     producer_id: int
     producer_epoch: int
 
 
-class Markers(NamedTuple):
+class WriteMarkers(NamedTuple):
     """A command: the end of a transaction is to be written to its partitions.
 
     Then `TransactionShard.markers_written` is to be told, with this very object; also where there

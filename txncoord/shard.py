@@ -34,7 +34,7 @@ class TransactionShard:
         self._producing: Final = Producing(state, self._ending)
         self._expiry: Final = Expiry(state)
         self._leads = False
-        self._unread: Final[dict[str, bytes]] = {}
+        self._undecoded: Final[dict[str, bytes]] = {}
         """What is replayed, until it is led: a transaction with many partitions is written whole
         with each of them, and only the last time counts."""
         self.init_producer_id: Final = self._producing.init_producer_id
@@ -57,21 +57,21 @@ class TransactionShard:
             logger.warning("skipped a record with key %r", record.key[:100])
         elif record.value is None:
             self.state.transactions.pop(transactional_id, None)
-            self._unread.pop(transactional_id, None)
+            self._undecoded.pop(transactional_id, None)
         elif self._leads:
             self._apply(transactional_id, record)
         elif records.is_known(record.value):
-            self._unread[transactional_id] = record.value
+            self._undecoded[transactional_id] = record.value
         else:
             _skip(transactional_id)
 
     def _apply(self, transactional_id: str, record: Record) -> None:
-        one = self.state.said_by(record)
+        one = self.state.decode_record(record)
         if one is None:
             _skip(transactional_id)
             return
         self.state.transactions[transactional_id] = one
-        self._ending.watch(transactional_id, one)
+        self._ending.set_timeout(transactional_id, one)
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
         """`apply` of each."""
@@ -98,7 +98,7 @@ class TransactionShard:
     def _read(self) -> Iterator[Decision]:
         """What has been replayed, in steps."""
         size_bytes = 0
-        for transactional_id, value in self._unread.items():
+        for transactional_id, value in self._undecoded.items():
             one = yield from pausing(records.decode(value))
             if one is None:
                 _skip(transactional_id)
@@ -108,7 +108,7 @@ class TransactionShard:
             if size_bytes >= BYTES_A_STEP:
                 size_bytes = 0
                 yield Decision()
-        self._unread.clear()
+        self._undecoded.clear()
 
     def expire(self, key: Hashable, now_ms: int) -> Made:
         """What the passing of a deadline leads to."""

@@ -11,7 +11,7 @@ from kavka.txncoord import records
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.settings import TransactionSettings
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 
 T = TypeVar("T")
 
@@ -59,10 +59,10 @@ class TransactionsState:
         self._decided = (record, one)
         return record
 
-    def said_by(self, record: Record) -> Transaction | None:
+    def decode_record(self, record: Record) -> Transaction | None:
         """What a record says; None if it can't be read. Of the one decided last it is known, with
         what the log does not keep."""
         decided, self._decided = self._decided, None
         if decided is not None and decided[0] is record:
             return decided[1]
-        return None if record.value is None else without_pauses(records.decode(record.value))
+        return None if record.value is None else run_to_completion(records.decode(record.value))

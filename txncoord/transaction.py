@@ -13,15 +13,21 @@ from enum import IntEnum
 from heapq import merge
 from typing import Final, NamedTuple
 
-from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, NO_EPOCH, NO_PRODUCER_ID, Markers, Producer
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
+from kavka.txncoord.requests import (
+    EPOCH_BUMPED_SINCE,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    WriteMarkers,
+)
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
 """The last one that a producer is given: so that it can always be fenced by a higher one."""
 
 NO_TIME: Final = -1
-TIMELESS_MS: Final = 2**31 - 1
+NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of a transaction that is not to time out (KIP-939)."""
 
 
@@ -96,14 +102,14 @@ class Transaction(NamedTuple):
     """The transaction version of the client at its last move."""
 
     @property
-    def is_exhausted(self) -> bool:
+    def is_epoch_exhausted(self) -> bool:
         """Whether there are no more epochs to give with this producer id."""
         return self.producer_epoch >= EPOCH_GIVEN_MAX
 
     @property
     def times_out_ms(self) -> int | None:
         """When its transaction is to be aborted, if one is going on."""
-        if self.state is not State.ONGOING or self.timeout_ms == TIMELESS_MS:
+        if self.state is not State.ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.started_ms + self.timeout_ms
 
@@ -118,7 +124,7 @@ class Transaction(NamedTuple):
             if number % QUICK_ITEMS_A_STEP == 0:
                 yield
         topics: list[tuple[str, list[int]]] = []
-        pace = Pace()
+        pauses = PauseCounter()
         for part in (yield from _in_order(list(found))):
             indexes = found.pop(part)
             indexes.sort()
@@ -126,11 +132,11 @@ class Transaction(NamedTuple):
                 topics[-1][1].extend(indexes)
             else:
                 topics.append((part[0], indexes))
-            if pace.is_over(TOPIC_COST + len(indexes)):
+            if pauses.is_due(TOPIC_COST + len(indexes)):
                 yield
         return topics
 
-    def moved(self, state: State, **changes: object) -> Transaction:
+    def transition(self, state: State, **changes: object) -> Transaction:
         """The next state."""
         assert self.state in LEGAL[state], f"{self.state.title} does not become {state.title}"
         return self._replace(
@@ -167,7 +173,7 @@ def initialised(
     now_ms: int,
 ) -> Transaction:
     """Its producer begins, or goes on, with this id and epoch."""
-    return one.moved(
+    return one.transition(
         State.EMPTY,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -183,7 +189,7 @@ def with_partitions(
     one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
 ) -> Transaction:
     """A transaction begins, or has more partitions."""
-    return one.moved(
+    return one.transition(
         State.ONGOING,
         partitions=one.partitions.union(partitions),
         started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
@@ -201,7 +207,7 @@ def prepared(
     if version >= EPOCH_BUMPED_SINCE:
         last_epoch = epoch
         epoch = min(epoch + 1, EPOCH_MAX)
-    return one.moved(
+    return one.transition(
         State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
         next_producer_id=next_producer_id,
         producer_epoch=epoch,
@@ -222,7 +228,7 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
     """All markers are written."""
     is_commit = one.state is State.PREPARE_COMMIT
     producer = producer_after(one)
-    return one.moved(
+    return one.transition(
         State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -232,11 +238,11 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def producer_after(one: Transaction) -> Producer:
+def producer_after(one: Transaction) -> ProducerIdAndEpoch:
     """What the producer goes on with after a transaction that is prepared."""
     if one.version >= EPOCH_BUMPED_SINCE and one.next_producer_id != NO_PRODUCER_ID:
-        return Producer(one.next_producer_id, 0)
-    return Producer(one.producer_id, one.producer_epoch)
+        return ProducerIdAndEpoch(one.next_producer_id, 0)
+    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
 def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]:
@@ -249,17 +255,17 @@ def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
-def markers_of(transactional_id: str, one: Transaction) -> Slices[Markers]:
+def markers_of(transactional_id: str, one: Transaction) -> Slices[WriteMarkers]:
     """Those of a transaction that is prepared."""
     partitions: list[tuple[str, int]] = []
-    pace = Pace()
+    pauses = PauseCounter()
     for topic, indexes in (yield from one.by_topic()):
         for begin in range(0, len(indexes), QUICK_ITEMS_A_STEP):
             some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
             partitions += [(topic, index) for index in some]
-            if pace.is_over(len(some)):
+            if pauses.is_due(len(some)):
                 yield
-    return Markers(
+    return WriteMarkers(
         transactional_id,
         one.producer_id,
         one.producer_epoch,

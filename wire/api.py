@@ -75,7 +75,7 @@ class Api:
         if found is None:
             made = private_copy.message_class(self.request_name)
             flexible = self.is_flexible(version)
-            with private_copy.making:
+            with private_copy.compile_lock:
                 found = self._decoders[version] = made._struct.compiled_decode_from(
                     version, compact=flexible, tagged=flexible, data_class=made
                 )
@@ -87,7 +87,7 @@ class Api:
         if found is None:
             made = private_copy.message_class(self.response_name)
             flexible = self.is_flexible(version)
-            with private_copy.making:
+            with private_copy.compile_lock:
                 found = self._encoders[version] = made._struct.compiled_encode_into(
                     version, compact=flexible, tagged=flexible
                 )

@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, given_back, inflate, joined
+from kavka.wire.inflating import (
+    compress_in_steps,
+    decompress_in_steps,
+    free_in_steps,
+    join_in_steps,
+)
 from kavka.wire.message_set import (
     BODY_HEADS,
     CRC_BYTES,
@@ -51,7 +56,7 @@ class Converted(NamedTuple):
 
     pieces: list[Bytes]
     size: int
-    upto: int
+    next_offset: int
 
 
 class _Messages(NamedTuple):
@@ -74,7 +79,7 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
     UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
     """
     made: list[Bytes] = []
-    size, upto, position, held, since_pause = 0, offset, 0, len(batches), 0
+    size, next_offset, position, held, since_pause = 0, offset, 0, len(batches), 0
     while held - position >= HEADER_BYTES:
         header = read_header(batches, position)
         end = position + header.size
@@ -93,12 +98,12 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
             if not found.whole:
                 break
         position = end
-        upto = header.last_offset + 1
+        next_offset = header.last_offset + 1
         since_pause += RECORDS_PER_STEP if header.compression else 1 + header.record_count
         if since_pause >= RECORDS_PER_STEP and end < held:
             since_pause = 0
             yield None
-    return Converted(made, size, upto)
+    return Converted(made, size, next_offset)
 
 
 def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Messages]:
@@ -115,10 +120,10 @@ def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Me
         return (yield from _write(header, _quick(inner), magic, offset, room))
     # a wrapper has all messages of the batch: clients pass over those before what they asked for,
     # but where compaction has left no others they would ask again and again
-    payload = yield from inflate(codec, inner)
+    payload = yield from decompress_in_steps(codec, inner)
     first = header.base_offset
     inside = yield from _write(header, _quick(payload), magic, first, MESSAGE_BYTES_MAX)
-    yield from given_back(payload)
+    yield from free_in_steps(payload)
     if inside.last_offset < offset or not inside.size:
         return inside._replace(pieces=[], size=0)
     wrapper = yield from _wrapper(header, inside, magic)
@@ -210,9 +215,9 @@ def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | Non
 def _wrapper(header: BatchHeader, inside: _Messages, magic: int) -> Steps[_Messages]:
     """The message around a compressed set."""
     codec = header.compression
-    plain = yield from joined(inside.pieces, inside.size)
-    value = yield from deflate(codec, plain)
-    yield from given_back(plain)
+    plain = yield from join_in_steps(inside.pieces, inside.size)
+    value = yield from compress_in_steps(codec, plain)
+    yield from free_in_steps(plain)
     if magic:
         by_log = header.attributes & LOG_APPEND_TIME
         head = BODY_HEADS[1].pack(1, codec | by_log, inside.max_timestamp, -1)

@@ -210,7 +210,7 @@ class ApiError(Exception):
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
-def forget_frames(failure: BaseException) -> None:
+def clear_tracebacks(failure: BaseException) -> None:
     """Let a failure that has been dealt with hold on to nothing of what was being done.
 
     Its traceback knows every function on the way to it with all that those looked at. Where the

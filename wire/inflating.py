@@ -30,17 +30,17 @@ JOINED_AT_ONCE_BYTES_MAX: Final = 2 * 1024 * 1024
 """Records up to this size are put into one piece without a thread; 0.5 ms."""
 
 
-def inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
+def decompress_in_steps(codec: int, packed: memoryview) -> Steps[Bytes]:
     """The records. ApiError CORRUPT_MESSAGE when they cannot be inflated, or grow too much."""
     if len(packed) < JOB_BYTES_MIN:
         try:
             return decompress(codec, packed, JOB_BYTES_MIN * INFLATED_RATIO)
         except ApiError:
             pass  # too big for the loop, or damaged: found out in the thread
-    return (yield from inflate_in_thread(codec, packed))
+    return (yield from decompress_in_thread(codec, packed))
 
 
-def inflate_in_thread(codec: int, packed: memoryview) -> Steps[Bytes]:
+def decompress_in_thread(codec: int, packed: memoryview) -> Steps[Bytes]:
     """The same for what is known to be much."""
     if codec == Codec.NONE:
         return packed
@@ -49,7 +49,7 @@ def inflate_in_thread(codec: int, packed: memoryview) -> Steps[Bytes]:
     return inflated
 
 
-def deflate(codec: int, data: Bytes, level: int | None = None) -> Steps[Bytes]:
+def compress_in_steps(codec: int, data: Bytes, level: int | None = None) -> Steps[Bytes]:
     """`data` compressed as `compressing.compress` does."""
     if len(data) <= COMPRESSED_AT_ONCE_BYTES_MAX:
         return compress(codec, data, level)
@@ -57,7 +57,7 @@ def deflate(codec: int, data: Bytes, level: int | None = None) -> Steps[Bytes]:
     return deflated
 
 
-def joined(parts: Sequence[Bytes], size: int) -> Steps[bytearray]:
+def join_in_steps(parts: Sequence[Bytes], size: int) -> Steps[bytearray]:
     """`parts`, of `size` bytes together, in one; a thread lets go of the interpreter meanwhile
     where all of them are `bytes`."""
     if size <= JOINED_AT_ONCE_BYTES_MAX:
@@ -66,7 +66,7 @@ def joined(parts: Sequence[Bytes], size: int) -> Steps[bytearray]:
     return whole
 
 
-def given_back(records: Bytes) -> Steps[None]:
+def free_in_steps(records: Bytes) -> Steps[None]:
     """Free what is read no more in pieces: at once that takes 5 ms for 27 MB. A `bytearray` gives
     memory back when less than half of it is left."""
     while isinstance(records, bytearray) and len(records) > JOINED_AT_ONCE_BYTES_MAX:

@@ -30,7 +30,7 @@ _LANE_BYTES: Final = 4
 _SHORT_BYTES: Final = 16
 
 
-def mended(frame: Bytes) -> Bytes:
+def with_valid_checksum(frame: Bytes) -> Bytes:
     """A copy of `frame` with the right checksum in its header, if it has a whole one."""
     end = _checksum_at(frame)
     return frame if end is None else _with_checksum(frame, end, _MAGIC_BYTES)

@@ -36,7 +36,7 @@ def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP
             yield
 
 
-class Pace:
+class PauseCounter:
     """Tells when a pause is due, in work whose items cost some tenths of a microsecond each."""
 
     __slots__ = ("_done",)
@@ -53,7 +53,7 @@ class Pace:
         return True
 
 
-def begun(work: Slices[T]) -> T | Slices[T]:
+def run_to_first_pause(work: Slices[T]) -> T | Slices[T]:
     """What work comes to if it makes no pause; otherwise the rest of it."""
     try:
         next(work)
@@ -63,7 +63,7 @@ def begun(work: Slices[T]) -> T | Slices[T]:
     return work
 
 
-def without_pauses(work: Slices[T]) -> T:
+def run_to_completion(work: Slices[T]) -> T:
     """All of it in one go."""
     while True:
         try:

@@ -17,7 +17,12 @@ from kavka.wire import records
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, given_back, inflate, joined
+from kavka.wire.inflating import (
+    compress_in_steps,
+    decompress_in_steps,
+    free_in_steps,
+    join_in_steps,
+)
 from kavka.wire.message_set import (
     CODEC_MASK,
     CRC_START,
@@ -30,7 +35,7 @@ from kavka.wire.message_set import (
     NO_TIMESTAMP,
     unpack_length,
 )
-from kavka.wire.old_lz4 import mended
+from kavka.wire.old_lz4 import with_valid_checksum
 from kavka.wire.steps import Job, Steps
 
 RECORDS_PER_STEP: Final = 512
@@ -200,7 +205,7 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
     inner = yield from _inflated(codec, value, magic)
     stamp = timestamp if attributes & LOG_APPEND_TIME else None
     last_offset = yield from _append_inner(memoryview(inner), magic, stamp, batch)
-    yield from given_back(inner)
+    yield from free_in_steps(inner)
     if not batch.count:
         raise _invalid("a compressed message with nothing in it")
     if magic and offset and offset < last_offset:
@@ -208,9 +213,9 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
 
 
 def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
-    data = memoryview(mended(value)) if codec == Codec.LZ4 and not magic else value
+    data = memoryview(with_valid_checksum(value)) if codec == Codec.LZ4 and not magic else value
     try:
-        return (yield from inflate(codec, data))
+        return (yield from decompress_in_steps(codec, data))
     except ApiError as failure:
         raise _odd(str(failure)) from None
 
@@ -316,14 +321,14 @@ class _NewBatch:
         self.close_part()
         parts, size = self._parts, self._bytes
         if codec:
-            inner = yield from joined(parts, size)
-            parts = [bytes((yield from deflate(codec, inner, level)))]
+            inner = yield from join_in_steps(parts, size)
+            parts = [bytes((yield from compress_in_steps(codec, inner, level)))]
             size = len(parts[0])
-            yield from given_back(inner)
+            yield from free_in_steps(inner)
         if records.HEADER_BYTES + size > bytes_max:
             told = f"{records.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
-        batch = yield from joined([bytes(records.HEADER_BYTES), *parts], size)
+        batch = yield from join_in_steps([bytes(records.HEADER_BYTES), *parts], size)
         self._write_header(batch, codec)
         return batch
 

@@ -108,7 +108,7 @@ class _Step:
     events: list[WatchEvent] = field(default_factory=list)
 
 
-class Outcome(NamedTuple):
+class TransactionResult(NamedTuple):
     """One result an operation, and what watches have to see, in order."""
 
     results: list[OpResult]
@@ -156,7 +156,7 @@ class Tree:
         if path != ROOT:
             self._attach(path, node)
 
-    def execute(self, transaction: Transaction, *, quiet: bool = False) -> Outcome:
+    def execute(self, transaction: Transaction, *, quiet: bool = False) -> TransactionResult:
         """Do all operations or none. MultiFailed says which one could not be done and why.
 
         If `quiet`, the results are None and events are left out.
@@ -170,7 +170,7 @@ class Tree:
                 self._revert(step.undo)
                 raise MultiFailed(index, error) from error
         self.zxid = transaction.zxid
-        return Outcome(results, step.events)
+        return TransactionResult(results, step.events)
 
     def _do(self, op: TreeOp, step: _Step) -> OpResult:
         if isinstance(op, SetData):
@@ -225,7 +225,7 @@ class Tree:
         owner = session_id if op.ephemeral else NO_SESSION
         node = Node(op.data, zxid, zxid, zxid, now_ms, now_ms, 0, 0, owner)
         self._put(path, node, step)
-        self._tell_parent(parent_path, step, created=1)
+        self._update_parent(parent_path, step, created=1)
         if step.quiet:
             return None
         step.events.append(WatchEvent(WatchKind.CREATED, path))
@@ -235,11 +235,11 @@ class Tree:
     def _remove(self, path: str, step: _Step) -> None:
         step.undo.append((path, self._detach(path)))
         parent_path = parent_of(path)
-        self._tell_parent(parent_path, step, created=0)
+        self._update_parent(parent_path, step, created=0)
         step.events.append(WatchEvent(WatchKind.DELETED, path))
         step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
 
-    def _tell_parent(self, path: str, step: _Step, *, created: int) -> None:
+    def _update_parent(self, path: str, step: _Step, *, created: int) -> None:
         """Count a child that came (or went, `created` being 0) in the node above it."""
         node = self._nodes[path]
         self._put(

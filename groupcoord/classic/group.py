@@ -24,7 +24,7 @@ from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
 from kavka.log.journal import Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
@@ -438,4 +438,4 @@ class ClassicGroup:
 def empty_record(group: ClassicGroup) -> Record:
     """What is stored when a group comes into being, whoever has joined by then."""
     nobody = StoredGroup("", 0, None, None, group.since_ms, ())
-    return without_pauses(group_record(group.group_id, nobody))
+    return run_to_completion(group_record(group.group_id, nobody))

@@ -33,14 +33,14 @@ from kavka.log.journal import Decision, Made, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger = logging.getLogger(__name__)
 
 _GROUP_COST: Final = 20
 _BYTES_OF_ONE: Final = 8
-"""What a group that is read from its record counts for a `Pace`, and how many of its bytes count
-one."""
+"""`PauseCounter` items that decoding a group's record counts as, and record bytes that count as
+one more."""
 
 
 class ClassicProtocol:
@@ -249,12 +249,12 @@ class ClassicProtocol:
 
     def read_replayed(self) -> Slices[None]:
         """Make groups of the records that have been taken in."""
-        pace = Pace()
+        pauses = PauseCounter()
         for group_id, value in self._unread.items():
             group = self._group(group_id)
             if group is not None:
                 yield from self._read(group, value)
-            if pace.is_over(_GROUP_COST + len(value) // _BYTES_OF_ONE):
+            if pauses.is_due(_GROUP_COST + len(value) // _BYTES_OF_ONE):
                 yield
         self._unread.clear()
 

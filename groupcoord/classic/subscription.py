@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""
@@ -29,9 +29,9 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
     Consumers of one group mostly name the same ones, in front of what else they say.
     """
     found: set[str] = set()
-    before, pace = b"", Pace()
+    before, pauses = b"", PauseCounter()
     for metadata in subscriptions:
-        if pace.is_over(2):
+        if pauses.is_due(2):
             yield
         end = _VERSION_BYTES + len(before)
         if before and metadata.startswith(before, _VERSION_BYTES) and _is_whole(metadata, end):
@@ -40,7 +40,7 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
         if read is None:
             return None
         topics, end = read
-        if pace.is_over(3 * len(topics)):
+        if pauses.is_due(3 * len(topics)):
             yield
         found.update(topics)
         before = metadata[_VERSION_BYTES:end]

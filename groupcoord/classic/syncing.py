@@ -14,7 +14,7 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
@@ -102,12 +102,12 @@ class Syncing:
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()
-        without_pauses(self._rebalancing.fail_sync(group, code, now_ms, out))
+        run_to_completion(self._rebalancing.fail_sync(group, code, now_ms, out))
         reason = (
             f"Error {code.name} when storing group assignment during SyncGroup "
             f"(member: {leader.member_id})."
         )
-        without_pauses(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
+        run_to_completion(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
         return out
 
 

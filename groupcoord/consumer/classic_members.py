@@ -46,7 +46,7 @@ from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger: Final = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class ClassicMembers:
             )
         self._book.cancel_timer(SYNC, group.group_id, member.member_id)
         self._book.keep_alive(group, member, now_ms)
-        names = self._migration.by_name(without_pauses(partitions_of(member.assigned)))
+        names = self._migration.by_name(run_to_completion(partitions_of(member.assigned)))
         assignment = embedded_protocol.assignment(
             names, embedded_protocol.version_of(protocols.protocols[0][1])
         )

@@ -13,7 +13,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.group import PartitionCheck
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 CONSUMER: Final = "consumer"
 
@@ -347,14 +347,14 @@ class ConsumerGroup:
         self, members: Iterable[Member]
     ) -> Slices[dict[str, SubscriptionCount]]:
         """The subscriptions if `members` were gone."""
-        found, pace = dict(self.subscriptions), Pace()
+        found, pauses = dict(self.subscriptions), PauseCounter()
         gone: dict[str, int] = {}
         for member in members:
             for topic in member.topic_names:
                 add_subscription(found, topic, -1, 0)
             if member.regex is not None:
                 _count(gone, member.regex, 1)
-            if pace.is_over(1 + 5 * len(member.topic_names)):
+            if pauses.is_due(1 + 5 * len(member.topic_names)):
                 yield
         self._without_regexes(found, self.last_of(gone))
         return found

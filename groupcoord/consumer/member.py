@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 Target: TypeAlias = Mapping[UUID, Sequence[int]]
 """{topic id: partitions, in ascending order}; no topic is without partitions."""
@@ -97,9 +97,9 @@ def with_epoch(target: Target, epoch: int) -> dict[UUID, dict[int, int]]:
 
 def partitions_of(owned: Owned) -> Slices[dict[UUID, list[int]]]:
     """An assignment without its epochs; partitions in order."""
-    found, pace = {}, Pace()
+    found, pauses = {}, PauseCounter()
     for topic, partitions in owned.items():
         found[topic] = sorted(partitions)
-        if pace.is_over(2 + len(partitions)):
+        if pauses.is_due(2 + len(partitions)):
             yield
     return found

@@ -14,12 +14,12 @@ from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
 from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, Book
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
-from kavka.groupcoord.consumer.reconcile import Reported, Towards, next_member
+from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, next_member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Change:
     """One request on its way through a group. `old` is the member before it; `records` are those
     that have come together so far."""
 
-    __slots__ = ("_pace", "book", "group", "now_ms", "old", "records")
+    __slots__ = ("_pauses", "book", "group", "now_ms", "old", "records")
 
     def __init__(
         self, book: Book, group: ConsumerGroup, old: Member, records: list[Record], now_ms: int
@@ -50,7 +50,7 @@ class Change:
         self.old: Final = old
         self.records: Final = records
         self.now_ms: Final = now_ms
-        self._pace: Final = Pace()
+        self._pauses: Final = PauseCounter()
 
     def update_member(self, new: Member) -> Slices[bool]:
         """Record how the member is now, if it has changed; whether it reads topics by other
@@ -152,7 +152,7 @@ class Change:
         topics = self.book.state.topics
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
-            if self._pace.is_over(1 + 5 * len(target)):
+            if self._pauses.is_due(1 + 5 * len(target)):
                 yield
             if group.targets.get(member_id) != target:
                 made = records.target_member_in_steps(group.group_id, member_id, target)
@@ -189,7 +189,7 @@ class Change:
         group, book = self.group, self.book
         moved = yield from next_member(
             member,
-            Towards(
+            ReconcileGoal(
                 epoch,
                 partitions,
                 Subscribed(group, book.state.topics, member),
@@ -224,7 +224,7 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Sl
     epoch."""
     subscriptions, bump = dict(group.subscriptions), False
     out: list[Record] = []
-    pace = Pace()
+    pauses = PauseCounter()
     for expression, new in found.items():
         if not group.regexes.get(expression):
             continue
@@ -235,7 +235,7 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Sl
             yield from each(before, lambda topic: add_subscription(subscriptions, topic, 0, -1))
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
-        if pace.is_over(5 * len(new.topics)):
+        if pauses.is_due(5 * len(new.topics)):
             yield
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics

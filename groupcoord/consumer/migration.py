@@ -23,7 +23,7 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, i
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -239,7 +239,7 @@ class Migration:
         yield from each(members.values(), add, MEMBERS_A_STEP)
         classic.protocol = yield from classic.choose_protocol()
         yield from classic.find_topics()
-        pace = Pace()
+        pauses = PauseCounter()
         for member_id, one in classic.members.items():
             try:
                 version = embedded_protocol.version_of(one.metadata(classic.protocol))
@@ -247,7 +247,7 @@ class Migration:
                 raise _not_downgraded(group.group_id) from failure
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded_protocol.assignment(names, version)
-            if pace.is_over(10 + 10 * len(names)):
+            if pauses.is_due(10 + 10 * len(names)):
                 yield
         yield from self._classic.adopt(classic, out, reason, now_ms)
         yield from self.take_timers(group.group_id, group.members, out)

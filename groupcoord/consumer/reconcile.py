@@ -13,13 +13,13 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 Reported: TypeAlias = Mapping[UUID, Collection[int]]
 """Partitions that a member says it has."""
 
 
-class Towards(NamedTuple):
+class ReconcileGoal(NamedTuple):
     """What a member is reconciled with."""
 
     target_epoch: int
@@ -33,7 +33,7 @@ class Towards(NamedTuple):
     subscription_changed: bool
 
 
-def next_member(member: Member, towards: Towards) -> Slices[Member]:
+def next_member(member: Member, towards: ReconcileGoal) -> Slices[Member]:
     """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
@@ -67,7 +67,7 @@ def _has_any(reported: Reported | None, partitions: Owned) -> bool:
     )
 
 
-def _within_subscription(member: Member, towards: Towards) -> Member:
+def _within_subscription(member: Member, towards: ReconcileGoal) -> Member:
     """Only what the member no longer subscribes to is taken away; its epoch stays."""
     kept = {topic: own for topic, own in member.assigned.items() if topic in towards.subscribed}
     if len(kept) == len(member.assigned):
@@ -81,11 +81,11 @@ def _within_subscription(member: Member, towards: Towards) -> Member:
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, towards: Towards, epoch: int) -> Slices[Member]:
+def _step(member: Member, towards: ReconcileGoal, epoch: int) -> Slices[Member]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
-    waits, pace = False, Pace()
+    waits, pauses = False, PauseCounter()
     for topic in {**towards.target, **member.assigned}:
         own = member.assigned.get(topic, {})
         wanted = towards.target.get(topic, ()) if topic in towards.subscribed else ()
@@ -99,20 +99,20 @@ def _step(member: Member, towards: Towards, epoch: int) -> Slices[Member]:
         waits = waits or len(free) < len(missing)
         if free:
             new[topic] = free
-        if pace.is_over(10 + len(wanted) + len(own)):
+        if pauses.is_due(10 + len(wanted) + len(own)):
             yield
     if revoking and _has_any(towards.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     for topic, partitions in new.items():
         all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.target_epoch)}
         kept[topic] = dict(sorted(all_of_it.items()))
-        if pace.is_over(5 + len(all_of_it)):
+        if pauses.is_due(5 + len(all_of_it)):
             yield
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
     return _moved(member, state, towards.target_epoch, kept, NOTHING)
 
 
-def _free(member: Member, towards: Towards, topic: UUID, wanted: Sequence[int]) -> list[int]:
+def _free(member: Member, towards: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
     """Partitions that the member can get at once. One that it is giving up itself is: it can't
     belong to anyone else."""
     revoking = member.revoking.get(topic, ())

@@ -24,7 +24,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.log.journal import Record
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Resolved(NamedTuple):
     timestamp_ms: int
 
 
-class MadeRecord(Record):
+class DecodedRecord(Record):
     """One that was made here, not read: what its value says need not be found out again. It may
     tell of thousands of topics."""
 
@@ -101,8 +101,8 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(fields.key(GROUP, group_id), value)
 
 
-def _made(key: bytes, value: bytes, said: object) -> MadeRecord:
-    record = MadeRecord(key, value)
+def _made(key: bytes, value: bytes, said: object) -> DecodedRecord:
+    record = DecodedRecord(key, value)
     record.said = said
     return record
 
@@ -113,12 +113,12 @@ def _array(values: Collection[T], write: Callable[[T], bytes]) -> Slices[bytes]:
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
-def member(group_id: str, of: Member) -> MadeRecord:
+def member(group_id: str, of: Member) -> DecodedRecord:
     """As `member_in_steps`, in one go."""
-    return without_pauses(member_in_steps(group_id, of))
+    return run_to_completion(member_in_steps(group_id, of))
 
 
-def member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
+def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
     """Without epochs and partitions."""
     topic_names = yield from _array(of.topic_names, fields.string)
     value = b"".join(
@@ -162,12 +162,14 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> MadeRecord:
+def target_member(group_id: str, member_id: str, partitions: Target) -> DecodedRecord:
     """As `target_member_in_steps`, in one go."""
-    return without_pauses(target_member_in_steps(group_id, member_id, partitions))
+    return run_to_completion(target_member_in_steps(group_id, member_id, partitions))
 
 
-def target_member_in_steps(group_id: str, member_id: str, partitions: Target) -> Slices[MadeRecord]:
+def target_member_in_steps(
+    group_id: str, member_id: str, partitions: Target
+) -> Slices[DecodedRecord]:
     """`partitions` must not change any more."""
     topics = yield from _array(
         partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
@@ -176,12 +178,12 @@ def target_member_in_steps(group_id: str, member_id: str, partitions: Target) ->
     return _made(key, _VERSION + topics + NO_TAGS, partitions)
 
 
-def current_member(group_id: str, of: Member) -> MadeRecord:
+def current_member(group_id: str, of: Member) -> DecodedRecord:
     """As `current_member_in_steps`, in one go."""
-    return without_pauses(current_member_in_steps(group_id, of))
+    return run_to_completion(current_member_in_steps(group_id, of))
 
 
-def current_member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
+def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
     """Nothing of `of` may change any more."""
     assigned = yield from _owned(of.assigned)
     revoking = yield from _owned(of.revoking)
@@ -214,7 +216,7 @@ def _owned(owned: Owned) -> Slices[bytes]:
     return (yield from _array(owned.items(), topic))
 
 
-def regex(group_id: str, expression: str, of: Resolved) -> MadeRecord:
+def regex(group_id: str, expression: str, of: Resolved) -> DecodedRecord:
     value = b"".join(
         (
             _VERSION,

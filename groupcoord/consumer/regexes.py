@@ -11,7 +11,7 @@ import re2
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 STEPS_A_SLICE: Final = 5_000
 """How much is done in one go, in instructions of the compiled expressions times names: what is
@@ -157,10 +157,10 @@ class Resolution:
                 found.append(name)
 
     def result(self) -> Slices[dict[str, Resolved]]:
-        found, pace = {}, Pace()
+        found, pauses = {}, PauseCounter()
         for expression, names in self._found.items():
             topics = tuple(sorted(names))
             found[expression] = Resolved(topics, self._version, self._timestamp_ms)
-            if pace.is_over(1 + len(names)):
+            if pauses.is_due(1 + len(names)):
                 yield
         return found

@@ -12,7 +12,7 @@ from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import Book
 from kavka.groupcoord.consumer.member import NO_EPOCH, Member
-from kavka.groupcoord.consumer.records import CurrentValue, Key, MadeRecord
+from kavka.groupcoord.consumer.records import CurrentValue, DecodedRecord, Key
 from kavka.log.journal import Record
 from kavka.wire.fields import Malformed
 
@@ -90,7 +90,7 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
 
 def _said(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
     """What the value says, which a record that was made here knows."""
-    return record.said if isinstance(record, MadeRecord) else read(value)
+    return record.said if isinstance(record, DecodedRecord) else read(value)
 
 
 def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) -> None:

@@ -11,7 +11,7 @@ from kavka.groupcoord.consumer.assignors.task import Candidate, Task
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
 from kavka.groupcoord.consumer.member import Member, Target
 from kavka.groupcoord.state import Topics
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 
 def compute(
@@ -27,20 +27,20 @@ def compute(
     ]
     if new.member_id not in group.members:
         members.append(new)
-    known, pace = _Known(group, topics), Pace()
+    known, pauses = _Known(group, topics), PauseCounter()
     candidates = []
     for one in members:
         read = yield from known.read_by(one)
         target = _target(group, one, is_new=one is new)
         candidates.append(Candidate(one.member_id, one.instance_id, read, target))
-        if pace.is_over(5 + len(read) // 20):
+        if pauses.is_due(5 + len(read) // 20):
             yield
     assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
     found: dict[str, Target] = {}
     for one in members:
         own = assigned.get(one.member_id, NO_ASSIGNMENT)
         found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
-        if pace.is_over(1 + len(own)):
+        if pauses.is_due(1 + len(own)):
             yield
     return found
 

@@ -21,7 +21,7 @@ from kavka.server.connections.registry import Connections, Gate
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.runtime.sockets import plain_address
 from kavka.wire.api import Api
-from kavka.wire.errors import forget_frames
+from kavka.wire.errors import clear_tracebacks
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
 
 UNANSWERED_MAX: Final = 128
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._send_in_turn(slot, waiting)
         except BadRequest as failure:
-            forget_frames(failure)  # it is the slot's answer, and would know the slot by them
+            clear_tracebacks(failure)  # it is the slot's answer, and would know the slot by them
             self._close(str(failure))
         except Exception:
             self.abort()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.log.fs import is_shortage
 from kavka.seams import Clock, Jobs, Pool, Tasks
-from kavka.wire.errors import forget_frames
+from kavka.wire.errors import clear_tracebacks
 from kavka.zktree import storage_format
 from kavka.zktree.api import (
     ANY_VERSION,
@@ -237,7 +237,7 @@ class Embedded:
                 raise SessionExpired
             reply.value = work()
         except CoordinationError as error:
-            forget_frames(error)  # this one has the future, and the future the error
+            clear_tracebacks(error)  # this one has the future, and the future the error
             reply.error = error
         if self._gathering.transactions:
             self._gathering.waiting.append(reply)

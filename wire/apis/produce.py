@@ -102,7 +102,7 @@ API: Final = Api(
 )
 
 
-def forget_records(request: Any) -> None:
+def release_records(request: Any) -> None:
     """Hold no bytes of a request any more: what it names is all that is looked at from now on."""
     for topic in request.topic_data:
         for data in topic.partition_data:

@@ -53,7 +53,7 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
             return [out.buf[: out.pos]]
         payload_bytes = sum(len(records) for _, records in out.parts)
         _pack_frame_head(out.buf, 0, out.pos - 4 + payload_bytes, correlation_id)
-        return take_parts(out)
+        return drain_parts(out)
     finally:
         if out.parts:
             out.parts = []
@@ -61,7 +61,7 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
             _free.append(out)
 
 
-def take_parts(out: SpliceBuffer) -> list[Any]:
+def drain_parts(out: SpliceBuffer) -> list[Any]:
     """What was written, record payloads in their places; the buffer is empty then."""
     buffer, payloads, end = out.buf, out.parts, out.pos
     parts: list[Any] = []

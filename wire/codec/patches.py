@@ -28,7 +28,7 @@ TAGS_MAX: Final = 1_000
 """Tagged fields in one section; stock clients send none or the few that are known."""
 
 
-def mend(
+def apply_patches(
     *,
     types: ModuleType,
     simple: ModuleType,
@@ -48,7 +48,7 @@ def mend(
     array.ArrayField.emit_decode_from = _array_reader(read_varint)
     struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
     struct.StructField.emit_decode_from = _counting(struct.StructField.emit_decode_from)
-    _mend_tagged_sections(struct, codegen)
+    _patch_tagged_sections(struct, codegen)
     _record_views["codec"] = _make_record_views(types.Bytes, read_varint, write_varint)
 
 
@@ -247,7 +247,7 @@ def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
     return 1 if compact else 2 if field.type_str == "string" else 4
 
 
-def _mend_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
+def _patch_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
     """The library copied the rest of the frame for each struct with tags: quadratic in a frame.
     And it read known tags by other code than the rest, without the checks for null and number,
     and skipped those of other versions, for which Apache Kafka closes the connection.

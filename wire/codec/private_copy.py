@@ -44,22 +44,22 @@ _MODULES: Final = (
 
 _SCHEMA_LOADER: Final = "kafka.protocol.schemas.load_json"
 _UTIL: Final = "kafka.util"
-_OWN_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
+_KAVKA_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
 """Of messages that the library has none of: names, types and versions as Apache Kafka has them."""
 
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
 
-WANTED: Final = "kafka-python>=3.0.12,<3.1"
+REQUIRED_VERSION: Final = "kafka-python>=3.0.12,<3.1"
 _LEAST: Final = (3, 0, 12)
 _BELOW: Final = (3, 1)
 _VERSION: Final = re.compile(rb"__version__ *= *['\"](\d+)\.(\d+)(?:\.(\d+))?")
 
-OWN: Final = f"{_PACKAGE[0]}/codec"
+VENDORED_DIRECTORY: Final = f"{_PACKAGE[0]}/codec"
 """The directory for a copy of Kavka's own."""
 
 
-class Place(NamedTuple):
+class CodecLocation(NamedTuple):
     """A `kafka` package that has the codec."""
 
     loader: Any
@@ -67,12 +67,12 @@ class Place(NamedTuple):
     root: str
 
 
-def find() -> Place:
+def find_codec() -> CodecLocation:
     """The codec that Kavka uses. ImportError, which says what to do, where there is none."""
-    for spec in (PathFinder.find_spec("kafka", [OWN]), find_spec("kafka")):
+    for spec in (PathFinder.find_spec("kafka", [VENDORED_DIRECTORY]), find_spec("kafka")):
         if spec is None or not spec.submodule_search_locations or spec.loader is None:
             continue
-        place = Place(spec.loader, spec.submodule_search_locations[0])
+        place = CodecLocation(spec.loader, spec.submodule_search_locations[0])
         found = _version(place)
         if _LEAST <= found < _BELOW:
             return place
@@ -80,7 +80,7 @@ def find() -> Place:
     raise _missing("it is not installed")
 
 
-def _version(place: Place) -> tuple[int, ...]:
+def _version(place: CodecLocation) -> tuple[int, ...]:
     try:
         text = place.loader.get_data(f"{place.root}/version.py")
     except OSError:
@@ -91,8 +91,9 @@ def _version(place: Place) -> tuple[int, ...]:
 
 def _missing(why: str) -> ImportError:
     return ImportError(
-        f"Kavka needs the codec of {WANTED}: {why}. Install that version, or give Kavka a copy of "
-        f"its own beside yours: pip install --no-deps --target '{OWN}' '{WANTED}'",
+        f"Kavka needs the codec of {REQUIRED_VERSION}: {why}. Install that version, or give Kavka "
+        "a copy of its own beside yours: "
+        f"pip install --no-deps --target '{VENDORED_DIRECTORY}' '{REQUIRED_VERSION}'",
         name="kafka",
     )
 
@@ -107,7 +108,7 @@ def _load_private_copy() -> dict[str, types.ModuleType]:
     for name in users:
         del sys.modules[name]
     try:
-        found = find()
+        found = find_codec()
         stub = types.ModuleType("kafka")
         stub.__path__ = [found.root]
         sys.modules["kafka"] = stub
@@ -145,7 +146,7 @@ def _schema_loader(files: Any, root: str) -> types.ModuleType:
         try:
             data = files.get_data(f"{root}/protocol/schemas/resources/{name}.json")
         except FileNotFoundError:
-            data = files.get_data(f"{_OWN_SCHEMAS}/{name}.json")
+            data = files.get_data(f"{_KAVKA_SCHEMAS}/{name}.json")
         schema = json.loads(_COMMENT_LINES.sub("", data.decode()))
         shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
         _fill_in(schema["fields"], shared)
@@ -172,13 +173,13 @@ _classes: Final[dict[str, Any]] = {}
 EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
 _CodegenContext: Final[Any] = _copy["kafka.protocol.schemas.fields.codegen"].CodegenContext
 
-speedups.quicken(
+speedups.apply_speedups(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     struct_field=_copy["kafka.protocol.schemas.fields.struct"],
     struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
     codegen=_copy["kafka.protocol.schemas.fields.codegen"],
 )
-patches.mend(
+patches.apply_patches(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     simple=_copy["kafka.protocol.schemas.fields.simple"],
     array=_copy["kafka.protocol.schemas.fields.array"],
@@ -188,7 +189,7 @@ patches.mend(
 )
 
 
-making: Final = threading.RLock()
+compile_lock: Final = threading.RLock()
 """Held while a class, a reader or a writer is made: the library's structs change meanwhile, and
 a process may run several brokers, each in a thread of its own. What is made is read without it."""
 
@@ -197,7 +198,7 @@ def message_class(name: str) -> Any:
     """The class of the message `name` (`ProduceRequest`), made on first use (1 to 3 ms)."""
     found = _classes.get(name)
     if found is None:
-        with making:
+        with compile_lock:
             found = _classes.get(name)
             if found is None:
                 found = type(_ApiMessage)(name, (_ApiMessage,), {})
@@ -206,7 +207,7 @@ def message_class(name: str) -> Any:
     return found
 
 
-def reader_of(name: str, version: int, *, flexible: bool) -> Any:
+def decoder_context(name: str, version: int, *, flexible: bool) -> Any:
     """The source of the reader that the library compiles of a message, with the names in it; as
     `encode_into__optimized_context`, which the library has for writers only. To be `making`."""
     made = message_class(name)

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 
-def quicken(
+def apply_speedups(
     *, types: ModuleType, struct_field: ModuleType, struct_array: ModuleType, codegen: ModuleType
 ) -> None:
     """Put the quicker pieces in place; before any reader or writer has been compiled."""

@@ -13,15 +13,15 @@ from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 ROUNDS_MAX: Final = 16
 """How often all topics are gone through to even the members out."""
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
-    alike, pace = _alike(task), Pace()
-    balance = _Balance(task, (yield from _readers(alike, pace)), pace)
+    alike, pauses = _alike(task), PauseCounter()
+    balance = _Balance(task, (yield from _readers(alike, pauses)), pauses)
     yield from balance.keep(alike)
     yield from balance.hand_out()
     yield from balance.even_out()
@@ -31,10 +31,10 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
 class _Balance:
     """Members by number, and who has what so far."""
 
-    def __init__(self, task: Task, readers: Mapping[UUID, list[int]], pace: Pace) -> None:
+    def __init__(self, task: Task, readers: Mapping[UUID, list[int]], pauses: PauseCounter) -> None:
         self._members = task.members
         self._readers = readers
-        self._pace = pace
+        self._pauses = pauses
         self._sizes = [0] * len(task.members)
         self._moved = 0
         """How many partitions have moved from one member to another."""
@@ -59,7 +59,7 @@ class _Balance:
                         if 0 <= partition < count and owners[partition] is None:
                             owners[partition] = number
                             self._sizes[number] += 1
-                if self._pace.is_over(1 + len(partitions)):
+                if self._pauses.is_due(1 + len(partitions)):
                     yield
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
@@ -72,12 +72,12 @@ class _Balance:
         for topic in self._order:
             owners = self._owners[topic]
             free = [partition for partition, owner in enumerate(owners) if owner is None]
-            if self._pace.is_over(1 + len(owners)):
+            if self._pauses.is_due(1 + len(owners)):
                 yield
             if not free:
                 continue
             readers = self._readers[topic]
-            if self._pace.is_over(len(readers)):
+            if self._pauses.is_due(len(readers)):
                 yield
             least = [(self._sizes[number], number) for number in readers]
             heapify(least)
@@ -93,7 +93,7 @@ class _Balance:
         unchanged = 0
         for _ in range(ROUNDS_MAX):
             for topic in shared:
-                if self._pace.is_over(len(self._readers[topic]) + len(self._owners[topic])):
+                if self._pauses.is_due(len(self._readers[topic]) + len(self._owners[topic])):
                     yield
                 unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
                 if unchanged >= len(shared):
@@ -147,7 +147,7 @@ class _Balance:
                 if owner is not None:
                     assignment = found[self._members[owner].member_id]
                     assignment.setdefault(topic, []).append(partition)
-            if self._pace.is_over(1 + len(owners)):
+            if self._pauses.is_due(1 + len(owners)):
                 yield
         return found
 
@@ -161,14 +161,14 @@ def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
 
 
 def _readers(
-    alike: list[tuple[Sequence[UUID], list[int]]], pace: Pace
+    alike: list[tuple[Sequence[UUID], list[int]]], pauses: PauseCounter
 ) -> Slices[dict[UUID, list[int]]]:
     """{topic: its readers}, one list for all topics that have the same ones."""
     of_topic: dict[UUID, list[int]] = {}
     for number, (topics, _) in enumerate(alike):
         for topic in topics:
             of_topic.setdefault(topic, []).append(number)
-        if pace.is_over(1 + len(topics)):
+        if pauses.is_due(1 + len(topics)):
             yield
     lists: dict[tuple[int, ...], list[int]] = {}
     found = {}
@@ -177,7 +177,7 @@ def _readers(
         if which not in lists:
             lists[which] = [one for number in which for one in alike[number][1]]
         found[topic] = lists[which]
-        if pace.is_over(1 + len(which)):
+        if pauses.is_due(1 + len(which)):
             yield
     return found
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     members = sorted(task.members, key=_place)
-    pace = Pace()
+    pauses = PauseCounter()
     readers: dict[UUID, list[str]] = {}
     for member in members:
         for topic in member.topics:
             readers.setdefault(topic, []).append(member.member_id)
-        if pace.is_over(len(member.topics)):
+        if pauses.is_due(len(member.topics)):
             yield
     found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
     for topic, member_ids in readers.items():
@@ -30,7 +30,7 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
             end = start + quota + (number < extra)
             found[member_id][topic] = list(range(start, end))
             start = end
-        if pace.is_over(1 + partitions):
+        if pauses.is_due(1 + partitions):
             yield
     return found
 

@@ -10,7 +10,7 @@ from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -245,7 +245,7 @@ def test_a_record_takes_the_place_of_what_was() -> None:
     kit = ClassicKit()
     kit.form()
     kit.shard.apply(empty_record(ClassicGroup("g", kit.shard.timers, 5)), None)
-    without_pauses(kit.shard.classic.read_replayed())
+    run_to_completion(kit.shard.classic.read_replayed())
     assert (kit.group.current, kit.group.since_ms, kit.group.generation) == (
         GroupState.EMPTY,
         5,
@@ -275,7 +275,7 @@ def test_a_group_comes_from_elsewhere() -> None:
     group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
     group.protocol = "range"
     out = Decision()
-    without_pauses(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
+    run_to_completion(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
     assert not kit.shard.state.groups
     kit.journal.carry_out(out, kit.now_ms)
     kit.commit()
@@ -291,7 +291,7 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
     kit = ClassicKit()
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     out = Decision()
-    without_pauses(kit.shard.classic.adopt(group, out, None, kit.now_ms))
+    run_to_completion(kit.shard.classic.adopt(group, out, None, kit.now_ms))
     kit.journal.carry_out(out, kit.now_ms)
     assert kit.group.current is GroupState.EMPTY
 
@@ -299,6 +299,8 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
 def test_a_rebalance_for_a_reason_from_outside() -> None:
     kit = ClassicKit()
     (leader,) = kit.form()
-    decision = without_pauses(kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms))
+    decision = run_to_completion(
+        kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms)
+    )
     kit.journal.carry_out(decision, kit.now_ms)
     assert kit.beat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS

@@ -7,7 +7,7 @@ from kavka.groupcoord.consumer.group_index import JOIN, SESSION, SYNC, Book
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.consumer_groups import SESSION_MS, ConsumerKit, FakeTopics
 from support.refusals import refusal
 
@@ -99,7 +99,7 @@ def test_deadlines() -> None:
     assert timers.at(("consumer", JOIN, "a", "m")) == 10
     book.cancel_timer(JOIN, "a", "m")
     assert ("consumer", JOIN, "a", "m") not in timers
-    assert without_pauses(book.take_timers("a", ["x", "m"])) == [(SESSION, "a", "m", 30)]
+    assert run_to_completion(book.take_timers("a", ["x", "m"])) == [(SESSION, "a", "m", 30)]
     assert len(timers) == 0
 
 
@@ -108,7 +108,7 @@ def test_deadlines_are_put_back_where_the_member_is_still_there() -> None:
     book.set_timer(SESSION, "a", "m", 30)
     book.set_timer(SYNC, "a", "m", 40)
     book.set_timer(SESSION, "a", "gone", 30)
-    taken = without_pauses(book.take_timers("a", ["m", "gone"]))
+    taken = run_to_completion(book.take_timers("a", ["m", "gone"]))
     book.set_timer(SESSION, "a", "m", 50)
     book.put_back(taken)
     timers = book.state.timers
