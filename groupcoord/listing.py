@@ -108,7 +108,7 @@ def delete_group(
     group.check_delete()
     records: list[Record] = []
     size_bytes = 0
-    places = list(islice(offsets.places(group_id), OFFSETS_MAX + 1))
+    places = list(islice(offsets.partitions_with_pending(group_id), OFFSETS_MAX + 1))
     for topic, partition in places[:OFFSETS_MAX]:
         if size_bytes >= TOMBSTONE_BYTES_A_STEP:
             break

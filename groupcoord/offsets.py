@@ -30,7 +30,7 @@ from kavka.groupcoord.offset_records import (
     topic_key,
 )
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
-from kavka.groupcoord.pending_txn_offsets import Pending
+from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
@@ -100,7 +100,7 @@ class Offsets:
         self.store: Final = OffsetStore()
         """What counts."""
 
-        self.pending: Final = Pending()
+        self.pending: Final = PendingOffsets()
         """What transactions have committed that are still open."""
 
     # Committing.
@@ -240,7 +240,7 @@ class Offsets:
         """Topics and partitions that a group has offsets of."""
         return {topic: list(of.values) for topic, of in self.store.topics(group_id).items()}
 
-    def places(self, group_id: str) -> Iterator[tuple[str, int]]:
+    def partitions_with_pending(self, group_id: str) -> Iterator[tuple[str, int]]:
         """Topics and partitions that a group has offsets of, those in open transactions too."""
         for topic, of in self.store.topics(group_id).items():
             for partition in of.values:
@@ -292,7 +292,7 @@ class Offsets:
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
             self.store.remove(of, partition)
-            self.pending.drop(of.group_id, of.topic, partition)
+            self.pending.remove(of.group_id, of.topic, partition)
         elif not offset_records.is_sound(value):
             name = f"{of.topic}-{partition}"
             logger.warning(
@@ -330,7 +330,7 @@ class Offsets:
     def apply_marker(self, producer_id: int, committed: bool) -> Slices[None]:
         """A transaction has ended."""
         while True:
-            for group_id, topic, partition, value in self.pending.end(producer_id, committed):
+            for group_id, topic, partition, value in self.pending.complete(producer_id, committed):
                 # Apache Kafka writes a tombstone for a group that has nothing but pending offsets
                 self._ensure_group(group_id)
                 self.store.put(self.store.of(group_id, topic), partition, value)

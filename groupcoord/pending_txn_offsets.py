@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-PLACES_A_STEP: Final = 500
+OFFSETS_A_STEP: Final = 500
 """Offsets of a transaction that are decided in one go, at 2 us each."""
 
-_Place: TypeAlias = tuple[str, int]
+_TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 _Values: TypeAlias = dict[int, bytes | None]
@@ -21,7 +21,7 @@ _Values: TypeAlias = dict[int, bytes | None]
 overtaken."""
 
 
-class Ended(NamedTuple):
+class DecidedOffset(NamedTuple):
     """An offset that counts from now on."""
 
     group_id: str
@@ -30,14 +30,14 @@ class Ended(NamedTuple):
     value: bytes
 
 
-class Pending:
+class PendingOffsets:
     """What is pending in one partition of `__consumer_offsets`."""
 
     __slots__ = ("_groups", "_producers")
 
     def __init__(self) -> None:
-        self._groups: Final[dict[str, dict[_Place, _Values]]] = {}
-        self._producers: Final[dict[int, dict[tuple[str, _Place], None]]] = {}
+        self._groups: Final[dict[str, dict[_TopicPartition, _Values]]] = {}
+        self._producers: Final[dict[int, dict[tuple[str, _TopicPartition], None]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -56,11 +56,11 @@ class Pending:
         values = self._groups.get(group_id, {}).get((topic, partition), {})
         return [value for value in values.values() if value is not None]
 
-    def of_group(self, group_id: str) -> list[_Place]:
+    def of_group(self, group_id: str) -> list[_TopicPartition]:
         """Topics and partitions of a group that have such an offset."""
         return list(self._groups.get(group_id, ()))
 
-    def places(self) -> Iterator[tuple[str, str, int]]:
+    def all_partitions(self) -> Iterator[tuple[str, str, int]]:
         """Group, topic and partition of all, as they are now."""
         for group_id in list(self._groups):
             for topic, partition in self.of_group(group_id):
@@ -82,7 +82,7 @@ class Pending:
         for producer_id in values:
             values[producer_id] = None
 
-    def drop(self, group_id: str, topic: str, partition: int) -> None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
         """A tombstone has come: nothing of what was before is left."""
         place = (topic, partition)
         values = self._groups.get(group_id, {}).get(place)
@@ -93,35 +93,35 @@ class Pending:
             del places[group_id, place]
             if not places:
                 del self._producers[producer_id]
-        self._forget(group_id, place)
+        self._remove_partition(group_id, place)
 
     def is_open(self, producer_id: int) -> bool:
         """Whether a transaction has offsets here that are not decided."""
         return producer_id in self._producers
 
-    def end(self, producer_id: int, committed: bool) -> list[Ended]:
+    def complete(self, producer_id: int, committed: bool) -> list[DecidedOffset]:
         """A transaction is over: what counts now. To be called again, at once, if it is still
-        open: of many offsets these are the first `PLACES_A_STEP`."""
+        open: of many offsets these are the first `OFFSETS_A_STEP`."""
         ended = []
         places = self._producers.get(producer_id, {})
-        for group_id, place in list(islice(places, PLACES_A_STEP)):
+        for group_id, place in list(islice(places, OFFSETS_A_STEP)):
             del places[group_id, place]
             values = self._groups[group_id][place]
             value = values[producer_id]
             if committed and value is not None:
-                ended.append(Ended(group_id, *place, value))
+                ended.append(DecidedOffset(group_id, *place, value))
                 for earlier in values:
                     if earlier == producer_id:
                         break
                     values[earlier] = None
             del values[producer_id]
             if not values:
-                self._forget(group_id, place)
+                self._remove_partition(group_id, place)
         if not places:
             self._producers.pop(producer_id, None)
         return ended
 
-    def _forget(self, group_id: str, place: _Place) -> None:
+    def _remove_partition(self, group_id: str, place: _TopicPartition) -> None:
         places = self._groups[group_id]
         del places[place]
         if not places:

@@ -72,7 +72,7 @@ class GroupShard:
         }
         self._unknown: Final[dict[int, None]] = {}
 
-    def classic_of(self, group_id: str, now_ms: int) -> ClassicRequests:
+    def classic_requests_for(self, group_id: str, now_ms: int) -> ClassicRequests:
         """Who answers requests of the classic protocol that are about a group."""
         group = self.state.groups.get(group_id)
         if group is None or group.kind == "classic" or group.state(now_ms) == "Empty":

@@ -1,6 +1,6 @@
-"""Record batches (magic 2) made here, of records in plain Python: small ones, as tests write them.
+"""Builds record batches (magic 2, KIP-98) from plain Python values.
 
-What clients send is never re-encoded; see `kavka.wire.records`. The form is KIP-98's.
+Batches from clients are never re-encoded; see `kavka.wire.records`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kavka.wire.records import (
 from kavka.wire.steps import Slices
 
 PAIRS_A_STEP: Final = 1000
-"""Records of a batch that are written in one go, at about a microsecond each."""
+"""Records encoded between two pauses, at about a microsecond each."""
 
 _NO_EPOCH = -1
 _NULL_LENGTH = -1
@@ -33,7 +33,7 @@ _CRC_AT = 17
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; the timestamp in ms since the epoch, null as None."""
+    """A record to encode; the timestamp is in ms since 1970, null is None."""
 
     timestamp_ms: int
     key: bytes | None = None
@@ -79,8 +79,7 @@ def batch_of_pairs(
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> Slices[bytearray]:
-    """One batch of keys and values that are all of one time, in the codec that `attributes`
-    names."""
+    """One batch of key-value pairs with the same timestamp, compressed as `attributes` says."""
     payload = bytearray()
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
@@ -143,7 +142,7 @@ def _nullable(value: bytes | None) -> bytes:
 
 
 def _length(value: int) -> bytes:
-    """`varint`, quicker for what is nearly always asked."""
+    """`varint`, with a fast path for small values."""
     if value < 64:
         return _SHORT[value]
     if value < 8192:

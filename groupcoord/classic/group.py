@@ -68,7 +68,7 @@ class ClassicGroup:
         "delay",
         "generation",
         "group_id",
-        "has_grown",
+        "new_member_added",
         "join_timer",
         "joining",
         "leader",
@@ -81,7 +81,7 @@ class ClassicGroup:
         "static",
         "sync_timer",
         "topics",
-        "unsynced",
+        "pending_sync",
     )
 
     def __init__(self, group_id: str, timers: Timers, since_ms: int) -> None:
@@ -101,13 +101,13 @@ class ClassicGroup:
         """Member ids by instance id."""
         self.pending: dict[str, None] = {}
         """Member ids that were given to clients which have not come back with them."""
-        self.unsynced: dict[str, None] = {}
+        self.pending_sync: dict[str, None] = {}
         """Members of this generation that have not sent SyncGroup."""
         self.joining = 0
         """How many members' JoinGroup waits for an answer."""
         self.delay: Delay | None = None
         """While the first rebalance waits for more members."""
-        self.has_grown = False
+        self.new_member_added = False
         """Whether a member came since `delay` began."""
         self.topics: frozenset[str] | None = None
         """What the consumers read; None if that is not known."""
@@ -211,35 +211,35 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count_support(member.protocols, 1)
         self.pending.pop(member.member_id, None)
-        self.wait_join(member, join)
+        self.set_join_ticket(member, join)
 
     def remove(self, member_id: str) -> None:
         """A member or a pending one goes, and its timer with it; another leads if it did."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_support(member.protocols, -1)
-            self.wait_join(member, None)
+            self.set_join_ticket(member, None)
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending.pop(member_id, None)
-        self.unsynced.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
         self._timers.cancel(member_timer(self.group_id, member_id))
 
     def replace(self, old: Member, new: Member) -> None:
         """A static member has got another id. Both must offer the same protocols."""
         del self.members[old.member_id]
-        self.wait_join(old, None)
+        self.set_join_ticket(old, None)
         self._timers.cancel(old.timer)
         self.members[new.member_id] = new
         if self.leader == old.member_id:
             self.leader = new.member_id
         if new.instance_id is not None:
             self.static[new.instance_id] = new.member_id
-        if old.member_id in self.unsynced:
-            del self.unsynced[old.member_id]
-            self.unsynced[new.member_id] = None
+        if old.member_id in self.pending_sync:
+            del self.pending_sync[old.member_id]
+            self.pending_sync[new.member_id] = None
 
     def update(
         self,
@@ -255,7 +255,7 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def wait_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
+    def set_join_ticket(self, member: Member, ticket: Ticket | None) -> Ticket | None:
         """Let a member's JoinGroup wait, or no more; the ticket that waited."""
         waited = member.join
         self.joining += (ticket is not None) - (waited is not None)
@@ -435,7 +435,7 @@ class ClassicGroup:
         yield from self.find_topics()
 
 
-def empty_record(group: ClassicGroup) -> Record:
+def empty_group_record(group: ClassicGroup) -> Record:
     """What is stored when a group comes into being, whoever has joined by then."""
     nobody = StoredGroup("", 0, None, None, group.since_ms, ())
     return run_to_completion(group_record(group.group_id, nobody))

@@ -12,10 +12,10 @@ from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Rebalancing,
-    failing_as,
-    joined,
+    join_error,
+    join_response,
     joined_members,
-    not_joined,
+    with_error_reply,
 )
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.state import GroupsState
@@ -63,7 +63,7 @@ class Joining:
             yield from self._join_pending(group, request, ticket, now_ms, out)
         else:
             yield from self._join_known(group, request, ticket, now_ms, out)
-        return failing_as(out, ticket)
+        return with_error_reply(out, ticket)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """While all join, those that have joined count, so that the last ones of a group that is
@@ -136,9 +136,9 @@ class Joining:
             known,
         )
         old = group.members[known]
-        new = _moved(group.group_id, old, member_id)
+        new = _with_member_id(group.group_id, old, member_id)
         code = ErrorCode.FENCED_INSTANCE_ID
-        self._rebalancing.answer_waiting(group, old, code, known, out)
+        self._rebalancing.respond_waiting(group, old, code, known, out)
         was_leader = group.leader
         group.replace(old, new)
         self._update(group, new, request)
@@ -160,7 +160,7 @@ class Joining:
                 f"Updating metadata for static member {member_id} with instance id "
                 f"{instance_id}; client reason: {_reason(request)}"
             )
-        group.wait_join(new, ticket)
+        group.set_join_ticket(new, ticket)
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _keep_generation(
@@ -181,11 +181,11 @@ class Joining:
         )
         if request.version >= _SKIPS_ASSIGNMENT_SINCE:
             leads = group.leader == new.member_id
-            told = (yield from joined_members(group)) if leads else ()
-            answer = joined(group, new, told, skips=leads)
+            members = (yield from joined_members(group)) if leads else ()
+            answer = join_response(group, new, members, skips=leads)
         else:
             # One that takes itself for the leader would assign, which nobody would hear of.
-            answer = joined(group, new)
+            answer = join_response(group, new)
             answer.leader = was_leader or ""
         out.replies.append(Reply(ticket, answer))
 
@@ -202,7 +202,7 @@ class Joining:
             group.update(new, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
             group.replace(new, old)
             group.touch(old, now_ms)
-            failed = joined(group, new)
+            failed = join_response(group, new)
             failed.member_id, failed.error_code = "", code
             return Decision(replies=[Reply(ticket, failed)])
 
@@ -245,7 +245,7 @@ class Joining:
         )
         member.is_new = True
         if group.current is GroupState.PREPARING_REBALANCE and group.previous is GroupState.EMPTY:
-            group.has_grown = True
+            group.new_member_added = True
         group.add(member, request.protocol_type, ticket)
         group.touch(member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = (
@@ -267,12 +267,12 @@ class Joining:
         why = self._rejoins_because(group, member, request)
         if why is None:
             # Perhaps it has not got the answer to its last one; or it wants to see what is new.
-            out.replies.append(Reply(ticket, (yield from _present(group, member))))
+            out.replies.append(Reply(ticket, (yield from _current_generation(group, member))))
             return
         self._update(group, member, request)
-        waited = group.wait_join(member, ticket)
+        waited = group.set_join_ticket(member, ticket)
         if waited is not None:
-            answer = not_joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            answer = join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
             out.replies.append(Reply(waited, answer))
         reason = f"{why}; client reason: {_reason(request)}"
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
@@ -296,12 +296,12 @@ class Joining:
         )
 
 
-def _present(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
+def _current_generation(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
     assigns = group.leader == member.member_id and group.current is not GroupState.STABLE
-    return joined(group, member, (yield from joined_members(group)) if assigns else ())
+    return join_response(group, member, (yield from joined_members(group)) if assigns else ())
 
 
-def _moved(group_id: str, member: Member, member_id: str) -> Member:
+def _with_member_id(group_id: str, member: Member, member_id: str) -> Member:
     """The same member by another id."""
     return Member(
         group_id,
@@ -321,4 +321,4 @@ def _reason(request: JoinRequest) -> str:
 
 
 def _refuse(out: Decision, ticket: Ticket, code: ErrorCode, member_id: str = "") -> None:
-    out.replies.append(Reply(ticket, not_joined(code, member_id)))
+    out.replies.append(Reply(ticket, join_error(code, member_id)))

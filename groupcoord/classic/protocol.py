@@ -10,13 +10,13 @@ import logging
 from collections.abc import Collection, Hashable, Iterator
 from typing import Final
 
-from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
 from kavka.groupcoord.classic.joining import Joining
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
-    failing_as,
-    not_joined,
+    join_error,
+    with_error_reply,
 )
 from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key, protocol_type_of
 from kavka.groupcoord.classic.requests import (
@@ -52,7 +52,7 @@ class ClassicProtocol:
         self._rebalancing: Final = Rebalancing(state, self._proposals)
         self._joining: Final = Joining(state, self._rebalancing, self._proposals)
         self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
-        self._unread: Final[dict[str, bytes]] = {}
+        self._undecoded: Final[dict[str, bytes]] = {}
         """What is replayed, until it is led: a big group is written whole with each generation,
         and only the last counts."""
 
@@ -77,7 +77,7 @@ class ClassicProtocol:
             return self._joining.join(group, request, ticket, now_ms)
         if request.member_id:
             code = ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision(replies=[Reply(ticket, not_joined(code, request.member_id))])
+            return Decision(replies=[Reply(ticket, join_error(code, request.member_id))])
         return self._join_new_group(request, ticket, now_ms)
 
     def _join_new_group(
@@ -87,7 +87,7 @@ class ClassicProtocol:
         groups = self._state.groups
         other = groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._state.timers, now_ms)
-        record = empty_record(group)
+        record = empty_group_record(group)
         out = yield from self._joining.join(group, request, ticket, now_ms)
 
         def done() -> None:
@@ -136,22 +136,22 @@ class ClassicProtocol:
         """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
         group = self._group(request.group_id)
         out = Decision()
-        told: list[LeftMember] = []
+        responses: list[LeftMember] = []
 
         def leave(leaver: Leaver) -> None:
             code = ErrorCode.UNKNOWN_MEMBER_ID
             if group is not None:
                 code = self._leave(group, leaver, out)
-            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
         yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        out.replies.append(Reply(ticket, LeaveGroupResponse(0, told)))
-        left = [one.member_id for one in told if not one.error_code]
+        out.replies.append(Reply(ticket, LeaveGroupResponse(0, responses)))
+        left = [one.member_id for one in responses if not one.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
             return out
         reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
-        return failing_as(out, ticket)
+        return with_error_reply(out, ticket)
 
     def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
         member_id, instance_id, reason = leaver
@@ -180,7 +180,7 @@ class ClassicProtocol:
             member_id,
             reason,
         )
-        self._rebalancing.dismiss(group, group.members[member_id], out)
+        self._rebalancing.remove_member(group, group.members[member_id], out)
         return ErrorCode.NONE
 
     # What happens without requests.
@@ -193,17 +193,17 @@ class ClassicProtocol:
         out = Decision()
         if group is None:
             return out
-        return self._over(group, what, member_id, now_ms, out)
+        return self._expire(group, what, member_id, now_ms, out)
 
-    def _over(
+    def _expire(
         self, group: ClassicGroup, what: str, member_id: str, now_ms: int, out: Decision
     ) -> Slices[Decision]:
         if what == "member":
-            yield from self._rebalancing.member_over(group, member_id, now_ms, out)
+            yield from self._rebalancing.expire_member(group, member_id, now_ms, out)
         elif what == "join":
-            yield from self._rebalancing.joining_over(group, now_ms, out)
+            yield from self._rebalancing.expire_join(group, now_ms, out)
         else:
-            yield from self._rebalancing.syncing_over(group, now_ms, out)
+            yield from self._rebalancing.expire_sync(group, now_ms, out)
         return out
 
     def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Slices[Decision]:
@@ -226,47 +226,47 @@ class ClassicProtocol:
         if known is not None:
             known.cancel_timers()
             del self._state.groups[group_id]
-        self._unread.pop(group_id, None)
+        self._undecoded.pop(group_id, None)
         if record.value is None:
             return
         protocol_type = protocol_type_of(record.value)
         if protocol_type is None:
-            _leave_out(group_id)
+            _warn_unreadable(group_id)
             return
         self._state.groups[group_id] = group = self.simple_group(group_id)
         group.protocol_type = protocol_type
-        self._unread[group_id] = record.value
+        self._undecoded[group_id] = record.value
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """All groups have come out of the log: their members have a session's time to be heard
         of, from now on."""
-        for _ in self.read_replayed():
+        for _ in self.decode_replayed():
             yield Decision()
         groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
         for group in groups:
             if group.members:
-                yield from self._begin_sessions(group, now_ms)
+                yield from self._start_sessions(group, now_ms)
 
-    def read_replayed(self) -> Slices[None]:
+    def decode_replayed(self) -> Slices[None]:
         """Make groups of the records that have been taken in."""
         pauses = PauseCounter()
-        for group_id, value in self._unread.items():
+        for group_id, value in self._undecoded.items():
             group = self._group(group_id)
             if group is not None:
                 yield from self._read(group, value)
             if pauses.is_due(_GROUP_COST + len(value) // _BYTES_OF_ONE):
                 yield
-        self._unread.clear()
+        self._undecoded.clear()
 
     def _read(self, group: ClassicGroup, value: bytes) -> Slices[None]:
         stored = yield from decode(value)
         if stored is not None:
             yield from group.restore(stored)
         else:  # what is left is one that keeps offsets
-            _leave_out(group.group_id)
+            _warn_unreadable(group.group_id)
             group.protocol_type = ""
 
-    def _begin_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
+    def _start_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
         """What is to be done with a group that was made from its record."""
         out = Decision()
         size, size_max = len(group.members), self._state.settings().group_max_size
@@ -302,14 +302,16 @@ class ClassicProtocol:
         """It is the members' business to see that."""
         return iter(())
 
-    def dismiss_all(self, group: ClassicGroup, code: ErrorCode, now_ms: int) -> list[Reply]:
+    def fail_waiting_requests(
+        self, group: ClassicGroup, code: ErrorCode, now_ms: int
+    ) -> list[Reply]:
         """No member waits any more, as the group is about to become another's. Answers for those
         that waited; should the group stay, they have a session's time to be heard of."""
         out = Decision()
         for member in group.members.values():
             if member.join is not None or member.sync is not None:
                 group.touch(member, now_ms)
-                self._rebalancing.answer_waiting(group, member, code, member.member_id, out)
+                self._rebalancing.respond_waiting(group, member, code, member.member_id, out)
         return out.replies
 
     def tickets(self) -> list[Ticket]:
@@ -324,5 +326,5 @@ class ClassicProtocol:
         ]
 
 
-def _leave_out(group_id: str) -> None:
+def _warn_unreadable(group_id: str) -> None:
     logger.warning("Skipped the record of group %s: it can't be read.", group_id)

@@ -49,7 +49,7 @@ class Rebalancing:
         """Begin a rebalance: all members must join again."""
         if group.current is GroupState.COMPLETING_REBALANCE:
             yield from self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
-        group.unsynced.clear()
+        group.pending_sync.clear()
         self._timers.cancel(group.sync_timer)
         is_first = group.current is GroupState.EMPTY
         if is_first:
@@ -72,17 +72,17 @@ class Rebalancing:
     def _begin_delay(self, group: ClassicGroup, now_ms: int) -> None:
         """The group is new: more members are to be expected."""
         delay_ms = self._state.settings().group_initial_rebalance_delay_ms
-        group.has_grown = False
+        group.new_member_added = False
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
-    def joining_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """The time to join has passed; a first rebalance goes on if members keep coming."""
         delay = group.delay
-        if delay is None or not group.has_grown or not delay.remaining_ms:
+        if delay is None or not group.new_member_added or not delay.remaining_ms:
             yield from self.complete(group, now_ms, out)
             return
-        group.has_grown = False
+        group.new_member_added = False
         settings = self._state.settings()
         next_ms = min(settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
         group.delay = Delay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
@@ -114,7 +114,7 @@ class Rebalancing:
             return
         yield from group.next_generation(now_ms)
         if group.members:
-            yield from self._announce(group, now_ms, out)
+            yield from self._complete_joins(group, now_ms, out)
         else:
             logger.info(
                 "Group %s with generation %d is now empty.", group.group_id, group.generation
@@ -135,29 +135,29 @@ class Rebalancing:
                 ", ".join(absent),
             )
 
-    def _announce(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def _complete_joins(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         logger.info(
             "Stabilized group %s generation %d with %d members.",
             group.group_id,
             group.generation,
             len(group.members),
         )
-        told = yield from joined_members(group)
+        members = yield from joined_members(group)
 
         def announce(member: Member) -> None:
-            ticket = group.wait_join(member, None)
+            ticket = group.set_join_ticket(member, None)
             if ticket is not None:
-                out.replies.append(Reply(ticket, joined(group, member, told)))
+                out.replies.append(Reply(ticket, join_response(group, member, members)))
             group.touch(member, now_ms)
             member.is_new = False
-            group.unsynced[member.member_id] = None
+            group.pending_sync[member.member_id] = None
 
         yield from each(group.members.values(), announce)
         self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
-    def syncing_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def expire_sync(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         """The time to sync has passed: who has not is out."""
-        late = list(group.unsynced)
+        late = list(group.pending_sync)
         if not late:
             return
         yield from each(late, group.remove)
@@ -169,7 +169,7 @@ class Rebalancing:
         reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
         yield from self.prepare(group, reason, now_ms, out)
 
-    def member_over(
+    def expire_member(
         self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
     ) -> Slices[None]:
         """A session has ended, or nobody came with the id that was given."""
@@ -190,7 +190,7 @@ class Rebalancing:
             member_id,
             group.group_id,
         )
-        self.dismiss(group, member, out)
+        self.remove_member(group, member, out)
         if group.current is GroupState.PREPARING_REBALANCE:
             yield from self._completed_by_removal(group, now_ms, out)
         else:
@@ -203,19 +203,19 @@ class Rebalancing:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
 
-    def dismiss(self, group: ClassicGroup, member: Member, out: Decision) -> None:
+    def remove_member(self, group: ClassicGroup, member: Member, out: Decision) -> None:
         """A member is out. One that waits for something is to ask for a new id."""
-        self.answer_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
+        self.respond_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
         group.remove(member.member_id)
 
-    def answer_waiting(
+    def respond_waiting(
         self, group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, out: Decision
     ) -> None:
         """Whatever waits for an answer gets `code`."""
-        join, sync = group.wait_join(member, None), member.sync
+        join, sync = group.set_join_ticket(member, None), member.sync
         member.sync = None
         if join is not None:
-            out.replies.append(Reply(join, not_joined(code, member_id)))
+            out.replies.append(Reply(join, join_error(code, member_id)))
         if sync is not None:
             out.replies.append(Reply(sync, SyncGroupResponse(code)))
 
@@ -234,8 +234,12 @@ class Rebalancing:
         yield from each(group.members.values(), fail)
 
 
-def joined(
-    group: ClassicGroup, member: Member, told: Sequence[JoinedMember] = (), *, skips: bool = False
+def join_response(
+    group: ClassicGroup,
+    member: Member,
+    members: Sequence[JoinedMember] = (),
+    *,
+    skips: bool = False,
 ) -> JoinGroupResponse:
     """The answer to a member of the present generation; if it leads, it is `told` of all."""
     return JoinGroupResponse(
@@ -246,28 +250,28 @@ def joined(
         group.protocol,
         group.leader or "",
         skips,
-        told if group.leader == member.member_id else (),
+        members if group.leader == member.member_id else (),
     )
 
 
 def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
     """All members, as the leader is told of them."""
-    told: list[JoinedMember] = []
+    members: list[JoinedMember] = []
 
-    def tell(member: Member) -> None:
+    def add(member: Member) -> None:
         metadata = member.metadata(group.protocol)
-        told.append(JoinedMember(member.member_id, member.instance_id, metadata))
+        members.append(JoinedMember(member.member_id, member.instance_id, metadata))
 
-    yield from each(group.members.values(), tell)
-    return told
+    yield from each(group.members.values(), add)
+    return members
 
 
-def not_joined(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     """The answer to one that can't join."""
     return JoinGroupResponse(member_id, code)
 
 
-def failing_as(out: Decision, ticket: Ticket) -> Decision:
+def with_error_reply(out: Decision, ticket: Ticket) -> Decision:
     """If its records can't be appended, `ticket` is told, and the others hear what they would
     have heard."""
 

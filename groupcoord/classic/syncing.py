@@ -36,8 +36,8 @@ class Syncing:
             out.replies.append(Reply(ticket, SyncGroupResponse(refusal)))
             return out
         member = group.members[request.member_id]
-        group.unsynced.pop(member.member_id, None)
-        if not group.unsynced:
+        group.pending_sync.pop(member.member_id, None)
+        if not group.pending_sync:
             self._timers.cancel(group.sync_timer)
         if group.current is GroupState.STABLE:
             out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
@@ -74,7 +74,7 @@ class Syncing:
 
         waited: list[tuple[Member, Ticket]] = []
 
-        def tell(member: Member) -> None:
+        def assign(member: Member) -> None:
             member.assignment = assignments.get(member.member_id, b"")
             ticket, member.sync = member.sync, None
             if ticket is not None:
@@ -83,7 +83,7 @@ class Syncing:
                 # Its session may have ended while it waited, which did not count.
                 group.touch(member, now_ms)
 
-        yield from each(group.members.values(), tell)
+        yield from each(group.members.values(), assign)
 
         def done() -> None:
             group.enter(GroupState.STABLE, now_ms)
@@ -92,13 +92,13 @@ class Syncing:
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             for member, ticket in waited:
                 member.sync = ticket
-            return self._not_stored(group, leader, code, now_ms)
+            return self._assignment_not_stored(group, leader, code, now_ms)
 
         record = yield from group.record()
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
 
-    def _not_stored(
+    def _assignment_not_stored(
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()

@@ -22,7 +22,7 @@ from kavka.groupcoord.classic.requests import (
 from kavka.groupcoord.consumer import embedded_protocol
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import JOIN, SYNC, Book
+from kavka.groupcoord.consumer.group_index import JOIN, SYNC, GroupIndex
 from kavka.groupcoord.consumer.heartbeats import (
     check_instance,
     check_size,
@@ -37,7 +37,7 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
-from kavka.groupcoord.consumer.member_update import Change, RegexChange
+from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import DISABLED, Migration
 from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.log.journal import Decision, Record, Reply, Ticket
@@ -57,10 +57,10 @@ _ID_FIRST_SINCE: Final = 4
 class ClassicMembers:
     """The requests of the classic protocol to consumer groups that have members. ApiError."""
 
-    __slots__ = ("_book", "_fencing", "_migration")
+    __slots__ = ("_index", "_fencing", "_migration")
 
-    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, fencing: Fencing, migration: Migration) -> None:
+        self._index = index
         self._fencing = fencing
         self._migration = migration
 
@@ -68,12 +68,12 @@ class ClassicMembers:
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """Answered with a JoinGroupResponse at once."""
-        book = self._book
-        group = book.group(request.group_id)
+        index = self._index
+        group = index.group(request.group_id)
         self._check_policy(group)
         is_new = not request.member_id
-        member_id = request.member_id or random_id(book.state.random)
-        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        member_id = request.member_id or random_id(index.state.random)
+        check_size(group, request.member_id, index.settings().group_consumer_max_size)
         _check_protocols(group, request, member_id)
         if is_new and request.instance_id is None and request.version >= _ID_FIRST_SINCE:
             logger.info(
@@ -88,8 +88,8 @@ class ClassicMembers:
         out = Decision()
         collected: list[Record] = []
         old = self._member(group, request, member_id, collected)
-        new = _told(old, request, subscription)
-        change = Change(book, group, old, collected, now_ms)
+        new = _updated(old, request, subscription)
+        change = MemberUpdate(index, group, old, collected, now_ms)
         other_names = yield from change.update_member(new)
         regex = change.update_regex(new, lambda topic: True)
         changed = other_names or regex is not RegexChange.NONE
@@ -102,16 +102,16 @@ class ClassicMembers:
         else:
             target = yield from change.update_target(new, epoch, alike=alike)
             new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
-            book.keep_alive(group, new, now_ms)
+            index.keep_alive(group, new, now_ms)
             sync_by_ms = now_ms + request.rebalance_timeout_ms
-            book.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
-        book.cancel_timer(JOIN, group.group_id, new.member_id)
+            index.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
+        index.cancel_timer(JOIN, group.group_id, new.member_id)
         out.replies.append(Reply(ticket, _joined(new)))
         return out
 
     def _downgraded(
         self,
-        change: Change,
+        change: MemberUpdate,
         new: Member,
         epoch: int,
         reported: Reported,
@@ -164,7 +164,7 @@ class ClassicMembers:
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
         """Answered with a SyncGroupResponse at once."""
-        group = self._book.group(request.group_id)
+        group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         protocols = _check_generation(member, request.generation)
         _check_named(member, protocols, request)
@@ -178,8 +178,8 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member "
                 f"{member.member_id} should rejoin to catch up.",
             )
-        self._book.cancel_timer(SYNC, group.group_id, member.member_id)
-        self._book.keep_alive(group, member, now_ms)
+        self._index.cancel_timer(SYNC, group.group_id, member.member_id)
+        self._index.keep_alive(group, member, now_ms)
         names = self._migration.by_name(run_to_completion(partitions_of(member.assigned)))
         assignment = embedded_protocol.assignment(
             names, embedded_protocol.version_of(protocols.protocols[0][1])
@@ -190,16 +190,16 @@ class ClassicMembers:
     def _must_join(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
         """The member is told to join again, and has its rebalance timeout for it."""
         at_ms = now_ms + member.rebalance_timeout_ms
-        self._book.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
+        self._index.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
 
     # -- Heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
-        group = self._book.group(request.group_id)
+        group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         _check_generation(member, request.generation)
-        self._book.keep_alive(group, member, now_ms)
+        self._index.keep_alive(group, member, now_ms)
         if (
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -216,9 +216,9 @@ class ClassicMembers:
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         """Answered with a LeaveGroupResponse, which has a code for each."""
-        group = self._book.group(request.group_id)
+        group = self._index.group(request.group_id)
         gone: dict[str, Member] = {}
-        told = []
+        responses = []
 
         def leave(leaver: Leaver) -> None:
             code = ErrorCode.NONE
@@ -227,14 +227,14 @@ class ClassicMembers:
                 gone[member.member_id] = member
             except ApiError as refusal:
                 code = refusal.code
-            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
         yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        reply = Reply(ticket, LeaveGroupResponse(0, told))
+        reply = Reply(ticket, LeaveGroupResponse(0, responses))
         return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
 
-def _told(
+def _updated(
     old: Member, request: JoinRequest, subscription: embedded_protocol.Subscription
 ) -> Member:
     timeout_ms = request.rebalance_timeout_ms

@@ -8,7 +8,7 @@ from typing import Final
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.member_update import new_epoch
 from kavka.groupcoord.consumer.migration import Migration
@@ -25,10 +25,10 @@ MEMBERS_A_STEP: Final = 100
 class Fencing:
     """The one way out of a group."""
 
-    __slots__ = ("_book", "_migration")
+    __slots__ = ("_index", "_migration")
 
-    def __init__(self, book: Book, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, migration: Migration) -> None:
+        self._index = index
         self._migration = migration
 
     def fence(
@@ -66,10 +66,10 @@ class Fencing:
         for regex in group.last_of(regexes):
             collected.append(records.tombstone(records.REGEX, group.group_id, regex))
         subscriptions = yield from group.subscriptions_without(members)
-        metadata_hash = yield from self._book.hashes.of_group(subscriptions)
+        metadata_hash = yield from self._index.hashes.of_group(subscriptions)
         collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))
         out = Decision(collected, replies)
-        yield from self._migration.take_timers(
+        yield from self._migration.cancel_timers(
             group.group_id, [one.member_id for one in members], out
         )
         return out

@@ -216,7 +216,7 @@ class ConsumerGroup:
     def put_member(self, member: Member) -> None:
         """A member is there, or has changed."""
         old = self.members.get(member.member_id)
-        self._forget(old)
+        self._subtract_counts(old)
         self._count_names(old.topic_names if old is not None else (), member.topic_names)
         self.members[member.member_id] = member
         if member.regex is not None:
@@ -228,7 +228,7 @@ class ConsumerGroup:
             for name, _ in member.classic.protocols:
                 _count(self.classic_protocols, name, 1)
         if old is not None and old.instance_id != member.instance_id:
-            self._let_instance_go(old)
+            self._release_instance_id(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         for part in (member.assigned, member.revoking):
@@ -239,20 +239,20 @@ class ConsumerGroup:
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.get(member_id)
-        self._forget(member)
+        self._subtract_counts(member)
         if member is None:
             return
         self._count_names(member.topic_names, ())
         del self.members[member_id]
-        self._let_instance_go(member)
+        self._release_instance_id(member)
 
-    def _let_instance_go(self, member: Member) -> None:
+    def _release_instance_id(self, member: Member) -> None:
         """Its instance id is nobody's, unless another has taken it over."""
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
-    def _forget(self, member: Member | None) -> None:
+    def _subtract_counts(self, member: Member | None) -> None:
         """What was counted for a member is no more, but the topics that it names."""
         self._reconciled_to = None
         if member is None:
@@ -265,10 +265,10 @@ class ConsumerGroup:
             self.classic_members -= 1
             for name, _ in member.classic.protocols:
                 _count(self.classic_protocols, name, -1)
-        self._let_go(member.member_id, member.assigned)
-        self._let_go(member.member_id, member.revoking)
+        self._release_partitions(member.member_id, member.assigned)
+        self._release_partitions(member.member_id, member.revoking)
 
-    def _let_go(self, member_id: str, owned: Owned) -> None:
+    def _release_partitions(self, member_id: str, owned: Owned) -> None:
         for topic_id, partitions in owned.items():
             of_topic = self.owners.get(topic_id)
             if of_topic is None:

@@ -32,10 +32,17 @@ Deadlines: TypeAlias = Sequence[tuple[str, str, str, int]]
 """(what, group id, member id, when)."""
 
 
-class Book:
+class GroupIndex:
     """The consumer groups of one partition."""
 
-    __slots__ = ("_readers", "_with_regexes", "hashes", "resolutions", "state", "topics_version")
+    __slots__ = (
+        "_subscribers",
+        "_with_regexes",
+        "hashes",
+        "resolutions",
+        "state",
+        "topics_version",
+    )
 
     def __init__(self, state: GroupsState) -> None:
         self.state: Final = state
@@ -44,7 +51,7 @@ class Book:
         """{group id: what is being found out about its regular expressions}."""
         self.topics_version = 0
         """Grows when topics come: in ms since the epoch, so that it does so beyond this broker."""
-        self._readers: dict[str, dict[str, None]] = {}
+        self._subscribers: dict[str, dict[str, None]] = {}
         self._with_regexes: dict[str, None] = {}
 
     def settings(self) -> GroupSettings:
@@ -77,30 +84,30 @@ class Book:
             if topic not in now:
                 self._unsubscribe(group_id, topic)
         for topic in now:
-            self._readers.setdefault(topic, {})[group_id] = None
+            self._subscribers.setdefault(topic, {})[group_id] = None
         if group.regexes:
             self._with_regexes[group_id] = None
         else:
             self._with_regexes.pop(group_id, None)
 
     def _unsubscribe(self, group_id: str, topic: str) -> None:
-        readers = self._readers.get(topic)
-        if readers is None:
+        subscribers = self._subscribers.get(topic)
+        if subscribers is None:
             return
-        readers.pop(group_id, None)
-        if not readers:
-            del self._readers[topic]
-            self.hashes.forget(topic)
+        subscribers.pop(group_id, None)
+        if not subscribers:
+            del self._subscribers[topic]
+            self.hashes.invalidate(topic)
 
     def topics_changed(self, topics: Iterable[str], now_ms: int) -> Iterator[None]:
-        """Topics have come, gone, or changed: their readers look at them at the next heartbeat.
+        """Topics have come, gone, or changed: their subscribers look at them at the next heartbeat.
         Done in slices."""
         rest = iter(topics)
         there: list[str] = []
         while some := list(islice(rest, TOPICS_A_SLICE)):
             for topic in some:
-                self.hashes.forget(topic)
-                for group_id in self._readers.get(topic, ()):
+                self.hashes.invalidate(topic)
+                for group_id in self._subscribers.get(topic, ()):
                     group = self.state.groups.get(group_id)
                     if isinstance(group, ConsumerGroup):
                         group.refresh_topics = True
@@ -140,7 +147,7 @@ class Book:
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
+    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
         """Cancel all deadlines of members that are about to go; what they were."""
         taken: list[tuple[str, str, str, int]] = []
 
@@ -154,7 +161,7 @@ class Book:
         yield from each(member_ids, take)
         return taken
 
-    def put_back(self, taken: Deadlines) -> None:
+    def restore_timers(self, taken: Deadlines) -> None:
         """Of members that could not be put out, so that they do not stay for ever."""
         for what, group_id, member_id, at_ms in taken:
             if self.find(group_id, member_id) is not None:

@@ -42,7 +42,7 @@ class TopicHashes:
         self._topics = topics
         self._kept: dict[str, bytes] = {}
 
-    def forget(self, topic: str) -> None:
+    def invalidate(self, topic: str) -> None:
         """It has changed, or nobody subscribes to it any more."""
         self._kept.pop(topic, None)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -23,7 +23,7 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
-from kavka.groupcoord.consumer.member_update import Change, RegexChange
+from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.log.journal import Decision, Made, Record, Reply, Ticket
@@ -54,7 +54,7 @@ class Heartbeat(NamedTuple):
     """Whether the member may describe a topic that its expression stands for."""
 
 
-class Answer(NamedTuple):
+class HeartbeatResult(NamedTuple):
     """`assignment` is told when it is new to the member."""
 
     member_id: str
@@ -66,25 +66,25 @@ class Answer(NamedTuple):
 class Heartbeats:
     """Each request leads to a decision, or is refused with an ApiError."""
 
-    __slots__ = ("_book", "_fencing", "_migration")
+    __slots__ = ("_index", "_fencing", "_migration")
 
-    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, fencing: Fencing, migration: Migration) -> None:
+        self._index = index
         self._fencing = fencing
         self._migration = migration
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
-        answer = self._unchanged(request, now_ms)
+        answer = self._fast_path(request, now_ms)
         if answer is not None:
             return Decision(replies=[Reply(ticket, answer)])
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request, ticket, now_ms)
         return self._update(request, ticket, now_ms)
 
-    def _unchanged(self, request: Heartbeat, now_ms: int) -> Answer | None:
+    def _fast_path(self, request: Heartbeat, now_ms: int) -> HeartbeatResult | None:
         """The answer if nothing is to be done, as it mostly is: a short way."""
-        book = self._book
-        group = book.state.groups.get(request.group_id)
+        index = self._index
+        group = index.state.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or group.refresh_topics:
             return None
         if group.regexes or group.resolved:
@@ -107,22 +107,22 @@ class Heartbeats:
             or member.classic is not None
         ):
             return None
-        book.keep_alive(group, member, now_ms)
-        interval_ms = book.heartbeat_interval_ms(request.group_id)
-        return Answer(member.member_id, member.member_epoch, interval_ms)
+        index.keep_alive(group, member, now_ms)
+        interval_ms = index.heartbeat_interval_ms(request.group_id)
+        return HeartbeatResult(member.member_id, member.member_epoch, interval_ms)
 
     # -- to join, and to stay --------------------------------------------------------------------
 
     def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        book, joins = self._book, request.member_epoch == JOIN_EPOCH
+        index, joins = self._index, request.member_epoch == JOIN_EPOCH
         collected: list[Record] = []
         group = yield from self._migration.consumer_group(
             request.group_id, collected, now_ms, creates=joins
         )
-        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        check_size(group, request.member_id, index.settings().group_consumer_max_size)
         old = self._member(group, request, collected)
-        new = _told(old, request)
-        change = Change(book, group, old, collected, now_ms)
+        new = _updated(old, request)
+        change = MemberUpdate(index, group, old, collected, now_ms)
         other_names = yield from change.update_member(new)
         regex = change.update_regex(new, request.may_see)
         bump = other_names or regex is RegexChange.RESOLVED
@@ -134,27 +134,31 @@ class Heartbeats:
             request.reported,
             subscription_changed=other_names or regex is not RegexChange.NONE,
         )
-        book.keep_alive(group, new, now_ms)
+        index.keep_alive(group, new, now_ms)
         is_full = (
             request.rebalance_timeout_ms != UNSET
             and (request.topic_names is not None or request.topic_regex is not None)
             and request.reported is not None
         )
         tells = joins or is_full or new.assigned != old.assigned
-        answer = Answer(
+        answer = HeartbeatResult(
             new.member_id,
             new.member_epoch,
-            book.heartbeat_interval_ms(request.group_id),
+            index.heartbeat_interval_ms(request.group_id),
             (yield from partitions_of(new.assigned)) if tells else None,
         )
         return Decision(
-            collected, [*self._migration.let_go(request.group_id, now_ms), Reply(ticket, answer)]
+            collected,
+            [
+                *self._migration.fail_waiting_requests(request.group_id, now_ms),
+                Reply(ticket, answer),
+            ],
         )
 
     def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:
         """The member as it is, or as it begins."""
         joins = request.member_epoch == JOIN_EPOCH
-        member_id = request.member_id or random_id(self._book.state.random)
+        member_id = request.member_id or random_id(self._index.state.random)
         if request.instance_id is not None:
             return static_member(
                 group, member_id, request.instance_id, collected, request=request, joins=joins
@@ -173,8 +177,8 @@ class Heartbeats:
     # -- to leave --------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
-        group = self._book.group(request.group_id)
-        answer = Answer(request.member_id, request.member_epoch)
+        group = self._index.group(request.group_id)
+        answer = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
             member = group.member(request.member_id)
             logger.info(
@@ -203,7 +207,7 @@ class Heartbeats:
         return Decision([records.current_member(group.group_id, away)], [Reply(ticket, answer)])
 
 
-def _told(old: Member, request: Heartbeat) -> Member:
+def _updated(old: Member, request: Heartbeat) -> Member:
     """The member with what its request says about it."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     return replace(

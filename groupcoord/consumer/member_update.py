@@ -12,9 +12,9 @@ from typing import Final
 from kavka.groupcoord.consumer import records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
-from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, Book
+from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, GroupIndex
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
-from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, next_member
+from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, reconcile_member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
@@ -36,16 +36,21 @@ class RegexChange(Enum):
     """It is another one, and known which topics it stands for (or it is none)."""
 
 
-class Change:
+class MemberUpdate:
     """One request on its way through a group. `old` is the member before it; `records` are those
     that have come together so far."""
 
-    __slots__ = ("_pauses", "book", "group", "now_ms", "old", "records")
+    __slots__ = ("_pauses", "index", "group", "now_ms", "old", "records")
 
     def __init__(
-        self, book: Book, group: ConsumerGroup, old: Member, records: list[Record], now_ms: int
+        self,
+        index: GroupIndex,
+        group: ConsumerGroup,
+        old: Member,
+        records: list[Record],
+        now_ms: int,
     ) -> None:
-        self.book: Final = book
+        self.index: Final = index
         self.group: Final = group
         self.old: Final = old
         self.records: Final = records
@@ -82,31 +87,31 @@ class Change:
         return change
 
     def _resolve(self, new: Member, may_see: Callable[[str], bool], *, must: bool) -> None:
-        book, group = self.book, self.group
-        if group.group_id in book.resolutions:
+        index, group = self.index, self.group
+        if group.group_id in index.resolutions:
             return
         last = group.last_resolved()
         if last is not None and self.now_ms <= last.timestamp_ms + RESOLVING_INTERVAL_MS:
             return
         expressions = group.regexes_with(self.old, new)
-        interval_ms = book.settings().group_consumer_regex_refresh_interval_ms
+        interval_ms = index.settings().group_consumer_regex_refresh_interval_ms
         due = (
             must
             or expressions.keys() != group.resolved.keys()
             or last is None
-            or last.version < book.topics_version
+            or last.version < index.topics_version
             or self.now_ms > last.timestamp_ms + interval_ms
         )
         if due and (expressions or group.resolved):
-            book.resolutions[group.group_id] = Resolution(
+            index.resolutions[group.group_id] = Resolution(
                 expressions,
-                book.state.topics,
+                index.state.topics,
                 may_see,
-                version=book.topics_version,
+                version=index.topics_version,
                 now_ms=self.now_ms,
-                seen=book.hashes.prepare,
+                seen=index.hashes.prepare,
             )
-            book.set_timer(REGEX, group.group_id, "", self.now_ms)
+            index.set_timer(REGEX, group.group_id, "", self.now_ms)
 
     # -- the group's epoch -----------------------------------------------------------------------
 
@@ -123,14 +128,14 @@ class Change:
             )
             return group.group_epoch, alike
         subscriptions = yield from group.subscriptions_with(self.old, new)
-        metadata_hash = yield from self.book.hashes.of_group(subscriptions)
+        metadata_hash = yield from self.index.hashes.of_group(subscriptions)
         members = len(group.members)
         if new.member_id not in group.members and new.instance_id not in group.static_members:
             members += 1
         epoch = group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
-            self.book.state.counts.consumer_rebalances += 1
+            self.index.state.counts.consumer_rebalances += 1
             self.records.append(new_epoch(group, epoch, metadata_hash))
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:
@@ -148,8 +153,8 @@ class Change:
             return group.assignment_epoch, group.target_of(new)
         name = group.preferred_assignor(self.old, new)
         if name is None or name not in ASSIGNORS:  # perhaps a broker that has others let it in
-            name = self.book.settings().group_consumer_assignors[0]
-        topics = self.book.state.topics
+            name = self.index.settings().group_consumer_assignors[0]
+        topics = self.index.state.topics
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
             if self._pauses.is_due(1 + 5 * len(target)):
@@ -169,7 +174,7 @@ class Change:
     def _may_assign(self) -> bool:
         """KIP-1263: assignments are made in batches."""
         last_ms = self.group.assignment_timestamp_ms
-        interval_ms = self.book.assignment_interval_ms(self.group.group_id)
+        interval_ms = self.index.assignment_interval_ms(self.group.group_id)
         return not last_ms or self.now_ms >= last_ms + interval_ms
 
     # -- the member ------------------------------------------------------------------------------
@@ -186,13 +191,13 @@ class Change:
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
             return member
-        group, book = self.group, self.book
-        moved = yield from next_member(
+        group, index = self.group, self.index
+        moved = yield from reconcile_member(
             member,
             ReconcileGoal(
                 epoch,
                 partitions,
-                Subscribed(group, book.state.topics, member),
+                Subscribed(group, index.state.topics, member),
                 group.has_owner,
                 reported,
                 subscription_changed,
@@ -204,7 +209,7 @@ class Change:
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
             # nothing cancels it: it means nothing to a member in another state
             at_ms = self.now_ms + moved.rebalance_timeout_ms
-            book.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
+            index.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
         return moved
 
 
@@ -219,7 +224,9 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
     return records.group(group.group_id, epoch, metadata_hash)
 
 
-def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Slices[list[Record]]:
+def resolution_records(
+    index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
+) -> Slices[list[Record]]:
     """The group's expressions stand for these topics now: if others than before, it gets a new
     epoch."""
     subscriptions, bump = dict(group.subscriptions), False
@@ -241,7 +248,7 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Sl
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))
         out.append(records.tombstone(records.REGEX, group.group_id, expression))
-    metadata_hash = yield from book.hashes.of_group(subscriptions)
+    metadata_hash = yield from index.hashes.of_group(subscriptions)
     if bump or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1
         out.append(new_epoch(group, epoch, metadata_hash))

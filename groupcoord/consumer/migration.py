@@ -18,7 +18,7 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.consumer import embedded_protocol, records
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book, not_found
+from kavka.groupcoord.consumer.group_index import GroupIndex, not_found
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
@@ -38,15 +38,15 @@ DISABLED: Final = "disabled"
 class Migration:
     """The way between both kinds of groups."""
 
-    __slots__ = ("_book", "_classic")
+    __slots__ = ("_index", "_classic")
 
-    def __init__(self, book: Book, classic: ClassicProtocol) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, classic: ClassicProtocol) -> None:
+        self._index = index
         self._classic = classic
 
     @property
     def policy(self) -> str:
-        return self._book.settings().group_consumer_migration_policy.lower()
+        return self._index.settings().group_consumer_migration_policy.lower()
 
     # -- to the consumer protocol ----------------------------------------------------------------
 
@@ -55,7 +55,7 @@ class Migration:
     ) -> Slices[ConsumerGroup]:
         """The group for a member that uses the consumer protocol; where `creates` it is made, or
         made of a classic one. ApiError GROUP_ID_NOT_FOUND."""
-        found = self._book.state.groups.get(group_id)
+        found = self._index.state.groups.get(group_id)
         if isinstance(found, ConsumerGroup):
             return found
         if found is None:
@@ -73,20 +73,20 @@ class Migration:
         self._check_upgrade(found)
         return (yield from self._upgraded(found, collected, now_ms))
 
-    def let_go(self, group_id: str, now_ms: int) -> list[Reply]:
+    def fail_waiting_requests(self, group_id: str, now_ms: int) -> list[Reply]:
         """What those are told that wait for a classic group which becomes a consumer group: to
         join again."""
-        found = self._book.state.groups.get(group_id)
+        found = self._index.state.groups.get(group_id)
         if not isinstance(found, ClassicGroup):
             return []
-        return self._classic.dismiss_all(found, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+        return self._classic.fail_waiting_requests(found, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if self.policy not in _UPGRADE:
             why = "online upgrade is disabled."
         elif group.protocol_type != CONSUMER:
             why = "the group does not use the consumer embedded protocol."
-        elif len(group.members) > self._book.settings().group_consumer_max_size:
+        elif len(group.members) > self._index.settings().group_consumer_max_size:
             why = "the group size exceeds the consumer group maximum size."
         else:
             return
@@ -110,11 +110,11 @@ class Migration:
             raise _not_upgraded(
                 group_id, "the embedded consumer protocol is malformed."
             ) from failure
-        group.metadata_hash = yield from self._book.hashes.of_group(group.subscriptions)
+        group.metadata_hash = yield from self._index.hashes.of_group(group.subscriptions)
         collected += classic.tombstones()
         yield from self._record(group, collected)
         for member in group.members.values():
-            self._book.keep_alive(group, member, now_ms)
+            self._index.keep_alive(group, member, now_ms)
         logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
@@ -152,14 +152,14 @@ class Migration:
         """Partitions by the ids of their topics; those of topics that are gone are left out."""
         found = {}
         for topic, indexes in partitions.items():
-            topic_id = self._book.state.topics.topic_id(topic)
+            topic_id = self._index.state.topics.topic_id(topic)
             if topic_id is not None and indexes:
                 found[topic_id] = tuple(sorted(indexes))
         return found
 
     def by_name(self, target: Target) -> dict[str, Sequence[int]]:
         """Partitions by the names of their topics; those of topics that are gone are left out."""
-        topics = self._book.state.topics
+        topics = self._index.state.topics
         found = ((topics.topic_name(topic_id), own) for topic_id, own in target.items())
         return {name: partitions for name, partitions in found if name is not None}
 
@@ -184,7 +184,7 @@ class Migration:
     def _is_allowed(self, group: ConsumerGroup, size: int) -> bool:
         if self.policy not in _DOWNGRADE:
             why = "the online downgrade is disabled"
-        elif size > self._book.settings().group_max_size:
+        elif size > self._index.settings().group_max_size:
             why = "its group size is greater than classic group max size"
         else:
             return True
@@ -193,14 +193,16 @@ class Migration:
         )
         return False
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> Slices[None]:
+    def cancel_timers(
+        self, group_id: str, member_ids: Iterable[str], out: Decision
+    ) -> Slices[None]:
         """Members go when `out` is in the log, and their deadlines at once; if it is refused they
         have them again."""
-        book = self._book
-        taken = yield from book.take_timers(group_id, member_ids)
+        index = self._index
+        taken = yield from index.cancel_member_timers(group_id, member_ids)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
-            book.put_back(taken)
+            index.restore_timers(taken)
             return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in out.replies])
 
         out.refused = refused
@@ -230,7 +232,7 @@ class Migration:
             gone = [joining.member_id if one == replaced else one for one in gone]
         tombstones = records.without_group(group.group_id, gone, group.resolved)
         out.records = [*out.records, *tombstones]
-        classic = ClassicGroup(group.group_id, self._book.state.timers, now_ms)
+        classic = ClassicGroup(group.group_id, self._index.state.timers, now_ms)
         classic.current, classic.generation = GroupState.STABLE, group.group_epoch
 
         def add(member: Member) -> None:
@@ -250,7 +252,7 @@ class Migration:
             if pauses.is_due(10 + 10 * len(names)):
                 yield
         yield from self._classic.adopt(classic, out, reason, now_ms)
-        yield from self.take_timers(group.group_id, group.members, out)
+        yield from self.cancel_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
 
 

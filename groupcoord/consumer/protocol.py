@@ -15,10 +15,10 @@ from kavka.groupcoord.consumer import replay
 from kavka.groupcoord.consumer.classic_members import ClassicMembers
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
+from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, GroupIndex
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, Heartbeats
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
-from kavka.groupcoord.consumer.member_update import resolved
+from kavka.groupcoord.consumer.member_update import resolution_records
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Made, Record, Ticket
@@ -56,28 +56,28 @@ class ConsumerProtocol:
     """What consumer groups answer, and what becomes of them."""
 
     def __init__(self, state: GroupsState, classic: ClassicProtocol) -> None:
-        self._book: Final = Book(state)
-        migration = Migration(self._book, classic)
-        self._fencing: Final = Fencing(self._book, migration)
-        self._heartbeats: Final = Heartbeats(self._book, self._fencing, migration)
-        self.classic: Final = ClassicMembers(self._book, self._fencing, migration)
+        self._index: Final = GroupIndex(state)
+        migration = Migration(self._index, classic)
+        self._fencing: Final = Fencing(self._index, migration)
+        self._heartbeats: Final = Heartbeats(self._index, self._fencing, migration)
+        self.classic: Final = ClassicMembers(self._index, self._fencing, migration)
         """Requests of the classic protocol to groups that have members."""
 
     # -- requests --------------------------------------------------------------------------------
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
-        """ConsumerGroupHeartbeat, answered with a `heartbeats.Answer`."""
+        """ConsumerGroupHeartbeat, answered with a `heartbeats.HeartbeatResult`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """ConsumerGroupDescribe. ApiError GROUP_ID_NOT_FOUND."""
-        group = self._book.group(group_id)
+        group = self._index.group(group_id)
         return DescribedGroup(
             group_id,
             group.state(now_ms),
             group.group_epoch,
             group.assignment_epoch,
-            group.preferred_assignor() or self._book.settings().group_consumer_assignors[0],
+            group.preferred_assignor() or self._index.settings().group_consumer_assignors[0],
             [
                 (member, group.targets.get(member_id, NO_ASSIGNMENT))
                 for member_id, member in group.members.items()
@@ -88,25 +88,25 @@ class ConsumerProtocol:
 
     def apply(self, version: int, record: Record) -> None:
         """A record whose key has the version 3 to 8 or 16 is in the log."""
-        replay.apply(self._book, record)
+        replay.apply(self._index, record)
 
     # -- what happens without requests -----------------------------------------------------------
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """All groups have come out of the log: their members have a session's time to be heard
         of, from now on."""
-        book = self._book
-        book.topics_version = now_ms
-        for group in list(book.state.groups.values()):
+        index = self._index
+        index.topics_version = now_ms
+        for group in list(index.state.groups.values()):
             if not isinstance(group, ConsumerGroup):
                 continue
-            timeout_ms = book.session_timeout_ms(group.group_id)
+            timeout_ms = index.session_timeout_ms(group.group_id)
             for member in group.members.values():
                 at_ms = now_ms + timeout_ms
-                book.set_timer(SESSION, group.group_id, member.member_id, at_ms)
+                index.set_timer(SESSION, group.group_id, member.member_id, at_ms)
                 if _must_revoke(member):
                     at_ms = now_ms + member.rebalance_timeout_ms
-                    book.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
+                    index.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
             logger.info(
                 "Loaded consumer group %s with %d members.", group.group_id, len(group.members)
             )
@@ -115,7 +115,7 @@ class ConsumerProtocol:
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
         """Topics have come, gone, or changed; there are decisions in between that lead to nothing,
         so that it can be done in slices."""
-        for _ in self._book.topics_changed(topics, now_ms):
+        for _ in self._index.topics_changed(topics, now_ms):
             yield Decision()
 
     def expire(self, key: Hashable, now_ms: int) -> Made:
@@ -124,7 +124,7 @@ class ConsumerProtocol:
         _, what, group_id, member_id = key
         if what == REGEX:
             return self._resolve(group_id, now_ms)
-        found = self._book.find(group_id, member_id)
+        found = self._index.find(group_id, member_id)
         if found is None:
             return Decision()
         group, member = found
@@ -145,24 +145,24 @@ class ConsumerProtocol:
             member_id,
             because,
         )
-        self._book.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
+        self._index.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
     def _resolve(self, group_id: str, now_ms: int) -> Slices[Decision]:
         """Go on finding out what the expressions of a group stand for."""
-        book = self._book
-        resolution = book.resolutions.get(group_id)
+        index = self._index
+        resolution = index.resolutions.get(group_id)
         if resolution is None:
             return Decision()
         if not resolution.advance():
-            book.set_timer(REGEX, group_id, "", now_ms)
+            index.set_timer(REGEX, group_id, "", now_ms)
             return Decision()
-        del book.resolutions[group_id]
-        group = book.state.groups.get(group_id)
+        del index.resolutions[group_id]
+        group = index.state.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Decision()
         found = yield from resolution.result()
-        return Decision((yield from resolved(book, group, found)))
+        return Decision((yield from resolution_records(index, group, found)))
 
     def tickets(self) -> list[Ticket]:
         """Nothing waits in a consumer group."""

@@ -33,27 +33,27 @@ class ReconcileGoal(NamedTuple):
     subscription_changed: bool
 
 
-def next_member(member: Member, towards: ReconcileGoal) -> Slices[Member]:
+def reconcile_member(member: Member, goal: ReconcileGoal) -> Slices[Member]:
     """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
-        if member.member_epoch != towards.target_epoch:
-            return (yield from _step(member, towards, member.member_epoch))
-        return _within_subscription(member, towards) if towards.subscription_changed else member
+        if member.member_epoch != goal.target_epoch:
+            return (yield from _step(member, goal, member.member_epoch))
+        return _within_subscription(member, goal) if goal.subscription_changed else member
     if state is MemberState.UNREVOKED_PARTITIONS:
-        if _has_any(towards.reported, member.revoking):
-            changed = towards.subscription_changed
-            return _within_subscription(member, towards) if changed else member
-        return (yield from _step(member, towards, member.member_epoch))
+        if _has_any(goal.reported, member.revoking):
+            changed = goal.subscription_changed
+            return _within_subscription(member, goal) if changed else member
+        return (yield from _step(member, goal, member.member_epoch))
     if state is MemberState.UNRELEASED_PARTITIONS:
-        return (yield from _step(member, towards, member.member_epoch))
-    if towards.reported is None or towards.reported:
+        return (yield from _step(member, goal, member.member_epoch))
+    if goal.reported is None or goal.reported:
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The consumer group member is in a unknown state. "
             "The member must abandon all its partitions and rejoin.",
         )
-    return (yield from _step(member, towards, towards.target_epoch))
+    return (yield from _step(member, goal, goal.target_epoch))
 
 
 def _has_any(reported: Reported | None, partitions: Owned) -> bool:
@@ -67,56 +67,56 @@ def _has_any(reported: Reported | None, partitions: Owned) -> bool:
     )
 
 
-def _within_subscription(member: Member, towards: ReconcileGoal) -> Member:
+def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
     """Only what the member no longer subscribes to is taken away; its epoch stays."""
-    kept = {topic: own for topic, own in member.assigned.items() if topic in towards.subscribed}
+    kept = {topic: own for topic, own in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned):
         return member
     revoking = dict(member.revoking)
     for topic, own in member.assigned.items():
         if topic not in kept:
             revoking[topic] = {**revoking.get(topic, {}), **own}
-    if _has_any(towards.reported, revoking):
+    if _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, towards: ReconcileGoal, epoch: int) -> Slices[Member]:
+def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Slices[Member]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
     waits, pauses = False, PauseCounter()
-    for topic in {**towards.target, **member.assigned}:
+    for topic in {**goal.target, **member.assigned}:
         own = member.assigned.get(topic, {})
-        wanted = towards.target.get(topic, ()) if topic in towards.subscribed else ()
+        wanted = goal.target.get(topic, ()) if topic in goal.subscribed else ()
         stays = {one: own[one] for one in wanted if one in own}
         if stays:
             kept[topic] = stays
         if len(stays) < len(own):
             revoking[topic] = {one: at for one, at in own.items() if one not in stays}
         missing = [one for one in wanted if one not in own]
-        free = _free(member, towards, topic, missing)
+        free = _free(member, goal, topic, missing)
         waits = waits or len(free) < len(missing)
         if free:
             new[topic] = free
         if pauses.is_due(10 + len(wanted) + len(own)):
             yield
-    if revoking and _has_any(towards.reported, revoking):
+    if revoking and _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     for topic, partitions in new.items():
-        all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.target_epoch)}
+        all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, goal.target_epoch)}
         kept[topic] = dict(sorted(all_of_it.items()))
         if pauses.is_due(5 + len(all_of_it)):
             yield
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-    return _moved(member, state, towards.target_epoch, kept, NOTHING)
+    return _moved(member, state, goal.target_epoch, kept, NOTHING)
 
 
-def _free(member: Member, towards: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
+def _free(member: Member, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
     """Partitions that the member can get at once. One that it is giving up itself is: it can't
     belong to anyone else."""
     revoking = member.revoking.get(topic, ())
-    return [one for one in wanted if one in revoking or not towards.has_owner(topic, one)]
+    return [one for one in wanted if one in revoking or not goal.has_owner(topic, one)]
 
 
 def _moved(

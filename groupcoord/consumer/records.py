@@ -88,7 +88,7 @@ class DecodedRecord(Record):
     """One that was made here, not read: what its value says need not be found out again. It may
     tell of thousands of topics."""
 
-    said: Any
+    decoded: Any
     """What the reading function gives for the value."""
 
 
@@ -101,9 +101,9 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(fields.key(GROUP, group_id), value)
 
 
-def _made(key: bytes, value: bytes, said: object) -> DecodedRecord:
+def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
     record = DecodedRecord(key, value)
-    record.said = said
+    record.decoded = decoded
     return record
 
 
@@ -135,7 +135,7 @@ def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
             fields.tags({0: _classic(of.classic)}),
         )
     )
-    said = replace(
+    decoded = replace(
         of,
         member_epoch=JOIN_EPOCH,
         previous_member_epoch=NO_EPOCH,
@@ -143,7 +143,7 @@ def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
         assigned=NOTHING,
         revoking=NOTHING,
     )
-    return _made(fields.key(MEMBER, group_id, of.member_id), value, said)
+    return _decoded_record(fields.key(MEMBER, group_id, of.member_id), value, decoded)
 
 
 def _classic(of: ClassicProtocols | None) -> bytes:
@@ -175,7 +175,7 @@ def target_member_in_steps(
         partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
-    return _made(key, _VERSION + topics + NO_TAGS, partitions)
+    return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
 
 
 def current_member(group_id: str, of: Member) -> DecodedRecord:
@@ -198,10 +198,10 @@ def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
             NO_TAGS,
         )
     )
-    said = CurrentValue(
+    decoded = CurrentValue(
         of.member_epoch, of.previous_member_epoch, of.state, of.assigned, of.revoking
     )
-    return _made(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, said)
+    return _decoded_record(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, decoded)
 
 
 def _owned(owned: Owned) -> Slices[bytes]:
@@ -226,7 +226,7 @@ def regex(group_id: str, expression: str, of: Resolved) -> DecodedRecord:
             NO_TAGS,
         )
     )
-    return _made(fields.key(REGEX, group_id, expression), value, of)
+    return _decoded_record(fields.key(REGEX, group_id, expression), value, of)
 
 
 def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:

@@ -21,7 +21,7 @@ ROUNDS_MAX: Final = 16
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     alike, pauses = _alike(task), PauseCounter()
-    balance = _Balance(task, (yield from _readers(alike, pauses)), pauses)
+    balance = _Balance(task, (yield from _subscribers(alike, pauses)), pauses)
     yield from balance.keep(alike)
     yield from balance.hand_out()
     yield from balance.even_out()
@@ -31,19 +31,21 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
 class _Balance:
     """Members by number, and who has what so far."""
 
-    def __init__(self, task: Task, readers: Mapping[UUID, list[int]], pauses: PauseCounter) -> None:
+    def __init__(
+        self, task: Task, subscribers: Mapping[UUID, list[int]], pauses: PauseCounter
+    ) -> None:
         self._members = task.members
-        self._readers = readers
+        self._subscribers = subscribers
         self._pauses = pauses
         self._sizes = [0] * len(task.members)
         self._moved = 0
         """How many partitions have moved from one member to another."""
         self._even: dict[int, int] = {}
-        """{readers of topics, by identity: `_moved` when they were found to be even}."""
+        """{subscribers of topics, by identity: `_moved` when they were found to be even}."""
         self._owners: dict[UUID, list[int | None]] = {
-            topic: [None] * task.partitions[topic] for topic in self._readers
+            topic: [None] * task.partitions[topic] for topic in self._subscribers
         }
-        self._order = sorted(self._readers, key=self._place)
+        self._order = sorted(self._subscribers, key=self._place)
 
     def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Slices[None]:
         """Members keep what they were to have."""
@@ -64,8 +66,8 @@ class _Balance:
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
         """Topics with the most partitions to a reader come first."""
-        readers = len(self._readers[topic])
-        return -len(self._owners[topic]) / readers, readers, topic.int
+        subscribers = len(self._subscribers[topic])
+        return -len(self._owners[topic]) / subscribers, subscribers, topic.int
 
     def hand_out(self) -> Slices[None]:
         """Give what nobody has to those who have least."""
@@ -76,10 +78,10 @@ class _Balance:
                 yield
             if not free:
                 continue
-            readers = self._readers[topic]
-            if self._pauses.is_due(len(readers)):
+            subscribers = self._subscribers[topic]
+            if self._pauses.is_due(len(subscribers)):
                 yield
-            least = [(self._sizes[number], number) for number in readers]
+            least = [(self._sizes[number], number) for number in subscribers]
             heapify(least)
             for partition in free:
                 size, number = least[0]
@@ -89,11 +91,11 @@ class _Balance:
 
     def even_out(self) -> Slices[None]:
         """Go through the topics until none of them changed since it was last looked at."""
-        shared = [topic for topic in self._order if len(self._readers[topic]) > 1]
+        shared = [topic for topic in self._order if len(self._subscribers[topic]) > 1]
         unchanged = 0
         for _ in range(ROUNDS_MAX):
             for topic in shared:
-                if self._pauses.is_due(len(self._readers[topic]) + len(self._owners[topic])):
+                if self._pauses.is_due(len(self._subscribers[topic]) + len(self._owners[topic])):
                     yield
                 unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
                 if unchanged >= len(shared):
@@ -101,14 +103,14 @@ class _Balance:
 
     def _even_out_topic(self, topic: UUID) -> bool:
         """Whether a partition of the topic has moved."""
-        sizes, readers, owners = self._sizes, self._readers[topic], self._owners[topic]
-        if self._are_even(readers):
+        sizes, subscribers, owners = self._sizes, self._subscribers[topic], self._owners[topic]
+        if self._are_even(subscribers):
             return False
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             if owner is not None:
                 owned.setdefault(owner, []).append(partition)
-        least = [(sizes[number], number) for number in readers]
+        least = [(sizes[number], number) for number in subscribers]
         most = [(-sizes[number], -number) for number in owned]
         heapify(least)
         heapify(most)
@@ -130,14 +132,14 @@ class _Balance:
                 moved = True
         return moved
 
-    def _are_even(self, readers: list[int]) -> bool:
-        """Whether no move among them helps; many topics have the same readers."""
-        if self._even.get(id(readers)) == self._moved:
+    def _are_even(self, subscribers: list[int]) -> bool:
+        """Whether no move among them helps; many topics have the same subscribers."""
+        if self._even.get(id(subscribers)) == self._moved:
             return True
-        sizes = [self._sizes[one] for one in readers]
+        sizes = [self._sizes[one] for one in subscribers]
         if max(sizes) - min(sizes) > 1:
             return False
-        self._even[id(readers)] = self._moved
+        self._even[id(subscribers)] = self._moved
         return True
 
     def result(self) -> Slices[dict[str, dict[UUID, list[int]]]]:
@@ -160,10 +162,10 @@ def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
     return list(found.values())
 
 
-def _readers(
+def _subscribers(
     alike: list[tuple[Sequence[UUID], list[int]]], pauses: PauseCounter
 ) -> Slices[dict[UUID, list[int]]]:
-    """{topic: its readers}, one list for all topics that have the same ones."""
+    """{topic: its subscribers}, one list for all topics that have the same ones."""
     of_topic: dict[UUID, list[int]] = {}
     for number, (topics, _) in enumerate(alike):
         for topic in topics:

@@ -15,14 +15,14 @@ from kavka.wire.steps import PauseCounter, Slices
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     members = sorted(task.members, key=_place)
     pauses = PauseCounter()
-    readers: dict[UUID, list[str]] = {}
+    subscribers: dict[UUID, list[str]] = {}
     for member in members:
         for topic in member.topics:
-            readers.setdefault(topic, []).append(member.member_id)
+            subscribers.setdefault(topic, []).append(member.member_id)
         if pauses.is_due(len(member.topics)):
             yield
     found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
-    for topic, member_ids in readers.items():
+    for topic, member_ids in subscribers.items():
         partitions = task.partitions[topic]
         quota, extra = divmod(partitions, len(member_ids))
         start = 0

@@ -54,7 +54,7 @@ def all_of(shard: GroupShard) -> tuple[Any, ...]:
             for topic, indexes in kept.partitions("g").items()
             for index in indexes
         },
-        sorted(kept.pending.places()),
+        sorted(kept.pending.all_partitions()),
         sorted(shard.state.groups),
     )
 

@@ -51,5 +51,5 @@ def test_a_change_is_seen_when_it_was_told() -> None:
     before = run_to_completion(hashes.of_group(["foo"]))
     topics.counts["foo"] = 3
     assert run_to_completion(hashes.of_group(["foo"])) == before
-    hashes.forget("foo")
+    hashes.invalidate("foo")
     assert run_to_completion(hashes.of_group(["foo"])) != before

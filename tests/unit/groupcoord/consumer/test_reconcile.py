@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.consumer.member import Member, MemberState
-from kavka.groupcoord.consumer.reconcile import ReconcileGoal, next_member
+from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_to_completion
 from support.refusals import refusal
@@ -40,7 +40,9 @@ def step(
         return (topic, partition) in taken or (topic, partition) in own
 
     return run_to_completion(
-        next_member(member, ReconcileGoal(epoch, target, subscribed, has_owner, reported, changed))
+        reconcile_member(
+            member, ReconcileGoal(epoch, target, subscribed, has_owner, reported, changed)
+        )
     )
 
 
