@@ -1,7 +1,7 @@
-"""Offsets that nobody uses any more, and groups that have nothing left: they go with tombstones.
+"""Expires unused offsets and groups without members and offsets: writes their tombstones. Pure.
 
-A look at all groups, every `offsets.retention.check.interval.ms`, is done in steps, each of them
-one decision: so it neither holds up requests nor fills more than a batch. Pure.
+All groups are scanned every `offsets.retention.check.interval.ms`, in steps of one decision each:
+so the scan neither delays requests nor exceeds a batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kavka.wire.errors import ApiError
 logger = logging.getLogger(__name__)
 
 SCANNED_A_STEP: Final = 500
-"""Offsets, or groups, looked at in one step, at up to 5 us each if they go."""
+"""Offsets and groups scanned in one step, at up to 5 us each if they expire."""
 
 SWEEP: Final = ("offsets", "unused")
 DELETED_TOPICS: Final = ("offsets", "of deleted topics")
@@ -34,7 +34,7 @@ _Steps: TypeAlias = Iterator[list[Record]]
 
 
 class _Step:
-    """What one step has looked at, and the tombstones that came of it."""
+    """The tombstones of one step, and how much it has scanned."""
 
     def __init__(self) -> None:
         self.scanned = 0
@@ -46,19 +46,19 @@ class _Step:
         return self.scanned >= SCANNED_A_STEP or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
 
     def add(self, record: Record) -> None:
-        """One more tombstone."""
+        """Add a tombstone."""
         self.records.append(record)
         self._size_bytes += len(record.key)
 
     def take(self) -> list[Record]:
-        """Its records; the next step begins."""
+        """Return its records and start the next step."""
         taken, self.records = self.records, []
         self.scanned = self._size_bytes = 0
         return taken
 
 
 class Expiry:
-    """Of the offsets of one partition of `__consumer_offsets`."""
+    """Expires the offsets of one partition of `__consumer_offsets`."""
 
     def __init__(self, state: GroupsState, offsets: Offsets) -> None:
         self._state: Final = state
@@ -67,7 +67,7 @@ class Expiry:
         self._deleted: Final[deque[_Steps]] = deque()
 
     def loaded(self, now_ms: int) -> None:
-        """The partition is led from now on: the first look comes after the first interval."""
+        """This broker leads the partition now; the first scan starts after the interval."""
         self._wait(now_ms)
 
     def _wait(self, now_ms: int) -> None:
@@ -75,7 +75,7 @@ class Expiry:
         self._state.timers.set(SWEEP, now_ms + interval_ms)
 
     def expire(self, key: Hashable, now_ms: int) -> Decision:
-        """The next step."""
+        """Do the next step."""
         if key == DELETED_TOPICS:
             return self._next_deleted(now_ms)
         self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
@@ -94,7 +94,7 @@ class Expiry:
             step.scanned += 1
             try:
                 yield from self._expire_group(group_id, step, now_ms)
-            except Exception:  # the offsets of the other groups are to go all the same
+            except Exception:  # go on with the other groups
                 logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
             if step.is_full:
                 yield step.take()
@@ -102,7 +102,7 @@ class Expiry:
             yield step.take()
 
     def _expire_group(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
-        """One group. Between two steps all may change, but for `now_ms`."""
+        """Expire one group's offsets. Between two steps the state may change, but not `now_ms`."""
         kept, begin = False, len(step.records)
         for topic, found in list(self._offsets.store.topics(group_id).items()):
             since = self._unused_since(group_id, topic)
@@ -128,7 +128,7 @@ class Expiry:
             self._delete_if_unused(group_id, step, len(step.records) - begin)
 
     def _unused_since(self, group_id: str, topic: str) -> int | None:
-        """As `Group.expires_since`; None as well for topics that are read."""
+        """As `Group.expires_since`; None for subscribed topics too."""
         group = self._state.groups.get(group_id)
         if group is None or group.is_subscribed_to(topic):
             return None
@@ -144,7 +144,7 @@ class Expiry:
         return now_ms - (since or committed.committed_at_ms) >= retention_ms
 
     def _delete_if_unused(self, group_id: str, step: _Step, expiring: int) -> None:
-        """Delete a group that nobody is in and that has no offsets but those `expiring` now."""
+        """Delete a group without members and without offsets except the `expiring` ones."""
         group = self._state.groups.get(group_id)
         if group is None or self._offsets.pending.has_any(group_id):
             return
@@ -156,7 +156,7 @@ class Expiry:
     # Deleted topics.
 
     def topics_deleted(self, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
-        """The offsets of these topics, by name and id, go, beginning now."""
+        """Start deleting the offsets of these topics (name, id)."""
         self._deleted.append(self._delete_offsets_of(topics))
         self._state.timers.set(DELETED_TOPICS, now_ms)
 
@@ -197,8 +197,8 @@ class Expiry:
                 yield step.take()
 
     def _all_belong_to(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there are offsets, and all of them, pending ones too, are, or may be, of the
-        topic with this id: there may be one of the same name by now, and a tombstone takes all."""
+        """Whether the offsets of a partition, pending ones included, all may belong to the topic
+        with this id: a new topic may have the same name, and a tombstone deletes all of them."""
         known = (offset_records.NO_TOPIC_ID, topic_id)
         values = self._offsets.pending.values(group_id, topic, partition)
         value = self._offsets.store.get(group_id, topic, partition)

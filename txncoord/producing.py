@@ -29,7 +29,7 @@ from kavka.wire.steps import Slices
 
 
 class Producing:
-    """For the transactional ids of one partition."""
+    """Begins transactions and adds partitions, for one partition of `__transaction_state`."""
 
     def __init__(self, state: TransactionsState, ending: Ending) -> None:
         self._state: Final = state
@@ -67,7 +67,7 @@ class Producing:
         return Decision([record], [Reply(ticket, producer)])
 
     def _check(self, request: InitProducerId) -> None:
-        """ApiError if the request is not in order."""
+        """Validate the request. ApiError."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if len(request.transactional_id.encode()) > records.ID_BYTES_MAX:
@@ -78,14 +78,14 @@ class Producing:
     def _next_producer(
         self, one: Transaction, request: InitProducerId
     ) -> tuple[ProducerIdAndEpoch, int]:
-        """What the producer is given, and the epoch that it may ask with again (KIP-360).
+        """The producer's new id and epoch, and the epoch with which it may retry (KIP-360).
         ApiError PRODUCER_FENCED; NeedsProducerId."""
         continues = request.producer_id != NO_PRODUCER_ID
         is_current = one.producer_epoch in (request.producer_epoch, NO_EPOCH)
         if continues and not is_current:
             if request.producer_epoch != one.last_epoch:
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
-            # it has been given this already, and did not hear of it
+            # a retry: the response with this id and epoch was lost
             return ProducerIdAndEpoch(one.producer_id, one.producer_epoch), one.last_epoch
         last_epoch = one.producer_epoch if continues else NO_EPOCH
         if one.is_epoch_exhausted:
@@ -97,7 +97,7 @@ class Producing:
     def add_partitions(
         self, request: AddPartitions, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The answer is None. ApiError."""
+        """AddPartitionsToTxn; replies with None. ApiError."""
         one = self._known(request)
         check_settled(one)
         _check_producer(one, request)
@@ -108,7 +108,7 @@ class Producing:
         return Decision([record], [Reply(ticket, None)])
 
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
-        """Whether the partitions are in the transaction, one by one."""
+        """For each partition whether it is in the transaction."""
         try:
             one = self._known(request)
             _check_producer(one, request)
@@ -123,7 +123,7 @@ class Producing:
     def has_added(
         self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]
     ) -> bool:
-        """Whether `verify` would find nothing wrong with this one partition."""
+        """`verify` for one partition, as a fast path."""
         one = self._state.transactions.get(transactional_id)
         return (
             one is not None
@@ -144,7 +144,7 @@ class Producing:
 
 
 def _check_producer(one: Transaction, request: AddPartitions) -> None:
-    """ApiError if this is not the producer of an id."""
+    """ApiError if the request is not from the current producer."""
     if one.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if one.producer_epoch != request.producer_epoch:
@@ -152,8 +152,8 @@ def _check_producer(one: Transaction, request: AddPartitions) -> None:
 
 
 def _may_continue(one: Transaction, request: InitProducerId) -> bool:
-    """Whether a producer that has an id has this one; or had it, and was given another because
-    its epochs were exhausted (KIP-360)."""
+    """Whether the request's producer id, if any, is the current one; or the previous one, which was
+    replaced because its epochs were exhausted (KIP-360)."""
     if request.producer_id == NO_PRODUCER_ID or one.producer_epoch == NO_EPOCH:
         return True
     if request.producer_id == one.producer_id:

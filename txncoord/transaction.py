@@ -1,8 +1,8 @@
-"""What is known of one transactional id, and the moves that are legal. Pure.
+"""The state of one transactional id, and its legal transitions. Pure.
 
-Each move takes the state and yields the next; as Apache Kafka 4.3.1 makes them. What it calls Dead
-and PrepareEpochFence is not among them: an id that goes, goes with its tombstone, and a producer
-is fenced by the very record that says its transaction is aborted.
+Each transition takes a state and returns the next, as in Apache Kafka 4.3.1. Its states Dead and
+PrepareEpochFence are not used: a tombstone removes an expired id, and the record that aborts a
+transaction also fences its producer.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
-"""The last one that a producer is given: so that it can always be fenced by a higher one."""
+"""The highest epoch given to a producer, so that a higher one can always fence it."""
 
 NO_TIME: Final = -1
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""The timeout of a transaction that is not to time out (KIP-939)."""
+"""The timeout of a transaction that never times out (KIP-939)."""
 
 
 class State(IntEnum):
-    """By the number in records."""
+    """Values are those in records."""
 
     EMPTY = 0
     ONGOING = 1
@@ -43,7 +43,7 @@ class State(IntEnum):
 
     @property
     def title(self) -> str:
-        """What tools call it."""
+        """The name in ListTransactions."""
         return _TITLES[self]
 
 
@@ -57,15 +57,15 @@ _TITLES: Final[Mapping[State, str]] = {
 }
 
 SETTLED: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-"""No transaction is going on."""
+"""No transaction is ongoing."""
 
 PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-"""How it ends is decided; the markers are being written."""
+"""The result is decided; the markers are being written."""
 
 COMPLETED: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 TOPIC_COST: Final = 5
-"""A topic takes as long as so many partitions."""
+"""A topic costs as much time as this many partitions."""
 
 LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
     State.EMPTY: SETTLED,
@@ -75,40 +75,40 @@ LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""By the state that is moved to: from where."""
+"""{new state: states from which the transition is legal}."""
 
 
 class Transaction(NamedTuple):
-    """The state of one transactional id; it never changes."""
+    """The state of one transactional id; immutable."""
 
     state: State
     producer_id: int
     previous_producer_id: int
-    """The one before the last move."""
+    """The one before the last transition."""
 
     next_producer_id: int
-    """What the producer goes on with once its transaction is completed; mostly none."""
+    """The producer id to use after the transaction is completed; mostly none."""
 
     producer_epoch: int
     last_epoch: int
-    """The producer's own before the one that it has been given last, which it may ask for again;
-    the log does not keep it."""
+    """The epoch before the current one, with which the producer may retry; the log does not store
+    it."""
 
     timeout_ms: int
     partitions: frozenset[tuple[str, int]]
     started_ms: int
     updated_ms: int
     version: int
-    """The transaction version of the client at its last move."""
+    """The transaction version of the client at the last transition."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether there are no more epochs to give with this producer id."""
+        """Whether the epochs of this producer id are used up."""
         return self.producer_epoch >= EPOCH_GIVEN_MAX
 
     @property
     def times_out_ms(self) -> int | None:
-        """When its transaction is to be aborted, if one is going on."""
+        """When the transaction times out, if one is ongoing."""
         if self.state is not State.ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.started_ms + self.timeout_ms
@@ -172,7 +172,7 @@ def initialised(
     timeout_ms: int,
     now_ms: int,
 ) -> Transaction:
-    """Its producer begins, or goes on, with this id and epoch."""
+    """After InitProducerId: its producer has this id and epoch."""
     return one.transition(
         State.EMPTY,
         producer_id=producer_id,
@@ -188,7 +188,7 @@ def initialised(
 def with_partitions(
     one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
 ) -> Transaction:
-    """A transaction begins, or has more partitions."""
+    """A transaction begins, or gets more partitions."""
     return one.transition(
         State.ONGOING,
         partitions=one.partitions.union(partitions),
@@ -201,8 +201,8 @@ def with_partitions(
 def prepared(
     one: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """How it ends is decided. From `EPOCH_BUMPED_SINCE` on with a new epoch, so that what is late
-    of this transaction gets nowhere; an abort may then come where nothing was begun."""
+    """The result is decided. From `EPOCH_BUMPED_SINCE` on the epoch is bumped, so that late writes
+    of this transaction are fenced; an abort is then legal without a transaction."""
     epoch, last_epoch = one.producer_epoch, one.last_epoch
     if version >= EPOCH_BUMPED_SINCE:
         last_epoch = epoch
@@ -219,8 +219,7 @@ def prepared(
 
 
 def fenced(one: Transaction) -> Transaction:
-    """The same with a higher epoch, for an abort before `EPOCH_BUMPED_SINCE` that its producer did
-    not ask for."""
+    """With a bumped epoch, for an abort by the coordinator before `EPOCH_BUMPED_SINCE`."""
     return one._replace(producer_epoch=min(one.producer_epoch + 1, EPOCH_MAX), last_epoch=NO_EPOCH)
 
 
@@ -239,14 +238,14 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
 
 
 def producer_after(one: Transaction) -> ProducerIdAndEpoch:
-    """What the producer goes on with after a transaction that is prepared."""
+    """The producer id and epoch to use after a prepared transaction."""
     if one.version >= EPOCH_BUMPED_SINCE and one.next_producer_id != NO_PRODUCER_ID:
         return ProducerIdAndEpoch(one.next_producer_id, 0)
     return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
 def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]:
-    """Parts of topics, sorted in runs that are merged as they are taken."""
+    """Parts of topics, sorted in runs that are merged lazily."""
     runs = []
     for start in range(0, len(parts), QUICK_ITEMS_A_STEP):
         if start:
@@ -256,7 +255,7 @@ def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]
 
 
 def markers_of(transactional_id: str, one: Transaction) -> Slices[WriteMarkers]:
-    """Those of a transaction that is prepared."""
+    """The command to write the markers of a prepared transaction."""
     partitions: list[tuple[str, int]] = []
     pauses = PauseCounter()
     for topic, indexes in (yield from one.by_topic()):

@@ -224,7 +224,7 @@ class Embedded:
         batch.transactions.append(encoded)
         batch.transactions_bytes += len(encoded)
         batch.last_zxid = transaction.zxid
-        batch.waiting.extend(_WatchCall(*call) for call in self._watches.take(events))
+        batch.waiting.extend(_WatchCall(*call) for call in self._watches.trigger(events))
         if self._flusher is None:
             self._flusher = self._tasks.spawn(self._flush(), name="coordination log")
         return results

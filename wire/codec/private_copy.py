@@ -1,18 +1,18 @@
 """kafka-python's schema-driven codec, loaded as a private copy.
 
-Private, because a test may run the broker in a process whose own program imports kafka-python:
-our mended readers (`kavka.wire.codec.patches`) and message classes must not reach that program, nor
-its registries us. It also starts quicker, since none of the client's packages is imported.
+Private, because a test may run the broker in a process that imports kafka-python itself: our
+patches (`kavka.wire.codec.patches`) and message classes must not affect that program, nor its
+class registries ours. Start-up is also faster, since the client's packages are not imported.
 
-The library is the program's, or a copy that is Kavka's own: a program may need kafka-python 2,
-whose codec is another, and an environment has one version of it. Kavka's version may then lie in
-the directory `codec` among Kavka's own modules, where `pip install --no-deps --target` has put it,
-and is looked for there first.
+The files are those of the installed library, or of a vendored copy: a program may need
+kafka-python 2, whose codec differs, and an environment can have only one version. A vendored copy
+is installed by `pip install --no-deps --target` into the directory `codec` among Kavka's modules,
+which is searched first.
 
-Message classes are made one at a time, on first use, straight from the JSON schemas that the
-library ships; its modules of ready classes (with patches meant for its client) stay unloaded.
-The names used here are private to the library, so its version is pinned (pyproject.toml) and
-`tests/unit/wire` holds what we rely on.
+Message classes are created one at a time, on first use, from the JSON schemas that the library
+ships; its modules of message classes (with patches for its client) are not loaded. The names used
+here are private to the library, so its version is pinned (pyproject.toml) and `tests/unit/wire`
+tests what we rely on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MODULES: Final = (
 _SCHEMA_LOADER: Final = "kafka.protocol.schemas.load_json"
 _UTIL: Final = "kafka.util"
 _KAVKA_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
-"""Of messages that the library has none of: names, types and versions as Apache Kafka has them."""
+"""Apache Kafka's schemas of messages that the library lacks."""
 
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
@@ -56,11 +56,11 @@ _BELOW: Final = (3, 1)
 _VERSION: Final = re.compile(rb"__version__ *= *['\"](\d+)\.(\d+)(?:\.(\d+))?")
 
 VENDORED_DIRECTORY: Final = f"{_PACKAGE[0]}/codec"
-"""The directory for a copy of Kavka's own."""
+"""Where a vendored copy of kafka-python is searched first."""
 
 
 class CodecLocation(NamedTuple):
-    """A `kafka` package that has the codec."""
+    """Where the `kafka` package with the codec is."""
 
     loader: Any
     """Reads its files: `get_data(path)`."""
@@ -68,7 +68,7 @@ class CodecLocation(NamedTuple):
 
 
 def find_codec() -> CodecLocation:
-    """The codec that Kavka uses. ImportError, which says what to do, where there is none."""
+    """Find a supported version of the codec. ImportError, saying what to do, if there is none."""
     for spec in (PathFinder.find_spec("kafka", [VENDORED_DIRECTORY]), find_spec("kafka")):
         if spec is None or not spec.submodule_search_locations or spec.loader is None:
             continue
@@ -76,7 +76,7 @@ def find_codec() -> CodecLocation:
         found = _version(place)
         if _LEAST <= found < _BELOW:
             return place
-        raise _missing(f"kafka-python {'.'.join(map(str, found))} in {place.root} is another one")
+        raise _missing(f"kafka-python {'.'.join(map(str, found))} in {place.root} is not supported")
     raise _missing("it is not installed")
 
 
@@ -103,7 +103,7 @@ def _is_library(name: str) -> bool:
 
 
 def _load_private_copy() -> dict[str, types.ModuleType]:
-    """Import the protocol modules apart from any `kafka` that the process already has."""
+    """Import the protocol modules separately from any `kafka` that is already imported."""
     users = {name: module for name, module in sys.modules.items() if _is_library(name)}
     for name in users:
         del sys.modules[name]
@@ -132,15 +132,15 @@ class _OfClass:
 
 
 def _util() -> types.ModuleType:
-    """In the place of the library's own module, which imports the errors of its client."""
+    """Replaces the library's module, which imports the errors of its client."""
     module = types.ModuleType(_UTIL)
     module.classproperty = _OfClass  # type: ignore[attr-defined]
     return module
 
 
 def _schema_loader(files: Any, root: str) -> types.ModuleType:
-    """In the place of the library's own module, which reads schemas by `importlib.resources`:
-    the first one took 90 ms, most of it for what that imports."""
+    """Replaces the library's module, which reads schemas by `importlib.resources`: importing that
+    took most of the 90 ms of the first schema."""
 
     def load_json(name: str, package: str | None = None) -> Any:
         try:
@@ -158,7 +158,7 @@ def _schema_loader(files: Any, root: str) -> types.ModuleType:
 
 
 def _fill_in(fields: list[Any], shared: dict[str, Any]) -> None:
-    """Give fields of a shared struct's type that struct's fields."""
+    """Copy the fields of common structs into the fields that have their type."""
     for field in fields:
         name = field["type"].removeprefix("[]")
         if name in shared and "fields" not in field:
@@ -190,12 +190,12 @@ patches.apply_patches(
 
 
 compile_lock: Final = threading.RLock()
-"""Held while a class, a reader or a writer is made: the library's structs change meanwhile, and
-a process may run several brokers, each in a thread of its own. What is made is read without it."""
+"""Held while a message class, decoder or encoder is compiled: that changes the library's structs,
+and a process may run several brokers in threads. Finished ones are used without the lock."""
 
 
 def message_class(name: str) -> Any:
-    """The class of the message `name` (`ProduceRequest`), made on first use (1 to 3 ms)."""
+    """The class of the message `name` (`ProduceRequest`), created on first use (1 to 3 ms)."""
     found = _classes.get(name)
     if found is None:
         with compile_lock:
@@ -208,8 +208,8 @@ def message_class(name: str) -> Any:
 
 
 def decoder_context(name: str, version: int, *, flexible: bool) -> Any:
-    """The source of the reader that the library compiles of a message, with the names in it; as
-    `encode_into__optimized_context`, which the library has for writers only. To be `making`."""
+    """The codegen context (source and globals) of a message's decoder; the library has the like
+    only for encoders, `encode_into__optimized_context`. Call with `compile_lock` held."""
     made = message_class(name)
     struct = made._struct
     context = _CodegenContext()
