@@ -63,7 +63,7 @@ class Group(Protocol):
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members subscribe to the topic, so that its offsets are not expired or deleted."""
+        """Whether members subscribe to the topic: then its offsets are not expired or deleted."""
         ...
 
     def expires_since(self) -> int | None:

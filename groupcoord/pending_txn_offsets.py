@@ -69,11 +69,11 @@ class PendingOffsets:
         self, producer_id: int, group_id: str, topic: str, partition: int, value: bytes
     ) -> None:
         """An open transaction writes an offset."""
-        place = (topic, partition)
-        values = self._groups.setdefault(group_id, {}).setdefault(place, {})
+        topic_partition = (topic, partition)
+        values = self._groups.setdefault(group_id, {}).setdefault(topic_partition, {})
         values.pop(producer_id, None)  # keep log order
         values[producer_id] = value
-        self._producers.setdefault(producer_id, {})[group_id, place] = None
+        self._producers.setdefault(producer_id, {})[group_id, topic_partition] = None
 
     def supersede(self, group_id: str, topic: str, partition: int) -> None:
         """An offset has been committed outside a transaction."""
@@ -83,16 +83,16 @@ class PendingOffsets:
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """A tombstone deletes the partition's pending offsets."""
-        place = (topic, partition)
-        values = self._groups.get(group_id, {}).get(place)
+        topic_partition = (topic, partition)
+        values = self._groups.get(group_id, {}).get(topic_partition)
         if values is None:
             return
         for producer_id in values:
             partitions = self._producers[producer_id]
-            del partitions[group_id, place]
+            del partitions[group_id, topic_partition]
             if not partitions:
                 del self._producers[producer_id]
-        self._remove_partition(group_id, place)
+        self._remove_partition(group_id, topic_partition)
 
     def is_open(self, producer_id: int) -> bool:
         """Whether a producer's open transaction has pending offsets."""
@@ -103,25 +103,25 @@ class PendingOffsets:
         `OFFSETS_A_STEP` offsets: call it again, without delay, while `is_open`."""
         ended = []
         partitions = self._producers.get(producer_id, {})
-        for group_id, place in list(islice(partitions, OFFSETS_A_STEP)):
-            del partitions[group_id, place]
-            values = self._groups[group_id][place]
+        for group_id, topic_partition in list(islice(partitions, OFFSETS_A_STEP)):
+            del partitions[group_id, topic_partition]
+            values = self._groups[group_id][topic_partition]
             value = values[producer_id]
             if committed and value is not None:
-                ended.append(DecidedOffset(group_id, *place, value))
+                ended.append(DecidedOffset(group_id, *topic_partition, value))
                 for earlier in values:
                     if earlier == producer_id:
                         break
                     values[earlier] = None
             del values[producer_id]
             if not values:
-                self._remove_partition(group_id, place)
+                self._remove_partition(group_id, topic_partition)
         if not partitions:
             self._producers.pop(producer_id, None)
         return ended
 
-    def _remove_partition(self, group_id: str, place: _TopicPartition) -> None:
+    def _remove_partition(self, group_id: str, topic_partition: _TopicPartition) -> None:
         partitions = self._groups[group_id]
-        del partitions[place]
+        del partitions[topic_partition]
         if not partitions:
             del self._groups[group_id]

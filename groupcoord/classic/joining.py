@@ -1,4 +1,4 @@
-"""JoinGroup to a classic group: new members, members that come again, static ones. Pure."""
+"""JoinGroup to a classic group: new, rejoining and static members. Pure."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from kavka.wire.steps import Slices
 logger = logging.getLogger(__name__)
 
 _MEMBER_ID_REQUIRED_SINCE: Final = 4
-"""From this version on a new member comes a second time, with its id (KIP-394)."""
+"""From this version on a new member must rejoin with its member id (KIP-394)."""
 
 PENDING_MAX: Final = 10_000
-"""Ids of one group that have been given and not been used yet; of more the oldest is forgotten,
-and whoever comes with it gets another one. Apache Kafka keeps all for a session's time."""
+"""Limit of a group's pending members; beyond it the oldest is removed, and its client is given
+another id. Apache Kafka keeps all of them for the session timeout."""
 
 _SKIPS_ASSIGNMENT_SINCE: Final = 9
-"""From this version on a static leader can be told to leave the assignment as it is (KIP-814)."""
+"""From this version on a static leader can be told to skip the assignment (KIP-814)."""
 
 
 class Joining:
-    """Answers to JoinGroup."""
+    """Handles JoinGroup."""
 
     def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
         self._state: Final = state
@@ -48,8 +48,8 @@ class Joining:
     def join(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """Let a member in, now or when the rebalance ends; the group may be one of no member,
-        which is not among the groups yet."""
+        """Join a member; the response comes now or when the rebalance completes. The group may be
+        a new one that is not registered yet."""
         out = Decision()
         if not self._has_room(group, request.member_id):
             group.remove(request.member_id)
@@ -66,8 +66,8 @@ class Joining:
         return with_error_reply(out, ticket)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """While all join, those that have joined count, so that the last ones of a group that is
-        too big are sent away."""
+        """During a rebalance only members that have rejoined count, so that the last members of an
+        oversized group are rejected."""
         size_max = self._state.settings().group_max_size
         if group.current is GroupState.EMPTY:
             return True
@@ -155,7 +155,7 @@ class Joining:
                 f"client reason: {_reason(request)}"
             )
         else:
-            # The leader may have been told of the old id, and assign to that.
+            # The leader may know only the old id, and assign partitions to that.
             reason = (
                 f"Updating metadata for static member {member_id} with instance id "
                 f"{instance_id}; client reason: {_reason(request)}"
@@ -174,7 +174,7 @@ class Joining:
         now_ms: int,
         out: Decision,
     ) -> Slices[None]:
-        """A static member is back and changes nothing: the new id is stored, and that is all."""
+        """A static member rejoins without changes: only its new member id is stored."""
         logger.info(
             "Static member which joins during Stable stage and doesn't affect the selected "
             "protocol will not trigger a rebalance."
@@ -184,7 +184,7 @@ class Joining:
             members = (yield from joined_members(group)) if leads else ()
             answer = join_response(group, new, members, skips=leads)
         else:
-            # One that takes itself for the leader would assign, which nobody would hear of.
+            # If it believed to be the leader it would compute an assignment that is not used.
             answer = join_response(group, new)
             answer.leader = was_leader or ""
         out.replies.append(Reply(ticket, answer))
@@ -212,7 +212,7 @@ class Joining:
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
     ) -> Slices[None]:
         if request.instance_id is not None:
-            # A static member is never asked to come again, so nobody can be this one.
+            # Static members are never asked to rejoin with an id, so this can't be one.
             _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         logger.info(
@@ -266,7 +266,7 @@ class Joining:
         member = group.members[member_id]
         why = self._rejoins_because(group, member, request)
         if why is None:
-            # Perhaps it has not got the answer to its last one; or it wants to see what is new.
+            # It may be a retry after a lost response, or a follower that checks for changes.
             out.replies.append(Reply(ticket, (yield from _current_generation(group, member))))
             return
         self._update(group, member, request)
@@ -280,11 +280,11 @@ class Joining:
     def _rejoins_because(
         self, group: ClassicGroup, member: Member, request: JoinRequest
     ) -> str | None:
-        """Why a member's coming again needs a rebalance; None if it does not."""
+        """Why a rejoining member needs a rebalance; None if it does not."""
         if group.current is GroupState.PREPARING_REBALANCE:
             return f"Member {member.member_id} is joining group during {group.current}"
         if group.current is GroupState.STABLE and group.leader == member.member_id:
-            # A leader sees changes of the assignment that are none of a member.
+            # A leader may rejoin to change the assignment, with unchanged metadata.
             return f"Leader {member.member_id} re-joining group during {group.current}"
         if tuple(member.protocols) != tuple(request.protocols):
             return f"Updating metadata for member {member.member_id} during {group.current}"
@@ -302,7 +302,7 @@ def _current_generation(group: ClassicGroup, member: Member) -> Slices[JoinGroup
 
 
 def _with_member_id(group_id: str, member: Member, member_id: str) -> Member:
-    """The same member by another id."""
+    """The same member with another member id."""
     return Member(
         group_id,
         member_id,

@@ -1,7 +1,7 @@
 """All classic groups of one partition of `__consumer_offsets`. Pure.
 
-Settled by Apache Kafka's GroupMetadataManager; the methods are called by the partition's shard,
-which hands a request to the kind of group that there is.
+The behaviour is that of Apache Kafka's GroupMetadataManager. The partition's shard dispatches
+requests by the kind of group.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ one more."""
 
 
 class ClassicProtocol:
-    """What classic groups answer, and what becomes of them."""
+    """Requests to classic groups, their records and their timers."""
 
     def __init__(self, state: GroupsState) -> None:
         self._state: Final = state
@@ -53,24 +53,24 @@ class ClassicProtocol:
         self._joining: Final = Joining(state, self._rebalancing, self._proposals)
         self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
         self._undecoded: Final[dict[str, bytes]] = {}
-        """What is replayed, until it is led: a big group is written whole with each generation,
-        and only the last counts."""
+        """Replayed values by group id, decoded when the partition is led: each generation rewrites
+        the whole group, and only the last value counts."""
 
     def _group(self, group_id: str) -> ClassicGroup | None:
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def simple_group(self, group_id: str) -> ClassicGroup:
-        """A group that only keeps offsets, of consumers which assign partitions themselves. It
-        is not among the groups yet."""
+        """A new group that only stores offsets, of consumers that assign partitions themselves. It
+        is not registered yet."""
         return ClassicGroup(group_id, self._state.timers, NO_TIME)
 
     # Requests.
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Made:
-        """Answered with a JoinGroupResponse, which comes when the rebalance ends.
+        """Replies with a JoinGroupResponse when the rebalance completes.
 
-        A consumer group of that name must be empty; it becomes a classic one.
+        A consumer group of that name must be empty; it is replaced by a classic one.
         """
         group = self._group(request.group_id)
         if group is not None:
@@ -83,7 +83,7 @@ class ClassicProtocol:
     def _join_new_group(
         self, request: JoinRequest, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The group is stored as an empty one before anybody hears of it."""
+        """A new group is first stored without members; only then are requests answered."""
         groups = self._state.groups
         other = groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._state.timers, now_ms)
@@ -105,7 +105,7 @@ class ClassicProtocol:
         return out
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
-        """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
+        """Replies with a SyncGroupResponse after the leader's SyncGroup."""
         group = self._group(request.group_id)
         if group is None:
             answer = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -113,7 +113,7 @@ class ClassicProtocol:
         return self._syncing.sync(group, request, ticket, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """What the member is told."""
+        """The error code of the response."""
         group_id, generation, member_id, instance_id = request
         group = self._state.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
@@ -133,7 +133,7 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
+        """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._group(request.group_id)
         out = Decision()
         responses: list[LeftMember] = []
@@ -157,7 +157,7 @@ class ClassicProtocol:
         member_id, instance_id, reason = leaver
         reason = reason or "not provided"
         if not member_id:
-            # An administrator's: whoever has that instance id now.
+            # From an admin client: the current member with that instance id.
             member_id = group.static.get(instance_id, "") if instance_id is not None else ""
         elif member_id in group.pending:
             group.remove(member_id)
@@ -186,7 +186,7 @@ class ClassicProtocol:
     # What happens without requests.
 
     def expire(self, key: Hashable, now_ms: int) -> Made:
-        """A deadline of a classic group has passed."""
+        """A timer of a classic group has expired."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         group = self._group(group_id)
@@ -207,7 +207,7 @@ class ClassicProtocol:
         return out
 
     def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Slices[Decision]:
-        """Have all members join again, for a reason from outside."""
+        """Trigger a rebalance for an external reason."""
         out = Decision()
         yield from self._rebalancing.prepare(group, reason, now_ms, out)
         return out
@@ -215,8 +215,8 @@ class ClassicProtocol:
     # Records.
 
     def apply(self, version: int, record: Record) -> None:
-        """A record whose key has version 2 is in the log. A group that was not decided here has
-        no members before all is `loaded`."""
+        """Apply a record with a key of version 2. A replayed group has no members until it is
+        `loaded`."""
         if self._proposals.applied(record):
             return
         group_id = decode_key(record.key)
@@ -238,8 +238,7 @@ class ClassicProtocol:
         self._undecoded[group_id] = record.value
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """All groups have come out of the log: their members have a session's time to be heard
-        of, from now on."""
+        """All records are replayed: decode the groups and start their members' sessions."""
         for _ in self.decode_replayed():
             yield Decision()
         groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
@@ -248,7 +247,7 @@ class ClassicProtocol:
                 yield from self._start_sessions(group, now_ms)
 
     def decode_replayed(self) -> Slices[None]:
-        """Make groups of the records that have been taken in."""
+        """Restore the groups from the replayed values."""
         pauses = PauseCounter()
         for group_id, value in self._undecoded.items():
             group = self._group(group_id)
@@ -262,12 +261,12 @@ class ClassicProtocol:
         stored = yield from decode(value)
         if stored is not None:
             yield from group.restore(stored)
-        else:  # what is left is one that keeps offsets
+        else:  # it stays as a group that only stores offsets
             _warn_unreadable(group.group_id)
             group.protocol_type = ""
 
     def _start_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
-        """What is to be done with a group that was made from its record."""
+        """Start the sessions of a replayed group, and rebalance it if it is oversized."""
         out = Decision()
         size, size_max = len(group.members), self._state.settings().group_max_size
         logger.info("Loaded classic group %s with %d members.", group.group_id, size)
@@ -286,8 +285,8 @@ class ClassicProtocol:
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
     ) -> Slices[None]:
-        """A consumer group becomes this classic one when `out` is in the log; for a `reason` its
-        members join again."""
+        """A consumer group is replaced by this classic one when `out` is in the log; with a `reason`
+        it rebalances."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))
         record = yield from group.record()
         if reason is not None:
@@ -299,14 +298,14 @@ class ClassicProtocol:
         self._proposals.propose(out, record, done=done)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """It is the members' business to see that."""
+        """Classic members detect topic changes themselves."""
         return iter(())
 
     def fail_waiting_requests(
         self, group: ClassicGroup, code: ErrorCode, now_ms: int
     ) -> list[Reply]:
-        """No member waits any more, as the group is about to become another's. Answers for those
-        that waited; should the group stay, they have a session's time to be heard of."""
+        """Fail all waiting requests, since the group is about to be converted; returns the replies.
+        The members' sessions are reset, in case that the conversion fails."""
         out = Decision()
         for member in group.members.values():
             if member.join is not None or member.sync is not None:
@@ -315,7 +314,7 @@ class ClassicProtocol:
         return out.replies
 
     def tickets(self) -> list[Ticket]:
-        """All requests that wait in classic groups."""
+        """All waiting requests of classic groups."""
         return [
             ticket
             for group in self._state.groups.values()

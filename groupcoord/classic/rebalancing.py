@@ -1,8 +1,8 @@
-"""How a classic group gets from one generation to the next. Pure.
+"""The rebalance of a classic group. Pure.
 
-A rebalance has two phases: all members join (PreparingRebalance), then each asks for its part of
-what the leader assigns (CompletingRebalance). What is left undone has deadlines: members that do
-not join or sync in time are no longer members.
+It has two phases: all members join (PreparingRebalance), then each syncs its part of the leader's
+assignment (CompletingRebalance). Both have timeouts: members that do not join or sync in time are
+removed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kavka.wire.steps import Slices, each
 logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a new member may wait for the rebalance: it does not know its id, so it can't send
-heartbeats, and one that has gone would be waited for in vain."""
+"""Session timeout of a new member during its first rebalance. It can't heartbeat, since it does not
+know its member id; this limits the wait for a client that has gone."""
 
 
 class Rebalancing:
-    """What is done to a group, with what follows from it: added to a decision (`out`)."""
+    """Rebalance steps of a group; their records and replies are added to a decision (`out`)."""
 
     def __init__(self, state: GroupsState, proposals: Proposals) -> None:
         self._state: Final = state
@@ -39,14 +39,14 @@ class Rebalancing:
     def prepare_or_complete(
         self, group: ClassicGroup, reason: str, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """Begin a rebalance; or end the joining, if it was begun and nobody is missing."""
+        """Start a rebalance; or complete the join phase, if all members have joined."""
         if group.can_rebalance:
             yield from self.prepare(group, reason, now_ms, out)
         else:
             yield from self.complete_if_joined(group, now_ms, out)
 
     def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> Slices[None]:
-        """Begin a rebalance: all members must join again."""
+        """Start a rebalance: all members must rejoin."""
         if group.current is GroupState.COMPLETING_REBALANCE:
             yield from self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
         group.pending_sync.clear()
@@ -70,14 +70,14 @@ class Rebalancing:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
     def _begin_delay(self, group: ClassicGroup, now_ms: int) -> None:
-        """The group is new: more members are to be expected."""
+        """Start the initial rebalance delay: the group was empty, so more members may join."""
         delay_ms = self._state.settings().group_initial_rebalance_delay_ms
         group.new_member_added = False
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
     def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """The time to join has passed; a first rebalance goes on if members keep coming."""
+        """The join phase has timed out; the initial delay is extended while members keep joining."""
         delay = group.delay
         if delay is None or not group.new_member_added or not delay.remaining_ms:
             yield from self.complete(group, now_ms, out)
@@ -89,7 +89,7 @@ class Rebalancing:
         self._timers.set(group.join_timer, now_ms + next_ms)
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """End the joining if nobody is missing; but a first rebalance waits for its time."""
+        """Complete the join phase if all have joined; but an initial rebalance waits for its delay."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         if group.previous is not GroupState.EMPTY and group.all_have_joined:
@@ -98,7 +98,7 @@ class Rebalancing:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
     def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """End the joining: who has joined makes the next generation."""
+        """Complete the join phase: the members that have joined form the next generation."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         self._timers.cancel(group.join_timer)
@@ -108,9 +108,9 @@ class Rebalancing:
                 "Group %s could not complete rebalance because no members rejoined.",
                 group.group_id,
             )
-            # Static members stay until their sessions end. There is nobody whom a deadline would
-            # help (with a rebalance timeout of 0 it would have passed at once, again and again):
-            # the next one to join sets it, see `complete_if_joined`.
+            # Static members stay until their sessions expire. No join timer is set, since no member
+            # waits (with a rebalance timeout of 0 it would expire again and again): the next
+            # member that joins sets it, see `complete_if_joined`.
             return
         yield from group.next_generation(now_ms)
         if group.members:
@@ -156,7 +156,7 @@ class Rebalancing:
         self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
     def expire_sync(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """The time to sync has passed: who has not is out."""
+        """The sync phase has timed out: remove the members that have not synced."""
         late = list(group.pending_sync)
         if not late:
             return
@@ -172,7 +172,7 @@ class Rebalancing:
     def expire_member(
         self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """A session has ended, or nobody came with the id that was given."""
+        """A session has expired, or a pending member has not rejoined."""
         if member_id in group.pending:
             logger.info(
                 "Pending member %s in group %s has been removed after session timeout expiration.",
@@ -204,14 +204,14 @@ class Rebalancing:
             yield from self.complete(group, now_ms, out)
 
     def remove_member(self, group: ClassicGroup, member: Member, out: Decision) -> None:
-        """A member is out. One that waits for something is to ask for a new id."""
+        """Remove a member; its waiting requests fail with UNKNOWN_MEMBER_ID."""
         self.respond_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
         group.remove(member.member_id)
 
     def respond_waiting(
         self, group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, out: Decision
     ) -> None:
-        """Whatever waits for an answer gets `code`."""
+        """Respond to the member's waiting requests with `code`."""
         join, sync = group.set_join_ticket(member, None), member.sync
         member.sync = None
         if join is not None:
@@ -222,7 +222,7 @@ class Rebalancing:
     def fail_sync(
         self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """Nobody has an assignment; who waits for one is told why."""
+        """Clear all assignments; waiting SyncGroups fail with `code`."""
 
         def fail(member: Member) -> None:
             member.assignment = b""
@@ -241,7 +241,7 @@ def join_response(
     *,
     skips: bool = False,
 ) -> JoinGroupResponse:
-    """The answer to a member of the present generation; if it leads, it is `told` of all."""
+    """The response to a member of the current generation; the leader gets all `members`."""
     return JoinGroupResponse(
         member.member_id,
         0,
@@ -255,7 +255,7 @@ def join_response(
 
 
 def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
-    """All members, as the leader is told of them."""
+    """All members, as in the leader's response."""
     members: list[JoinedMember] = []
 
     def add(member: Member) -> None:
@@ -267,13 +267,13 @@ def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
 
 
 def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """The answer to one that can't join."""
+    """The response to a member that can't join."""
     return JoinGroupResponse(member_id, code)
 
 
 def with_error_reply(out: Decision, ticket: Ticket) -> Decision:
-    """If its records can't be appended, `ticket` is told, and the others hear what they would
-    have heard."""
+    """Make `out` fail only the request of `ticket` if its records can't be appended; the other
+    requests still get their replies."""
 
     def refused(code: ErrorCode, now_ms: int) -> Decision:
         failure = ApiError(code)

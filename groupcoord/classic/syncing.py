@@ -1,4 +1,4 @@
-"""SyncGroup to a classic group: what the leader assigned is kept, each gets its part. Pure."""
+"""SyncGroup to a classic group: stores the leader's assignment and returns each member's. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Syncing:
-    """Answers to SyncGroup."""
+    """Handles SyncGroup."""
 
     def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
         self._timers: Final = state.timers
@@ -29,7 +29,7 @@ class Syncing:
         self._proposals: Final = proposals
 
     def sync(self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int) -> Made:
-        """Give a member its assignment, as soon as the leader's is stored."""
+        """Reply with a member's assignment, as soon as the leader's is stored."""
         out = Decision()
         refusal = _refusal(group, request)
         if refusal is not None:
@@ -80,7 +80,7 @@ class Syncing:
             if ticket is not None:
                 out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
                 waited.append((member, ticket))
-                # Its session may have ended while it waited, which did not count.
+                # Its session timer may have expired meanwhile, which is ignored for waiting members.
                 group.touch(member, now_ms)
 
         yield from each(group.members.values(), assign)
