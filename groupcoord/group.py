@@ -68,8 +68,8 @@ class Group(Protocol):
 
     def expires_since(self) -> int | None:
         """Start of the retention of offsets without an own expiry time (KIP-211): when the group
-        became empty, in ms since 1970; 0: the last commit of each offset, as for groups without
-        members and stable ones (except for topics that `is_subscribed_to`); None: no offset
+        became empty, in ms since 1970; 0: the last commit of each offset, as for groups that only
+        store offsets and stable ones (except for topics that `is_subscribed_to`); None: no offset
         expires at all, even one with an own expiry time."""
         ...
 

@@ -285,8 +285,8 @@ class ClassicProtocol:
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
     ) -> Slices[None]:
-        """A consumer group is replaced by this classic one when `out` is in the log; with a `reason`
-        it rebalances."""
+        """A consumer group is replaced by this classic one when `out` is in the log; if there is
+        a `reason` it rebalances."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))
         record = yield from group.record()
         if reason is not None:

@@ -77,7 +77,7 @@ class Rebalancing:
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
     def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """The join phase has timed out; the initial delay is extended while members keep joining."""
+        """The join phase has timed out; an initial delay is extended if members keep joining."""
         delay = group.delay
         if delay is None or not group.new_member_added or not delay.remaining_ms:
             yield from self.complete(group, now_ms, out)
@@ -89,7 +89,7 @@ class Rebalancing:
         self._timers.set(group.join_timer, now_ms + next_ms)
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """Complete the join phase if all have joined; but an initial rebalance waits for its delay."""
+        """Complete the join phase if all have joined; an initial rebalance waits for its delay."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         if group.previous is not GroupState.EMPTY and group.all_have_joined:

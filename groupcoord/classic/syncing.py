@@ -80,7 +80,7 @@ class Syncing:
             if ticket is not None:
                 out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
                 waited.append((member, ticket))
-                # Its session timer may have expired meanwhile, which is ignored for waiting members.
+                # Its session may have expired meanwhile; that is ignored for waiting members.
                 group.touch(member, now_ms)
 
         yield from each(group.members.values(), assign)

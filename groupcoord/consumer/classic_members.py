@@ -1,8 +1,7 @@
-"""Members of a consumer group that use the classic protocol: the group's rules hold for them, in
-the form that they know (KIP-848).
+"""Members of a consumer group that use the classic protocol (KIP-848).
 
-There is no leader among them: each is given its part by SyncGroup, and told by Heartbeat to join
-again when it has to give partitions up, or can have more.
+No leader is among them: each gets its assignment by SyncGroup, and is told by Heartbeat to rejoin
+when it has to revoke partitions or can get more.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from kavka.wire.steps import Slices, each, run_to_completion
 logger: Final = logging.getLogger(__name__)
 
 _ID_FIRST_SINCE: Final = 4
-"""From this version of JoinGroup on a new member is given its id, and asks again with it."""
+"""From this version of JoinGroup on a new member must rejoin with its member id (KIP-394)."""
 
 
 class ClassicMembers:
@@ -67,7 +66,7 @@ class ClassicMembers:
     # -- JoinGroup -------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a JoinGroupResponse at once."""
+        """Replies with a JoinGroupResponse immediately."""
         index = self._index
         group = index.group(request.group_id)
         self._check_policy(group)
@@ -119,7 +118,7 @@ class ClassicMembers:
         *,
         changed: bool,
     ) -> Slices[Member]:
-        """The group becomes a classic one by this member's joining."""
+        """This member's join converts the group to a classic one."""
         group = change.group
         reason = None
         if group.assignment_epoch < epoch:
@@ -163,7 +162,7 @@ class ClassicMembers:
     # -- SyncGroup -------------------------------------------------------------------------------
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """Answered with a SyncGroupResponse at once."""
+        """Replies with a SyncGroupResponse immediately."""
         group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         protocols = _check_generation(member, request.generation)
@@ -188,14 +187,14 @@ class ClassicMembers:
         return Decision(replies=[Reply(ticket, answer)])
 
     def _must_join(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
-        """The member is told to join again, and has its rebalance timeout for it."""
+        """Start the timer for a member that must rejoin: its rebalance timeout."""
         at_ms = now_ms + member.rebalance_timeout_ms
         self._index.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
 
     # -- Heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
+        """NONE, or REBALANCE_IN_PROGRESS if the member must rejoin."""
         group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         _check_generation(member, request.generation)
@@ -215,7 +214,7 @@ class ClassicMembers:
     # -- LeaveGroup ------------------------------------------------------------------------------
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a LeaveGroupResponse, which has a code for each."""
+        """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._index.group(request.group_id)
         gone: dict[str, Member] = {}
         responses = []
@@ -264,7 +263,7 @@ def _joined(member: Member) -> JoinGroupResponse:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str) -> None:
-    """One of the member's protocols must be known to all members of its kind."""
+    """One of the member's protocols must be supported by all classic members."""
     if request.protocol_type == CONSUMER and any(
         group.classic_protocols.get(name, 0) == group.classic_members
         for name, _ in request.protocols
@@ -276,7 +275,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str)
 
 
 def _subscription(request: JoinRequest) -> embedded_protocol.Subscription:
-    """All protocols of a member name the same topics."""
+    """The subscription, from the first protocol: all of them have the same topics."""
     try:
         return embedded_protocol.read_subscription(request.protocols[0].metadata)
     except Malformed as failure:
@@ -301,7 +300,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Mem
 
 
 def _check_generation(member: Member, generation: int) -> ClassicProtocols:
-    """What the member told when it joined. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
+    """The protocols of the member's JoinGroup. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
     if member.classic is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -333,7 +332,7 @@ def _check_named(member: Member, protocols: ClassicProtocols, request: SyncReque
 
 
 def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
-    """Whether partitions that the member shall have still belong to others."""
+    """Whether partitions of the member's target are still owned by others."""
     return any(
         partition not in member.assigned.get(topic, ()) and group.has_owner(topic, partition)
         for topic, partitions in group.targets.get(member.member_id, {}).items()
@@ -346,7 +345,7 @@ def _leaving(group: ConsumerGroup, leaver: Leaver) -> Member:
     if leaver.instance_id is None:
         member, kind = group.member(leaver.member_id), "Dynamic"
     else:
-        # an administrator names the instance alone
+        # an admin client sends only the instance id
         owner = group.static_members.get(leaver.instance_id, "")
         member_id = leaver.member_id or owner
         member, kind = known_static_member(group, member_id, leaver.instance_id), "Static"

@@ -1,4 +1,4 @@
-"""Members that leave a group, or are put out of it."""
+"""Removes members that leave a group or are fenced."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kavka.wire.steps import Slices, each
 logger: Final = logging.getLogger(__name__)
 
 MEMBERS_A_STEP: Final = 100
-"""Members whose going is written down in one go, at 10 us each."""
+"""Members whose tombstones are created between two pauses, at 10 us each."""
 
 
 class Fencing:
-    """The one way out of a group."""
+    """Removes members from consumer groups."""
 
     __slots__ = ("_index", "_migration")
 
@@ -34,9 +34,9 @@ class Fencing:
     def fence(
         self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
     ) -> Slices[Decision]:
-        """Without `members` the group has a new epoch; if those that stay use the classic
-        protocol, it becomes a classic group. ApiError: it can't, and somebody asked for it; where
-        a deadline has passed, it stays as it is without them."""
+        """Remove `members` and bump the group epoch; if all remaining members use the classic
+        protocol, convert the group to a classic one. If that fails: ApiError for a request; for a
+        timer the group stays a consumer group."""
         if not members:
             return Decision(replies=replies)
         if self._migration.may_downgrade(group, members):
@@ -48,7 +48,7 @@ class Fencing:
             try:
                 yield from downgrade(group, out, now_ms, leaving=members, reason=reason)
             except ApiError as refusal:
-                if replies:  # who wants to leave is told, as by Apache Kafka
+                if replies:  # a LeaveGroup fails, as in Apache Kafka
                     raise
                 logger.warning("[GroupId %s] %s", group.group_id, refusal.message)
             else:

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: members join, say what they have, and are told what to have (KIP-848)."""
+"""ConsumerGroupHeartbeat: members join, report owned partitions, get assignments (KIP-848)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 class Heartbeat(NamedTuple):
-    """One request. None, and -1 for the timeout: as it was."""
+    """One request. None, and -1 for the timeout, mean unchanged."""
 
     group_id: str
     member_id: str
@@ -49,13 +49,13 @@ class Heartbeat(NamedTuple):
     topic_regex: str | None = None
     server_assignor: str | None = None
     reported: Reported | None = None
-    """Partitions that the member says it has."""
+    """Partitions that the member owns, as it reports."""
     may_see: Callable[[str], bool] = lambda topic: True
-    """Whether the member may describe a topic that its expression stands for."""
+    """Whether the member is authorized to describe a topic that its regex matches."""
 
 
 class HeartbeatResult(NamedTuple):
-    """`assignment` is told when it is new to the member."""
+    """`assignment` is None if the member knows it already."""
 
     member_id: str
     member_epoch: int
@@ -64,7 +64,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class Heartbeats:
-    """Each request leads to a decision, or is refused with an ApiError."""
+    """Handles ConsumerGroupHeartbeat: each request gives a decision or an ApiError."""
 
     __slots__ = ("_index", "_fencing", "_migration")
 
@@ -82,7 +82,7 @@ class Heartbeats:
         return self._update(request, ticket, now_ms)
 
     def _fast_path(self, request: Heartbeat, now_ms: int) -> HeartbeatResult | None:
-        """The answer if nothing is to be done, as it mostly is: a short way."""
+        """Fast path: the result if nothing has changed, the most frequent case; else None."""
         index = self._index
         group = index.state.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or group.refresh_topics:
@@ -111,7 +111,7 @@ class Heartbeats:
         interval_ms = index.heartbeat_interval_ms(request.group_id)
         return HeartbeatResult(member.member_id, member.member_epoch, interval_ms)
 
-    # -- to join, and to stay --------------------------------------------------------------------
+    # -- join and heartbeat ----------------------------------------------------------------------
 
     def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         index, joins = self._index, request.member_epoch == JOIN_EPOCH
@@ -140,12 +140,12 @@ class Heartbeats:
             and (request.topic_names is not None or request.topic_regex is not None)
             and request.reported is not None
         )
-        tells = joins or is_full or new.assigned != old.assigned
+        send_assignment = joins or is_full or new.assigned != old.assigned
         answer = HeartbeatResult(
             new.member_id,
             new.member_epoch,
             index.heartbeat_interval_ms(request.group_id),
-            (yield from partitions_of(new.assigned)) if tells else None,
+            (yield from partitions_of(new.assigned)) if send_assignment else None,
         )
         return Decision(
             collected,
@@ -156,7 +156,7 @@ class Heartbeats:
         )
 
     def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:
-        """The member as it is, or as it begins."""
+        """The existing member, or a new one."""
         joins = request.member_epoch == JOIN_EPOCH
         member_id = request.member_id or random_id(self._index.state.random)
         if request.instance_id is not None:
@@ -174,7 +174,7 @@ class Heartbeats:
         _check_epoch(member, request)
         return member
 
-    # -- to leave --------------------------------------------------------------------------------
+    # -- leave -----------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
         group = self._index.group(request.group_id)
@@ -188,15 +188,15 @@ class Heartbeats:
             )
             return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
         member = known_static_member(group, request.member_id, request.instance_id)
-        for_good = request.member_epoch == LEAVE_EPOCH
+        permanently = request.member_epoch == LEAVE_EPOCH
         logger.info(
             "[GroupId %s] Static member %s with instance id %s %sleft the consumer group.",
             group.group_id,
             member.member_id,
             request.instance_id,
-            "" if for_good else "temporarily ",
+            "" if permanently else "temporarily ",
         )
-        if for_good:
+        if permanently:
             return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
         away = replace(
             member,
@@ -208,7 +208,7 @@ class Heartbeats:
 
 
 def _updated(old: Member, request: Heartbeat) -> Member:
-    """The member with what its request says about it."""
+    """The member updated from its request."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     return replace(
         old,
@@ -225,7 +225,7 @@ def _updated(old: Member, request: Heartbeat) -> Member:
 
 
 def random_id(random: Random) -> str:
-    """A member's id, of the form that Apache Kafka gives it."""
+    """A member id in Apache Kafka's format."""
     while True:
         drawn = random.getrandbits(128).to_bytes(16, "big")
         text = base64.urlsafe_b64encode(drawn).decode().rstrip("=")
@@ -246,8 +246,8 @@ def check_size(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 
 
 def _check_epoch(member: Member, request: Heartbeat) -> None:
-    """ApiError FENCED_MEMBER_EPOCH. The epoch before is good if the answer that told the member
-    of the present one may have been lost."""
+    """ApiError FENCED_MEMBER_EPOCH. The previous epoch is accepted if the response with the current
+    one may have been lost."""
     epoch = request.member_epoch
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
@@ -266,7 +266,7 @@ def _check_epoch(member: Member, request: Heartbeat) -> None:
 
 
 def _is_part(reported: Reported | None, member: Member) -> bool:
-    """Whether the member says that it has nothing but what is assigned to it."""
+    """Whether all partitions that the member reports are assigned to it."""
     if reported is None:
         return False
     return all(
@@ -287,8 +287,8 @@ def static_member(
     joins: bool,
     request: Heartbeat | None = None,
 ) -> Member:
-    """The static member as it is, or as it begins: then it takes the place of the one before it.
-    Without a `request` it uses the classic protocol. ApiError."""
+    """The existing static member, or a new one, which replaces the previous member with its
+    instance id. Without a `request` it uses the classic protocol. ApiError."""
     protocol = "classic" if request is None else "consumer"
     if not joins:
         member = known_static_member(group, member_id, instance_id)
@@ -336,7 +336,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def check_instance(group: ConsumerGroup, member: Member, member_id: str, instance_id: str) -> None:
-    """Whether the instance id is this member's. ApiError FENCED_INSTANCE_ID."""
+    """ApiError FENCED_INSTANCE_ID if the instance id belongs to another member."""
     if member.member_id != member_id:
         logger.info(
             "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",

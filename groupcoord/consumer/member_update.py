@@ -1,5 +1,5 @@
-"""What a member's request does to its group, whichever protocol the member uses: the topics that
-the group reads, its epoch, who shall have which partitions, and how far the member is.
+"""A member's request updates its group, whichever protocol the member uses: the subscriptions, the
+group epoch, the target assignment, and the member's reconciliation.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from kavka.wire.steps import PauseCounter, Slices, each
 logger: Final = logging.getLogger(__name__)
 
 RESOLVING_INTERVAL_MS: Final = 10_000
-"""The least time from one resolution of a group's regular expressions to the next."""
+"""The minimum time between two resolutions of a group's regexes."""
 
 
 class RegexChange(Enum):
-    """What a request says about the regular expression that its member subscribes to."""
+    """How a request changes the regex that its member subscribes to."""
 
     NONE = auto()
     CHANGED = auto()
     RESOLVED = auto()
-    """It is another one, and known which topics it stands for (or it is none)."""
+    """Changed, and its topics are already resolved (or the regex was removed)."""
 
 
 class MemberUpdate:
-    """One request on its way through a group. `old` is the member before it; `records` are those
-    that have come together so far."""
+    """The processing of one request. `old` is the member before it; `records` collects the records
+    to append."""
 
     __slots__ = ("_pauses", "index", "group", "now_ms", "old", "records")
 
@@ -58,8 +58,7 @@ class MemberUpdate:
         self._pauses: Final = PauseCounter()
 
     def update_member(self, new: Member) -> Slices[bool]:
-        """Record how the member is now, if it has changed; whether it reads topics by other
-        names."""
+        """Add the member's record if it has changed; whether its topic names have changed."""
         if new == self.old:
             return False
         self.records.append((yield from records.member_in_steps(self.group.group_id, new)))
@@ -68,8 +67,8 @@ class MemberUpdate:
     # -- regular expressions -------------------------------------------------------------------
 
     def update_regex(self, new: Member, may_see: Callable[[str], bool]) -> RegexChange:
-        """Check an expression that is new, and have the group's expressions resolved if it is
-        time to. ApiError INVALID_REGULAR_EXPRESSION."""
+        """Validate a new regex, and start resolving the group's regexes if that is due. ApiError
+        INVALID_REGULAR_EXPRESSION."""
         group, change, must = self.group, RegexChange.NONE, False
         if new.topic_regex != self.old.topic_regex:
             change = RegexChange.CHANGED
@@ -116,13 +115,13 @@ class MemberUpdate:
     # -- the group's epoch -----------------------------------------------------------------------
 
     def update_epoch(self, new: Member, *, bump: bool) -> Slices[tuple[int, bool]]:
-        """(the group's epoch, whether all its members read the same topics): there is a new epoch
-        if `bump`, or if topics have changed since the last one."""
+        """(group epoch, whether all members subscribe to the same topics): the epoch is bumped if
+        `bump`, or if topics have changed since the last one."""
         group = self.group
         expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
         if not bump and not expired:
             members = len(group.members)
-            # to find it out takes a while, and is of use for a new assignment only
+            # expensive, and needed only for a new assignment
             alike = group.assignment_epoch < group.group_epoch and is_homogeneous(
                 group.regexes, group.subscriptions, members
             )
@@ -143,16 +142,16 @@ class MemberUpdate:
         alike = is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
         return epoch, alike
 
-    # -- who shall have what ---------------------------------------------------------------------
+    # -- target assignment -----------------------------------------------------------------------
 
     def update_target(self, new: Member, epoch: int, *, alike: bool) -> Slices[tuple[int, Target]]:
-        """(the assignment's epoch, what the member shall have): a new assignment if the group has
-        another epoch, and the last one was long enough ago."""
+        """(assignment epoch, the member's target): computes a new assignment if the group epoch is
+        newer and the assignment interval has passed."""
         group = self.group
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(new)
         name = group.preferred_assignor(self.old, new)
-        if name is None or name not in ASSIGNORS:  # perhaps a broker that has others let it in
+        if name is None or name not in ASSIGNORS:  # perhaps from a broker with other assignors
             name = self.index.settings().group_consumer_assignors[0]
         topics = self.index.state.topics
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
@@ -172,7 +171,7 @@ class MemberUpdate:
         return epoch, found[new.member_id]
 
     def _may_assign(self) -> bool:
-        """KIP-1263: assignments are made in batches."""
+        """KIP-1263: a minimum interval batches changes into one assignment."""
         last_ms = self.group.assignment_timestamp_ms
         interval_ms = self.index.assignment_interval_ms(self.group.group_id)
         return not last_ms or self.now_ms >= last_ms + interval_ms
@@ -187,7 +186,7 @@ class MemberUpdate:
         *,
         subscription_changed: bool,
     ) -> Slices[Member]:
-        """Bring the member nearer to what it shall have. ApiError FENCED_MEMBER_EPOCH."""
+        """Reconcile the member with its target. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -207,7 +206,7 @@ class MemberUpdate:
             return member
         self.records.append((yield from records.current_member_in_steps(group.group_id, moved)))
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
-            # nothing cancels it: it means nothing to a member in another state
+            # never cancelled: when it expires in another state it is ignored
             at_ms = self.now_ms + moved.rebalance_timeout_ms
             index.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
         return moved
@@ -227,8 +226,8 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
 def resolution_records(
     index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
 ) -> Slices[list[Record]]:
-    """The group's expressions stand for these topics now: if others than before, it gets a new
-    epoch."""
+    """The records of newly resolved regexes; if their topics have changed, the group epoch is
+    bumped."""
     subscriptions, bump = dict(group.subscriptions), False
     out: list[Record] = []
     pauses = PauseCounter()

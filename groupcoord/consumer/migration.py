@@ -1,8 +1,8 @@
-"""A group goes over from the classic protocol to the consumer protocol, and back (KIP-848).
+"""Online migration of groups between the classic and the consumer protocol (KIP-848).
 
-A classic group becomes a consumer group when the first member comes that uses the consumer
-protocol, and a consumer group a classic one when the last such member goes. Members of the classic
-protocol stay in it as they are.
+A classic group is upgraded when the first member with the consumer protocol joins; a consumer
+group is downgraded when the last such member leaves. Members with the classic protocol stay in the
+group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kavka.wire.steps import PauseCounter, Slices, each
 logger: Final = logging.getLogger(__name__)
 
 MEMBERS_A_STEP: Final = 50
-"""Members that go over in one go, at some 20 us each."""
+"""Members converted between two pauses, at some 20 us each."""
 
 _UPGRADE: Final = ("bidirectional", "upgrade")
 _DOWNGRADE: Final = ("bidirectional", "downgrade")
@@ -36,7 +36,7 @@ DISABLED: Final = "disabled"
 
 
 class Migration:
-    """The way between both kinds of groups."""
+    """Upgrades and downgrades groups."""
 
     __slots__ = ("_index", "_classic")
 
@@ -48,13 +48,13 @@ class Migration:
     def policy(self) -> str:
         return self._index.settings().group_consumer_migration_policy.lower()
 
-    # -- to the consumer protocol ----------------------------------------------------------------
+    # -- upgrade ---------------------------------------------------------------------------------
 
     def consumer_group(
         self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
     ) -> Slices[ConsumerGroup]:
-        """The group for a member that uses the consumer protocol; where `creates` it is made, or
-        made of a classic one. ApiError GROUP_ID_NOT_FOUND."""
+        """The group for a member with the consumer protocol; if `creates` it may be created or
+        upgraded from a classic one. ApiError GROUP_ID_NOT_FOUND."""
         found = self._index.state.groups.get(group_id)
         if isinstance(found, ConsumerGroup):
             return found
@@ -74,8 +74,8 @@ class Migration:
         return (yield from self._upgraded(found, collected, now_ms))
 
     def fail_waiting_requests(self, group_id: str, now_ms: int) -> list[Reply]:
-        """What those are told that wait for a classic group which becomes a consumer group: to
-        join again."""
+        """Fail the waiting requests of a classic group that is being upgraded, so that its members
+        rejoin; returns the replies."""
         found = self._index.state.groups.get(group_id)
         if not isinstance(found, ClassicGroup):
             return []
@@ -99,13 +99,13 @@ class Migration:
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
 
-        def take_over(one: ClassicMember) -> None:
+        def convert(one: ClassicMember) -> None:
             target = self._target(group_id, one)
             group.targets[one.member_id] = target
             group.put_member(_consumer_member(classic, one, target))
 
         try:
-            yield from each(classic.members.values(), take_over, MEMBERS_A_STEP)
+            yield from each(classic.members.values(), convert, MEMBERS_A_STEP)
         except Malformed as failure:
             raise _not_upgraded(
                 group_id, "the embedded consumer protocol is malformed."
@@ -119,7 +119,7 @@ class Migration:
         return group
 
     def _record(self, group: ConsumerGroup, collected: list[Record]) -> Slices[None]:
-        """All of the group."""
+        """Add the records of the whole group."""
         group_id = group.group_id
 
         def add_target(of: tuple[str, Target]) -> None:
@@ -140,7 +140,7 @@ class Migration:
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded_protocol.read_assignment(member.assignment)
         if assignment.user_data:
-            # the consumer protocol has no place for it
+            # the consumer protocol has no field for it
             raise _not_upgraded(
                 group_id,
                 "an unsupported custom assignor is in use. Please refer to the documentation or "
@@ -149,7 +149,7 @@ class Migration:
         return self.by_id(assignment.partitions)
 
     def by_id(self, partitions: Mapping[str, Sequence[int]]) -> dict[UUID, tuple[int, ...]]:
-        """Partitions by the ids of their topics; those of topics that are gone are left out."""
+        """Partitions by topic id; deleted topics are left out."""
         found = {}
         for topic, indexes in partitions.items():
             topic_id = self._index.state.topics.topic_id(topic)
@@ -158,22 +158,21 @@ class Migration:
         return found
 
     def by_name(self, target: Target) -> dict[str, Sequence[int]]:
-        """Partitions by the names of their topics; those of topics that are gone are left out."""
+        """Partitions by topic name; deleted topics are left out."""
         topics = self._index.state.topics
         found = ((topics.topic_name(topic_id), own) for topic_id, own in target.items())
         return {name: partitions for name, partitions in found if name is not None}
 
-    # -- to the classic protocol -----------------------------------------------------------------
+    # -- downgrade -------------------------------------------------------------------------------
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[Member]) -> bool:
-        """Whether the group becomes a classic one when these members leave."""
+        """Whether the group is downgraded when these members leave."""
         stay = len(group.members) - len(leaving)
         classic_stay = group.classic_members - sum(one.classic is not None for one in leaving)
         return classic_stay == stay and stay > 0 and self._is_allowed(group, stay)
 
     def may_downgrade_replaced(self, group: ConsumerGroup, replaced: Member | None) -> bool:
-        """Whether the group becomes a classic one when a member that uses the classic protocol
-        takes the place of this static one."""
+        """Whether the group is downgraded when a classic member replaces this static member."""
         return (
             replaced is not None
             and replaced.classic is None
@@ -196,8 +195,8 @@ class Migration:
     def cancel_timers(
         self, group_id: str, member_ids: Iterable[str], out: Decision
     ) -> Slices[None]:
-        """Members go when `out` is in the log, and their deadlines at once; if it is refused they
-        have them again."""
+        """Cancel the timers of members that `out` removes; if `out` can't be appended they are
+        restored."""
         index = self._index
         taken = yield from index.cancel_member_timers(group_id, member_ids)
 
@@ -217,9 +216,9 @@ class Migration:
         joining: Member | None = None,
         reason: str | None,
     ) -> Slices[None]:
-        """Make a classic group of it, without the members that leave, and with the one that joins
-        in the place of a static one; its members join again if there is a `reason` to. ApiError
-        GROUP_ID_NOT_FOUND: what one of them offers can't be read."""
+        """Convert the group to a classic one, without the leaving members, and with the joining
+        one in place of its static predecessor; with a `reason` the group rebalances. ApiError
+        GROUP_ID_NOT_FOUND if a member's metadata is malformed."""
         left = {one.member_id for one in leaving}
         members = {key: one for key, one in group.members.items() if key not in left}
         targets = dict(group.targets)
@@ -270,7 +269,7 @@ def _not_upgraded(group_id: str, why: str) -> ApiError:
 
 
 def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:
-    """Malformed. Where no protocol has been chosen yet, all of them say the same of the topics."""
+    """Malformed. If no protocol is selected yet the first one is used: all have the same topics."""
     metadata = member.metadata(group.protocol) or member.protocols[0].metadata
     subscription = embedded_protocol.read_subscription(metadata)
     return Member(

@@ -1,7 +1,7 @@
 """All consumer groups of one partition of `__consumer_offsets`. Pure.
 
-What decides is Apache Kafka 4.3's GroupMetadataManager; the partition's shard calls the methods.
-Each gives a decision, or raises an ApiError at once: nothing has changed then.
+The behaviour is that of Apache Kafka 4.3's GroupMetadataManager. The partition's shard calls the
+methods; each returns a decision, or raises ApiError without having changed anything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from kavka.wire.steps import Slices
 logger: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 500
-"""When to put a member out again whose going could not be written, as Apache Kafka does."""
+"""Delay before fencing a member is retried if its tombstones could not be written, as in Apache
+Kafka."""
 
 _FENCED_BECAUSE: Final = {
     SESSION: "the member session expired",
@@ -37,12 +38,12 @@ _FENCED_BECAUSE: Final = {
 
 
 def _must_revoke(member: Member) -> bool:
-    """A static member that has gone for now has nothing to give up."""
+    """A static member that left temporarily has nothing to revoke."""
     return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
 
 
 class DescribedGroup(NamedTuple):
-    """A group as it is now; each member with what it shall have."""
+    """A group, with each member and its target assignment."""
 
     group_id: str
     state: str
@@ -53,7 +54,7 @@ class DescribedGroup(NamedTuple):
 
 
 class ConsumerProtocol:
-    """What consumer groups answer, and what becomes of them."""
+    """Requests to consumer groups, their records and their timers."""
 
     def __init__(self, state: GroupsState, classic: ClassicProtocol) -> None:
         self._index: Final = GroupIndex(state)
@@ -66,7 +67,7 @@ class ConsumerProtocol:
     # -- requests --------------------------------------------------------------------------------
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Made:
-        """ConsumerGroupHeartbeat, answered with a `heartbeats.HeartbeatResult`."""
+        """ConsumerGroupHeartbeat; replies with a `heartbeats.HeartbeatResult`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
@@ -87,14 +88,13 @@ class ConsumerProtocol:
     # -- records ---------------------------------------------------------------------------------
 
     def apply(self, version: int, record: Record) -> None:
-        """A record whose key has the version 3 to 8 or 16 is in the log."""
+        """Apply a record with a key of version 3 to 8 or 16."""
         replay.apply(self._index, record)
 
     # -- what happens without requests -----------------------------------------------------------
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """All groups have come out of the log: their members have a session's time to be heard
-        of, from now on."""
+        """All groups are loaded: start their members' sessions."""
         index = self._index
         index.topics_version = now_ms
         for group in list(index.state.groups.values()):
@@ -113,13 +113,13 @@ class ConsumerProtocol:
             yield Decision()
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """Topics have come, gone, or changed; there are decisions in between that lead to nothing,
-        so that it can be done in slices."""
+        """Topics were created, deleted or changed. The decisions are empty: they are pauses, so
+        that this can be done in slices."""
         for _ in self._index.topics_changed(topics, now_ms):
             yield Decision()
 
     def expire(self, key: Hashable, now_ms: int) -> Made:
-        """A deadline of a consumer group has passed."""
+        """A timer of a consumer group has expired."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         if what == REGEX:
@@ -136,7 +136,7 @@ class ConsumerProtocol:
                 f"{member.rebalance_timeout_ms}ms"
             )
         elif what != SESSION and member.classic is None:
-            return Decision()  # it was a classic member's, which has gone over
+            return Decision()  # a classic member's timer; it uses the consumer protocol now
         else:
             because = _FENCED_BECAUSE[what]
         logger.info(
@@ -149,7 +149,7 @@ class ConsumerProtocol:
         return self._fencing.fence(group, [member], [], now_ms)
 
     def _resolve(self, group_id: str, now_ms: int) -> Slices[Decision]:
-        """Go on finding out what the expressions of a group stand for."""
+        """Continue resolving a group's regexes."""
         index = self._index
         resolution = index.resolutions.get(group_id)
         if resolution is None:
@@ -165,5 +165,5 @@ class ConsumerProtocol:
         return Decision((yield from resolution_records(index, group, found)))
 
     def tickets(self) -> list[Ticket]:
-        """Nothing waits in a consumer group."""
+        """No requests wait in consumer groups."""
         return []

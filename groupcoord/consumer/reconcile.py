@@ -1,7 +1,8 @@
-"""How a member gets from the partitions that it has to those that it shall have (KIP-848).
+"""Reconciles a member's partitions with its target assignment (KIP-848).
 
-First it gives up what is no more its own; when it has said that it did, it goes to the epoch of
-its target assignment and gets of it what no other member holds, and the rest as others let go.
+First it revokes partitions that are not in its target. When it has acknowledged that, it advances
+to the target's epoch and gets the partitions without an owner, and the rest as others revoke
+them.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Slices
 
 Reported: TypeAlias = Mapping[UUID, Collection[int]]
-"""Partitions that a member says it has."""
+"""Partitions that a member owns, as it reports."""
 
 
 class ReconcileGoal(NamedTuple):
-    """What a member is reconciled with."""
+    """The input of a member's reconciliation."""
 
     target_epoch: int
     target: Target
     subscribed: Container[UUID]
-    """Topics that it subscribes to now; it must have no others."""
+    """Topics that it subscribes to now; it must not own others."""
     has_owner: Callable[[UUID, int], bool]
-    """Whether a member has a partition, or has not given it up yet."""
+    """Whether any member owns a partition, or has not revoked it yet."""
     reported: Reported | None
-    """None: it does not say."""
+    """None: not reported."""
     subscription_changed: bool
 
 
 def reconcile_member(member: Member, goal: ReconcileGoal) -> Slices[Member]:
-    """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
+    """The member after its next step, or unchanged. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
         if member.member_epoch != goal.target_epoch:
@@ -57,7 +58,7 @@ def reconcile_member(member: Member, goal: ReconcileGoal) -> Slices[Member]:
 
 
 def _has_any(reported: Reported | None, partitions: Owned) -> bool:
-    """Whether the member may still have one of the partitions."""
+    """Whether the member may still own one of the partitions."""
     if reported is None:
         return True
     return any(
@@ -68,7 +69,7 @@ def _has_any(reported: Reported | None, partitions: Owned) -> bool:
 
 
 def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
-    """Only what the member no longer subscribes to is taken away; its epoch stays."""
+    """Revoke only partitions of unsubscribed topics; the epoch does not change."""
     kept = {topic: own for topic, own in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned):
         return member
@@ -113,8 +114,8 @@ def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Slices[Member]:
 
 
 def _free(member: Member, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
-    """Partitions that the member can get at once. One that it is giving up itself is: it can't
-    belong to anyone else."""
+    """Partitions that the member can get immediately: without an owner, or in revocation by this
+    member itself."""
     revoking = member.revoking.get(topic, ())
     return [one for one in wanted if one in revoking or not goal.has_owner(topic, one)]
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 GROUP: Final = 3
 TOPICS: Final = 4
-"""What the topics looked like: not written since 4.1, which has the hash in GROUP's value."""
+"""Topic metadata; not written since 4.1, which has the hash in GROUP's value."""
 MEMBER: Final = 5
 TARGET: Final = 6
 TARGET_MEMBER: Final = 7
@@ -42,7 +42,7 @@ KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_
 _TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
 _VERSION: Final = fields.int16(0)
 TOPICS_A_STEP: Final = 500
-"""Topics of a member that are written in one go, at 2 us each."""
+"""Topics of a member encoded between two pauses, at 2 us each."""
 
 _ONE_TAG: Final = b"\1\0"
 """There is one tagged field, and its tag is 0."""
@@ -62,7 +62,7 @@ class GroupValue(NamedTuple):
 
 
 class TargetValue(NamedTuple):
-    """`timestamp_ms` is when the assignment was made, 0 if that is not known."""
+    """`timestamp_ms` is when the assignment was computed, 0 if unknown."""
 
     epoch: int
     timestamp_ms: int
@@ -77,7 +77,7 @@ class CurrentValue(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """The topics that a regular expression stands for, as of the cluster's `version`."""
+    """The topics that a regex matches, as of the topics' `version`."""
 
     topics: tuple[str, ...]
     version: int
@@ -85,11 +85,11 @@ class Resolved(NamedTuple):
 
 
 class DecodedRecord(Record):
-    """One that was made here, not read: what its value says need not be found out again. It may
-    tell of thousands of topics."""
+    """A record that was created here, with its decoded value: that may have thousands of topics,
+    and need not be decoded again."""
 
     decoded: Any
-    """What the reading function gives for the value."""
+    """The result of the `read_` function for the value."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _array(values: Collection[T], write: Callable[[T], bytes]) -> Slices[bytes]:
 
 
 def member(group_id: str, of: Member) -> DecodedRecord:
-    """As `member_in_steps`, in one go."""
+    """As `member_in_steps`, without pauses."""
     return run_to_completion(member_in_steps(group_id, of))
 
 
@@ -147,7 +147,7 @@ def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
 
 
 def _classic(of: ClassicProtocols | None) -> bytes:
-    """A struct that may be null begins with whether it is there."""
+    """A nullable struct begins with whether it is present."""
     if of is None:
         return fields.uvarint(0)
     protocols = fields.array(
@@ -163,14 +163,14 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def target_member(group_id: str, member_id: str, partitions: Target) -> DecodedRecord:
-    """As `target_member_in_steps`, in one go."""
+    """As `target_member_in_steps`, without pauses."""
     return run_to_completion(target_member_in_steps(group_id, member_id, partitions))
 
 
 def target_member_in_steps(
     group_id: str, member_id: str, partitions: Target
 ) -> Slices[DecodedRecord]:
-    """`partitions` must not change any more."""
+    """`partitions` must not change afterwards."""
     topics = yield from _array(
         partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
     )
@@ -179,12 +179,12 @@ def target_member_in_steps(
 
 
 def current_member(group_id: str, of: Member) -> DecodedRecord:
-    """As `current_member_in_steps`, in one go."""
+    """As `current_member_in_steps`, without pauses."""
     return run_to_completion(current_member_in_steps(group_id, of))
 
 
 def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
-    """Nothing of `of` may change any more."""
+    """`of` must not change afterwards."""
     assigned = yield from _owned(of.assigned)
     revoking = yield from _owned(of.revoking)
     value = b"".join(
@@ -235,7 +235,7 @@ def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:
 
 
 def without_member(group_id: str, member_id: str) -> list[Record]:
-    """All of a member goes. In this order: a member's own record goes last."""
+    """Tombstones of all of a member's records; in this order, its MEMBER record last."""
     return [
         tombstone(kind, group_id, member_id) for kind in (CURRENT_MEMBER, TARGET_MEMBER, MEMBER)
     ]
@@ -244,7 +244,7 @@ def without_member(group_id: str, member_id: str) -> list[Record]:
 def without_group(
     group_id: str, member_ids: Iterable[str], expressions: Iterable[str]
 ) -> list[Record]:
-    """All of a group goes."""
+    """Tombstones of all of a group's records."""
     members = list(member_ids)
     return [
         *(tombstone(CURRENT_MEMBER, group_id, one) for one in members),
@@ -261,7 +261,7 @@ def without_group(
 
 
 def read_key(key: bytes) -> Key:
-    """Malformed if it is none of ours."""
+    """Malformed if it is not a consumer group's key."""
     reader = Reader(key)
     kind = reader.int16()
     if kind not in KINDS:
@@ -348,7 +348,7 @@ def read_current_member(value: bytes) -> CurrentValue:
 
 
 def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]]:
-    """Before 4.3 there were no epochs, so the member's counts."""
+    """Before 4.3 there were no epochs; then the member's epoch is used."""
 
     def topic() -> tuple[UUID, dict[int, int]]:
         topic_id, partitions = reader.uuid(), reader.int32s()

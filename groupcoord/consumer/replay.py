@@ -1,4 +1,4 @@
-"""What the records of consumer groups do to them, live and when a log is loaded."""
+"""Applies the records of consumer groups, both newly appended and replayed ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def apply(index: GroupIndex, record: Record) -> None:
-    """Take a record in; one that makes no sense is told of and skipped."""
+    """Apply a record; a malformed one is logged and skipped."""
     try:
         key = records.read_key(record.key)
         group = _group(index, key, creates=record.value is not None)
@@ -49,7 +49,7 @@ def _group(index: GroupIndex, key: Key, *, creates: bool) -> ConsumerGroup | Non
     if isinstance(found, ConsumerGroup):
         return found
     if found is None or (found.kind == "classic" and not found.protocol_type):
-        # a classic group without a type only keeps offsets; it has no record, and makes room
+        # a classic group without a type only stores offsets; it has no record and is replaced
         if creates:
             groups[key.group_id] = made = ConsumerGroup(key.group_id)
             return made
@@ -89,7 +89,7 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
 
 
 def _decoded(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
-    """What the value says, which a record that was made here knows."""
+    """The decoded value; a record that was created here has it already."""
     return record.decoded if isinstance(record, DecodedRecord) else read(value)
 
 

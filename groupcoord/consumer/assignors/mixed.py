@@ -1,8 +1,8 @@
 """The assignor `uniform` where members subscribe to different topics.
 
-Members keep what they were to have and still subscribe to. What nobody has goes to the member
-with the fewest partitions, of those that subscribe to the topic. Then partitions move from
-members with many to members with few, topic by topic, until no move makes it more even.
+Members keep the partitions of their current target that they still subscribe to. Unassigned
+partitions go to the subscriber with the fewest. Then partitions move from members with many to
+members with few, topic by topic, until no move improves the balance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kavka.groupcoord.consumer.assignors.task import Task
 from kavka.wire.steps import PauseCounter, Slices
 
 ROUNDS_MAX: Final = 16
-"""How often all topics are gone through to even the members out."""
+"""Limit of balancing rounds over all topics."""
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
@@ -29,7 +29,7 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
 
 
 class _Balance:
-    """Members by number, and who has what so far."""
+    """The assignment in progress; members are referred to by number."""
 
     def __init__(
         self, task: Task, subscribers: Mapping[UUID, list[int]], pauses: PauseCounter
@@ -39,16 +39,16 @@ class _Balance:
         self._pauses = pauses
         self._sizes = [0] * len(task.members)
         self._moved = 0
-        """How many partitions have moved from one member to another."""
+        """Partitions that were moved between members."""
         self._even: dict[int, int] = {}
-        """{subscribers of topics, by identity: `_moved` when they were found to be even}."""
+        """{identity of a subscriber list: `_moved` when it was last found to be balanced}."""
         self._owners: dict[UUID, list[int | None]] = {
             topic: [None] * task.partitions[topic] for topic in self._subscribers
         }
         self._order = sorted(self._subscribers, key=self._place)
 
     def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Slices[None]:
-        """Members keep what they were to have."""
+        """Members keep their current targets."""
         subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
         for number, member in enumerate(self._members):
             topics = subscribed[id(member.topics)]
@@ -57,7 +57,7 @@ class _Balance:
                     owners = self._owners[topic]
                     count = len(owners)
                     for partition in partitions:
-                        # a log may tell of partitions that there are not, or of one twice
+                        # a damaged log may have partitions that don't exist, or one twice
                         if 0 <= partition < count and owners[partition] is None:
                             owners[partition] = number
                             self._sizes[number] += 1
@@ -65,12 +65,12 @@ class _Balance:
                     yield
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
-        """Topics with the most partitions to a reader come first."""
+        """Topics with the most partitions per subscriber come first."""
         subscribers = len(self._subscribers[topic])
         return -len(self._owners[topic]) / subscribers, subscribers, topic.int
 
     def hand_out(self) -> Slices[None]:
-        """Give what nobody has to those who have least."""
+        """Assign unassigned partitions to the members with the fewest."""
         for topic in self._order:
             owners = self._owners[topic]
             free = [partition for partition, owner in enumerate(owners) if owner is None]
@@ -90,7 +90,7 @@ class _Balance:
                 heapreplace(least, (size + 1, number))
 
     def even_out(self) -> Slices[None]:
-        """Go through the topics until none of them changed since it was last looked at."""
+        """Balance topic by topic until a full round changes nothing."""
         shared = [topic for topic in self._order if len(self._subscribers[topic]) > 1]
         unchanged = 0
         for _ in range(ROUNDS_MAX):
@@ -133,7 +133,7 @@ class _Balance:
         return moved
 
     def _are_even(self, subscribers: list[int]) -> bool:
-        """Whether no move among them helps; many topics have the same subscribers."""
+        """Whether no move among them helps; cached, as many topics share a subscriber list."""
         if self._even.get(id(subscribers)) == self._moved:
             return True
         sizes = [self._sizes[one] for one in subscribers]
@@ -155,7 +155,7 @@ class _Balance:
 
 
 def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
-    """(topics, the numbers of the members that have just this list of them)."""
+    """[(topics, numbers of the members that share this list)]."""
     found: dict[int, tuple[Sequence[UUID], list[int]]] = {}
     for number, member in enumerate(task.members):
         found.setdefault(id(member.topics), (member.topics, []))[1].append(number)
@@ -185,7 +185,7 @@ def _subscribers(
 
 
 def _drop_or_correct(most: list[tuple[int, int]], size: int, number: int, gives: bool) -> None:
-    """The first of `most` has another size by now, or nothing of the topic left to give."""
+    """The first of `most` has a stale size, or no partition of the topic left to give."""
     if gives:
         heapreplace(most, (-size, -number))
     else:

@@ -1,7 +1,7 @@
-"""The assignor `range`: of each topic, members get neighbouring partitions, in the same order.
+"""The assignor `range`: of each topic, members get consecutive partitions, in the same order.
 
-Members come in the order of their instance ids, then of their member ids: topics with as many
-partitions as each other are joined up, the same numbers of each at the same member.
+Members are ordered by instance id, then by member id: topics with equal partition counts are
+co-partitioned, i.e. the same member gets the same partitions of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The assignor `uniform`: all members get as many partitions as each other, or nearly, and keep
-those that they were to have, as far as that goes.
+"""The assignor `uniform`: it balances partition counts, and is sticky: members keep partitions of
+their current target as far as possible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUI
         missing = allowed - sum(map(len, kept.values()))
         takes_extra = extra > 0
         if missing and takes_extra and len(task.members) - number > extra:
-            # later members may have one more already, and need not give it up then
+            # a later member may already have one more, and can then keep it
             missing -= 1
             takes_extra = False
         if missing:
@@ -54,8 +54,8 @@ def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUI
 def _sound_targets(
     task: Task, pauses: PauseCounter
 ) -> Slices[tuple[list[dict[UUID, list[int]]], list[tuple[UUID, int]]]]:
-    """(what each member was to have, what nobody was to have). A log may name a partition twice, or
-    one that there is not, if it is damaged or somebody else's: the first member has it then."""
+    """(valid current target of each member, unassigned partitions). A damaged or foreign log may
+    contain partitions that don't exist, or one twice: then the first member keeps it."""
     topics = task.members[0].topics
     is_free: dict[UUID, bytearray] = {}
     for topic in topics:
@@ -91,7 +91,7 @@ def _sound_targets(
 def _keep(
     target: Mapping[UUID, list[int]], allowed: int, pauses: PauseCounter
 ) -> Slices[tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]]:
-    """(what the member keeps, what others may get)."""
+    """(partitions that the member keeps, partitions that it gives up)."""
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
     for topic, partitions in target.items():
