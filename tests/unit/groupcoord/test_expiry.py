@@ -272,7 +272,7 @@ def test_after_a_look_that_fails_there_is_another(
         kit.advance(RETENTION_MS - MINUTE_MS)
         kit.now_ms += MINUTE_MS
     with monkeypatch.context() as patched:
-        fail = "_look_for_in" if of_deleted else "_look_at"
+        fail = "_delete_group_offsets_of" if of_deleted else "_expire_group"
         patched.setattr(expiry.Expiry, fail, None)
         patched.setattr(expiry.logger, "exception", None)
         with pytest.raises(TypeError):

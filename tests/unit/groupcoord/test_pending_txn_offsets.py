@@ -40,7 +40,7 @@ def test_they_are_gone_when_it_is_aborted() -> None:
 
 
 def test_an_unknown_transaction_ends_without_anything() -> None:
-    assert both_at_one_place().end(9, committed=True) == []
+    assert both_at_one_place().complete(9, committed=True) == []
 
 
 def test_the_later_of_two_counts_when_it_ends_last() -> None:
