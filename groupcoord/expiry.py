@@ -95,7 +95,7 @@ class Expiry:
             try:
                 yield from self._expire_group(group_id, step, now_ms)
             except Exception:  # go on with the other groups
-                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
+                logger.exception("[GroupId %s] Expiring offsets failed.", group_id)
             if step.is_full:
                 yield step.take()
         if step.records:
@@ -176,7 +176,7 @@ class Expiry:
             try:
                 yield from self._delete_group_offsets_of(group_id, topics, step)
             except Exception:  # as in `_sweep_groups`
-                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
+                logger.exception("[GroupId %s] Deleting offsets of topics failed.", group_id)
         yield from self._delete_pending_of(dict(topics), step)
         if step.records:
             yield step.take()

@@ -115,7 +115,7 @@ class Transaction(NamedTuple):
 
     def by_topic(self) -> Slices[list[tuple[str, list[int]]]]:
         """Its partitions, in order."""
-        if len(self.partitions) == 1:  # as often
+        if len(self.partitions) == 1:  # the most frequent case
             ((topic, index),) = self.partitions
             return [(topic, [index])]
         found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)

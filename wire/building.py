@@ -117,7 +117,7 @@ def _add_pairs(parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], 
     for number, (key, value) in enumerate(pairs, first):
         offset = _length(number)
         sizes = (len(key), _NULL_LENGTH if value is None else len(value), len(offset))
-        if sizes != shape:  # many records in a row are alike
+        if sizes != shape:  # consecutive records mostly have the same sizes
             shape = sizes
             key_length = _length(len(key))
             value_length = _NULL if value is None else _length(len(value))
@@ -127,7 +127,7 @@ def _add_pairs(parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], 
 
 
 def _record(record: NewRecord, offset_delta: int, base_timestamp: int) -> bytes:
-    body = bytearray(1)  # attributes: none are in use
+    body = bytearray(1)  # attributes: unused
     body += varint(record.timestamp_ms - base_timestamp)
     body += varint(offset_delta)
     body += _nullable(record.key) + _nullable(record.value)

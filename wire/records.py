@@ -43,7 +43,7 @@ MESSAGE_BYTES_MAX: Final = 2**31 - 1
 """The limit of a batch's size."""
 
 _MAGIC_AT: Final = 16
-_MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead, the least that any magic has after its length
+_MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead after its length, the smallest of all magics
 _VARINT_BITS: Final = 32
 _VARLONG_BITS: Final = 64
 

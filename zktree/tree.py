@@ -143,7 +143,7 @@ class Tree:
         return sorted(self._children.get(path, ()))
 
     def ephemerals(self) -> list[int]:
-        """Sessions that own nodes, in the order in which they made their first."""
+        """Sessions that own ephemeral nodes, in the order of their first one."""
         return list(self._ephemerals)
 
     def copy_nodes(self) -> dict[str, Node]:

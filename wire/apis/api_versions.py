@@ -78,7 +78,7 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
 def error_response(
     request: ApiVersionsRequest | None, code: ErrorCode, version: int
 ) -> ApiVersionsResponse:
-    """`code` at the top. UNSUPPORTED_VERSION tells which versions of this API there are, and is
+    """`code` at the top. With UNSUPPORTED_VERSION it has the supported versions of this API, and is
     to be written in `FALLBACK_VERSION`; the request was not read then and may be None.
     """
     if code is ErrorCode.UNSUPPORTED_VERSION:

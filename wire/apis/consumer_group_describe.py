@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): consumer groups with their members and assignments (KIP-848).
 
-Versions 0 and 1, flexible; 1 tells which protocol a member uses (KIP-1099).
+Versions 0 and 1, flexible; 1 adds the protocol that a member uses (KIP-1099).
 """
 
 from __future__ import annotations

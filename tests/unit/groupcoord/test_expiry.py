@@ -257,7 +257,7 @@ def test_a_group_that_fails_keeps_no_other_from_expiring(
         kit.advance(RETENTION_MS)
         assert kit.offsets(group_id) == {}
     assert list(kit.offsets("broken")) == [("t", 0)]
-    assert "[GroupId broken] Offsets could not be looked at." in caplog.text
+    assert "[GroupId broken] Expiring offsets failed." in caplog.text
 
 
 @pytest.mark.parametrize("of_deleted", [False, True])
