@@ -51,15 +51,15 @@ def _framing(request: bytes) -> Callable[[], None]:
         start, left = 0, len(source)
         whole = None
         while left:
-            room = framer.room()
+            room = framer.get_buffer()
             got = min(left, len(room))
             room[:got] = source[start : start + got]
-            framer.received(got)
+            framer.buffer_updated(got)
             start, left = start + got, left - got
-            whole = framer.next()
+            whole = framer.next_frame()
         if whole is None:
             raise RuntimeError("a whole request gave no frame")
-        framer.rest()
+        framer.release_or_stash()
 
     return frame
 

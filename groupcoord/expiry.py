@@ -1,7 +1,7 @@
-"""Offsets that nobody uses any more, and groups that have nothing left: they go with tombstones.
+"""Expires unused offsets and groups without members and offsets: writes their tombstones. Pure.
 
-A look at all groups, every `offsets.retention.check.interval.ms`, is done in steps, each of them
-one decision: so it neither holds up requests nor fills more than a batch. Pure.
+All groups are scanned every `offsets.retention.check.interval.ms`, in steps of one decision each:
+so the scan neither delays requests nor exceeds a batch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kavka.wire.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-LOOKED_AT_MAX: Final = 500
-"""Offsets, or groups, looked at in one step, at up to 5 us each if they go."""
+SCANNED_A_STEP: Final = 500
+"""Offsets and groups scanned in one step, at up to 5 us each if they expire."""
 
 SWEEP: Final = ("offsets", "unused")
 DELETED_TOPICS: Final = ("offsets", "of deleted topics")
@@ -34,31 +34,31 @@ _Steps: TypeAlias = Iterator[list[Record]]
 
 
 class _Step:
-    """What one step has looked at, and the tombstones that came of it."""
+    """The tombstones of one step, and how much it has scanned."""
 
     def __init__(self) -> None:
-        self.looked_at = 0
+        self.scanned = 0
         self.records: list[Record] = []
         self._size_bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return self.looked_at >= LOOKED_AT_MAX or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
+        return self.scanned >= SCANNED_A_STEP or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
 
     def add(self, record: Record) -> None:
-        """One more tombstone."""
+        """Add a tombstone."""
         self.records.append(record)
         self._size_bytes += len(record.key)
 
     def take(self) -> list[Record]:
-        """Its records; the next step begins."""
+        """Return its records and start the next step."""
         taken, self.records = self.records, []
-        self.looked_at = self._size_bytes = 0
+        self.scanned = self._size_bytes = 0
         return taken
 
 
 class Expiry:
-    """Of the offsets of one partition of `__consumer_offsets`."""
+    """Expires the offsets of one partition of `__consumer_offsets`."""
 
     def __init__(self, state: GroupsState, offsets: Offsets) -> None:
         self._state: Final = state
@@ -67,7 +67,7 @@ class Expiry:
         self._deleted: Final[deque[_Steps]] = deque()
 
     def loaded(self, now_ms: int) -> None:
-        """The partition is led from now on: the first look comes after the first interval."""
+        """This broker leads the partition now; the first scan starts after the interval."""
         self._wait(now_ms)
 
     def _wait(self, now_ms: int) -> None:
@@ -75,12 +75,12 @@ class Expiry:
         self._state.timers.set(SWEEP, now_ms + interval_ms)
 
     def expire(self, key: Hashable, now_ms: int) -> Decision:
-        """The next step."""
+        """Do the next step."""
         if key == DELETED_TOPICS:
             return self._next_deleted(now_ms)
         self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
         if self._sweep is None:
-            self._sweep = self._look(now_ms)
+            self._sweep = self._sweep_groups(now_ms)
         records = next(self._sweep, None)
         if records is None:
             self._sweep = None
@@ -88,33 +88,33 @@ class Expiry:
             return Decision()
         return Decision(records)
 
-    def _look(self, now_ms: int) -> _Steps:
+    def _sweep_groups(self, now_ms: int) -> _Steps:
         step = _Step()
         for group_id in list(self._state.groups):
-            step.looked_at += 1
+            step.scanned += 1
             try:
-                yield from self._look_at(group_id, step, now_ms)
-            except Exception:  # the offsets of the other groups are to go all the same
-                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
+                yield from self._expire_group(group_id, step, now_ms)
+            except Exception:  # go on with the other groups
+                logger.exception("[GroupId %s] Expiring offsets failed.", group_id)
             if step.is_full:
                 yield step.take()
         if step.records:
             yield step.take()
 
-    def _look_at(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
-        """One group. Between two steps all may change, but for `now_ms`."""
+    def _expire_group(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
+        """Expire one group's offsets. Between two steps the state may change, but not `now_ms`."""
         kept, begin = False, len(step.records)
         for topic, found in list(self._offsets.store.topics(group_id).items()):
             since = self._unused_since(group_id, topic)
             for partition in list(found.values):
-                step.looked_at += 1
+                step.scanned += 1
                 value = found.values.get(partition)
                 if since is None:
                     kept = True
                     break
                 if (
                     value is not None
-                    and self._is_over(value, since, now_ms)
+                    and self._is_expired(value, since, now_ms)
                     and not self._offsets.pending.has(group_id, topic, partition)
                 ):
                     step.add(tombstone(group_id, topic, partition))
@@ -125,16 +125,16 @@ class Expiry:
                     yield step.take()
                     begin, since = 0, self._unused_since(group_id, topic)
         if not kept:
-            self._let_go(group_id, step, len(step.records) - begin)
+            self._delete_if_unused(group_id, step, len(step.records) - begin)
 
     def _unused_since(self, group_id: str, topic: str) -> int | None:
-        """As `Group.expires_since`; None as well for topics that are read."""
+        """As `Group.expires_since`; None for subscribed topics too."""
         group = self._state.groups.get(group_id)
         if group is None or group.is_subscribed_to(topic):
             return None
         return group.expires_since()
 
-    def _is_over(self, value: bytes, since: int, now_ms: int) -> bool:
+    def _is_expired(self, value: bytes, since: int, now_ms: int) -> bool:
         committed = offset_records.decode(value)
         if committed is None:
             return False
@@ -143,21 +143,21 @@ class Expiry:
         retention_ms = self._state.settings().offsets_retention_minutes * _MS_A_MINUTE
         return now_ms - (since or committed.committed_at_ms) >= retention_ms
 
-    def _let_go(self, group_id: str, step: _Step, going: int) -> None:
-        """Delete a group that nobody is in and that has no offsets but those `going` now."""
+    def _delete_if_unused(self, group_id: str, step: _Step, expiring: int) -> None:
+        """Delete a group without members and without offsets except the `expiring` ones."""
         group = self._state.groups.get(group_id)
         if group is None or self._offsets.pending.has_any(group_id):
             return
         left = sum(len(found.values) for found in self._offsets.store.topics(group_id).values())
-        if left == going and _is_empty(group):
+        if left == expiring and _is_empty(group):
             for record in group.tombstones():
                 step.add(record)
 
     # Deleted topics.
 
     def topics_deleted(self, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
-        """The offsets of these topics, by name and id, go, beginning now."""
-        self._deleted.append(self._look_for(topics))
+        """Start deleting the offsets of these topics (name, id)."""
+        self._deleted.append(self._delete_offsets_of(topics))
         self._state.timers.set(DELETED_TOPICS, now_ms)
 
     def _next_deleted(self, now_ms: int) -> Decision:
@@ -170,35 +170,35 @@ class Expiry:
         self._state.timers.cancel(DELETED_TOPICS)
         return Decision()
 
-    def _look_for(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
+    def _delete_offsets_of(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
         step = _Step()
         for group_id in list(self._offsets.store.groups()):
             try:
-                yield from self._look_for_in(group_id, topics, step)
-            except Exception:  # as in `_look`
-                logger.exception("[GroupId %s] Offsets could not be looked at.", group_id)
-        yield from self._look_for_pending(dict(topics), step)
+                yield from self._delete_group_offsets_of(group_id, topics, step)
+            except Exception:  # as in `_sweep_groups`
+                logger.exception("[GroupId %s] Deleting offsets of topics failed.", group_id)
+        yield from self._delete_pending_of(dict(topics), step)
         if step.records:
             yield step.take()
 
-    def _look_for_in(
+    def _delete_group_offsets_of(
         self, group_id: str, topics: Sequence[tuple[str, UUID]], step: _Step
     ) -> _Steps:
         for topic, topic_id in topics:
-            step.looked_at += 1
+            step.scanned += 1
             of_topic = self._offsets.store.topics(group_id).get(topic)
             for partition in list(of_topic.values) if of_topic else ():
-                step.looked_at += 1
-                if self._are_of(topic_id, group_id, topic, partition):
+                step.scanned += 1
+                if self._all_belong_to(topic_id, group_id, topic, partition):
                     step.add(tombstone(group_id, topic, partition))
                 if step.is_full:
                     yield step.take()
             if step.is_full:
                 yield step.take()
 
-    def _are_of(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there are offsets, and all of them, pending ones too, are, or may be, of the
-        topic with this id: there may be one of the same name by now, and a tombstone takes all."""
+    def _all_belong_to(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
+        """Whether the offsets of a partition, pending ones included, all may belong to the topic
+        with this id: a new topic may have the same name, and a tombstone deletes all of them."""
         known = (offset_records.NO_TOPIC_ID, topic_id)
         values = self._offsets.pending.values(group_id, topic, partition)
         value = self._offsets.store.get(group_id, topic, partition)
@@ -207,11 +207,11 @@ class Expiry:
         found = map(offset_records.decode, values)
         return bool(values) and all(one is None or one.topic_id in known for one in found)
 
-    def _look_for_pending(self, topics: Mapping[str, UUID], step: _Step) -> _Steps:
-        for group_id, topic, partition in self._offsets.pending.places():
-            step.looked_at += 1
+    def _delete_pending_of(self, topics: Mapping[str, UUID], step: _Step) -> _Steps:
+        for group_id, topic, partition in self._offsets.pending.all_partitions():
+            step.scanned += 1
             topic_id = topics.get(topic)
-            if topic_id is not None and self._are_of(topic_id, group_id, topic, partition):
+            if topic_id is not None and self._all_belong_to(topic_id, group_id, topic, partition):
                 step.add(tombstone(group_id, topic, partition))
             if step.is_full:
                 yield step.take()

@@ -1,4 +1,4 @@
-"""What all kinds of groups have in common, for the rules of offsets and for lists."""
+"""The interface of all kinds of groups, for offsets and ListGroups."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from uuid import UUID
 from kavka.log.journal import Record
 
 PartitionCheck: TypeAlias = Callable[[str, UUID, int], None]
-"""Whether offsets of a topic (name, and id if it is known) and partition may be committed.
-ApiError, which then is the answer for the whole request."""
+"""Whether offsets of a topic (name, and id if known) and partition may be committed. An ApiError
+fails the whole request."""
 
 
 class Group(Protocol):
-    """One group, of whatever protocol. Refusals are ApiError."""
+    """One group of any protocol. Errors are ApiError."""
 
     group_id: str
 
     @property
     def kind(self) -> str:
-        """As ListGroups tells it: "classic" or "consumer"."""
+        """The group type in ListGroups: "classic" or "consumer"."""
         ...
 
     def state(self, now_ms: int) -> str:
-        """As ListGroups tells it, for example "Stable"."""
+        """The state in ListGroups, for example "Stable"."""
         ...
 
     @property
     def protocol_type(self) -> str:
-        """ "consumer", or what else members of a classic group call it; "" if none has yet."""
+        """ "consumer", or what the members of a classic group named; "" if there was none yet."""
         ...
 
     def check_commit(
@@ -41,17 +41,17 @@ class Group(Protocol):
         is_transactional: bool,
         version: int,
     ) -> PartitionCheck | None:
-        """Whether a member may commit offsets, with its generation or member epoch, by
-        OffsetCommit (or TxnOffsetCommit) of `version`. ApiError. Given back is what to ask for
-        each partition, where a member with an earlier epoch may commit some (KIP-1251)."""
+        """Whether a member may commit offsets with this generation or member epoch, in
+        OffsetCommit (or TxnOffsetCommit) of `version`. ApiError. Returns a check to call for each
+        partition if a member with an earlier epoch may commit only some (KIP-1251)."""
         ...
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A member has committed, which is as good as a heartbeat (classic groups only)."""
+        """A member has committed; in classic groups that counts as a heartbeat."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether a member may ask for offsets. ApiError."""
+        """Whether a member may fetch offsets. ApiError."""
         ...
 
     def check_delete(self) -> None:
@@ -59,21 +59,20 @@ class Group(Protocol):
         ...
 
     def check_offset_delete(self) -> None:
-        """Whether offsets of the group may be deleted at all, before topics are looked at.
-        ApiError."""
+        """Whether offsets of the group may be deleted at all, whatever the topics. ApiError."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members read the topic, so that its offsets neither expire nor go."""
+        """Whether members subscribe to the topic: then its offsets are not expired or deleted."""
         ...
 
     def expires_since(self) -> int | None:
-        """From when on offsets without a time of their own count as unused (KIP-211): ms since
-        the epoch when the group became empty; 0: each since its last commit, as for groups that
-        only keep offsets, and for stable ones, where those of topics that `is_subscribed_to` never
-        expire; None: no offset expires at all, whatever its time."""
+        """Start of the retention of offsets without an own expiry time (KIP-211): when the group
+        became empty, in ms since 1970; 0: the last commit of each offset, as for groups that only
+        store offsets and stable ones (except for topics that `is_subscribed_to`); None: no offset
+        expires at all, even one with an own expiry time."""
         ...
 
     def tombstones(self) -> Sequence[Record]:
-        """Records that make all of the group go, but its offsets."""
+        """Records that delete the group, but not its offsets."""
         ...

@@ -1,4 +1,4 @@
-"""What tools ask of groups: lists, descriptions of classic ones, and that a group be gone. Pure."""
+"""ListGroups, DescribeGroups of classic groups, and DeleteGroups. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kavka.wire.steps import Slices
 logger = logging.getLogger(__name__)
 
 OFFSETS_MAX: Final = 10_000
-"""Offsets of a group that go with one decision, if they do not fill its batch before."""
+"""Offsets of a group deleted by one decision, if they fit into its batch."""
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets whose going is written down before the loop gets a turn, at 1 us each."""
+"""Tombstones created between two pauses, at 1 us each."""
 
 
 class ListedGroup(NamedTuple):
@@ -60,8 +60,8 @@ def listed(
     kinds: Collection[str],
     now_ms: int,
 ) -> list[ListedGroup]:
-    """Those of some groups that are there, in one of some states, and of some kinds; both in lower
-    case, and none for all."""
+    """The existing ones of `group_ids` that are in one of `states` and of one of `kinds`: both in
+    lower case, and empty for all."""
     found = []
     for group_id in group_ids:
         group = state.groups.get(group_id)
@@ -99,24 +99,24 @@ def described(state: GroupsState, group_id: str) -> DescribedGroup:
 def delete_group(
     state: GroupsState, offsets: Offsets, group_id: str, ticket: Ticket
 ) -> Slices[Decision]:
-    """DeleteGroups of one group, with all its offsets at once if their records fit into a batch.
-    The answer is whether it is gone; if not, so are some of its offsets, and there is to be asked
-    again. ApiError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    """DeleteGroups of one group, with all its offsets if their tombstones fit into a batch.
+    Replies whether the group is deleted; if not, some of its offsets are, and the caller repeats
+    the call. ApiError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
     group = state.groups.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     group.check_delete()
     records: list[Record] = []
     size_bytes = 0
-    places = list(islice(offsets.places(group_id), OFFSETS_MAX + 1))
-    for topic, partition in places[:OFFSETS_MAX]:
+    partitions = list(islice(offsets.partitions_with_pending(group_id), OFFSETS_MAX + 1))
+    for topic, partition in partitions[:OFFSETS_MAX]:
         if size_bytes >= TOMBSTONE_BYTES_A_STEP:
             break
         records.append(tombstone(group_id, topic, partition))
         size_bytes += len(records[-1].key)
         if len(records) % OFFSETS_A_STEP == 0:
-            yield  # nobody else asks; a marker may come, which brings no other places
-    if len(records) < len(places):
+            yield  # no other request runs; a marker may, but it adds no partitions
+    if len(records) < len(partitions):
         return Decision(records, [Reply(ticket, False)])
     logger.info("Deleted group %s with %d offsets.", group_id, len(records))
     return Decision([*records, *group.tombstones()], [Reply(ticket, True)])

@@ -1,8 +1,8 @@
-"""Records of committed offsets: what they look like in `__consumer_offsets`. Pure.
+"""The records of committed offsets in `__consumer_offsets`. Pure.
 
-Keys have the versions 0 and 1, which look alike; 1 is written. Values have the versions 0 to 4;
-4 is written, and 1 if the offset has a time of its own to expire (OffsetCommit 2 to 4), as Apache
-Kafka 4.3 does. The schemas are its OffsetCommitKey and OffsetCommitValue.
+Keys have the versions 0 and 1, with the same format; 1 is written. Values have the versions 0 to
+4; 4 is written, and 1 if the offset has an own expiry time (OffsetCommit 2 to 4), as Apache Kafka
+4.3 does. The schemas are its OffsetCommitKey and OffsetCommitValue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _V1_HEAD: Final = Struct(">hqH")
 _V1_TAIL: Final = Struct(">qq")
 _V4_HEAD: Final = Struct(">hqi")
 _V4_BARE: Final = Struct(">hqiBq")
-"""All of a value without metadata but its tagged fields."""
+"""A value with empty metadata, up to its tagged fields."""
 
 _LONG: Final = Struct(">q")
 _NO_TAGS: Final = b"\x00"
@@ -38,10 +38,10 @@ _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """One tagged field follows: tag 0, 16 bytes."""
 
 TOMBSTONE_BYTES_A_STEP: Final = 500_000
-"""Keys that go into one batch where there are many: half of what it may hold."""
+"""Bytes of keys in one batch of tombstones: half of what a batch may hold."""
 
 TAGS_KEPT_MAX: Final = 1000
-"""Topics whose ids are remembered by their bytes."""
+"""Cached topic ids, by their encoded bytes."""
 
 _TOPIC_ID_BYTES: Final = 16
 _V4_LEAST: Final = 24
@@ -49,20 +49,20 @@ _V4_LEAST: Final = 24
 
 
 class CommittedOffset(NamedTuple):
-    """What a value says."""
+    """The content of a value."""
 
     offset: int
     leader_epoch: int
     metadata: str
     committed_at_ms: int
     expires_at_ms: int
-    """`NO_TIME` where the retention of the broker counts."""
+    """`NO_TIME` where the broker's retention applies."""
 
     topic_id: UUID
 
 
 def topic_key(group_id: str, topic: str) -> bytes:
-    """All of a key but the partition's number."""
+    """A key without its partition."""
     group_bytes, topic_bytes = group_id.encode(), topic.encode()
     return b"%b%b%b%b%b" % (
         _KEY_VERSION,
@@ -79,12 +79,12 @@ def partition_key(topic_key: bytes, partition: int) -> bytes:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """What makes one offset go."""
+    """The record that deletes one offset."""
     return Record(partition_key(topic_key(group_id, topic), partition), None)
 
 
 def split_topic_key(key: bytes) -> tuple[str, str] | None:
-    """Group and topic of a key without its partition; None if it is not one."""
+    """Group and topic of a `topic_key`; None if it is malformed."""
     try:
         (group_length,) = _LENGTH.unpack_from(key, 2)
         (topic_length,) = _LENGTH.unpack_from(key, 4 + group_length)
@@ -106,7 +106,7 @@ def encode(committed: CommittedOffset) -> bytes:
 
 
 def encode_lasting(offset: int, epoch: int, metadata: bytes, at_ms: int, tags: bytes) -> bytes:
-    """A value without a time of its own to expire, with the `tagged_fields` of its topic."""
+    """A value without an own expiry time, with the `tagged_fields` of its topic."""
     if not metadata:
         return _V4_BARE.pack(4, offset, epoch, 1, at_ms) + tags
     head, length = _V4_HEAD.pack(4, offset, epoch), uvarint(len(metadata) + 1)
@@ -119,7 +119,7 @@ def tagged_fields(topic_id: UUID) -> bytes:
 
 
 def decode(value: bytes) -> CommittedOffset | None:
-    """What a value says; None if it can't be read."""
+    """The content of a value; None if it can't be decoded."""
     try:
         version = int.from_bytes(value[:2], "big")
         if version == 4:
@@ -132,18 +132,18 @@ def decode(value: bytes) -> CommittedOffset | None:
 
 
 def offset_in_topic(value: bytes, topic_id: UUID) -> int | None:
-    """The offset that a value holds; None if it is of another topic, of the same name perhaps, or
-    can't be read."""
+    """The offset in a value; None if it belongs to another topic (perhaps of the same name) or
+    can't be decoded."""
     if not value.endswith(tagged_fields(topic_id)):
         committed = decode(value)
         if committed is None or are_different(committed.topic_id, topic_id):
             return None
-    offset: int = _LONG.unpack_from(value, 2)[0]  # there in every version
+    offset: int = _LONG.unpack_from(value, 2)[0]  # the same position in every version
     return offset
 
 
 def are_different(one: UUID, other: UUID) -> bool:
-    """Whether two ids are of different topics, and not one of them unknown."""
+    """Whether two topic ids are known and differ."""
     return one.int != other.int and one.int != 0 and other.int != 0
 
 
@@ -177,7 +177,7 @@ def _decode_flexible(value: bytes) -> CommittedOffset | None:
 
 @lru_cache(maxsize=TAGS_KEPT_MAX)
 def _topic_id(value: bytes) -> UUID:
-    """Out of the tagged fields, which are the same for all offsets of a topic."""
+    """The topic id in the tagged fields, which are the same for all offsets of a topic."""
     tags, at = _read_unsigned_varint(value, 0)
     for _ in range(tags):
         tag, at = _read_unsigned_varint(value, at)
@@ -193,11 +193,11 @@ def _topic_id(value: bytes) -> UUID:
 
 
 def is_sound(value: bytes) -> bool:
-    """Whether `decode` can read a value; quick for what brokers write."""
+    """Whether `decode` can decode a value; fast for the values that brokers write."""
     size = len(value)
     if size >= _V4_LEAST:
         if value[1] == 4:
-            # of metadata shorter than 127 bytes the length is one byte, which is one more than it
+            # metadata shorter than 127 bytes has a one-byte length, which is the length plus one
             spare = size - value[14] - 23
             if spare == 0 and not value[-1] and not value[0] and 0 < value[14] < 128:
                 return True
@@ -209,7 +209,7 @@ def is_sound(value: bytes) -> bool:
 
 
 def _read_unsigned_varint(value: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """(value, position after it)."""
     number = 0
     for shift in range(0, 35, 7):
         byte = value[at]

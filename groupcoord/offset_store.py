@@ -1,4 +1,4 @@
-"""Where committed offsets are: by group, topic and partition, as values in the log. Pure."""
+"""The committed offsets by group, topic and partition, as encoded values. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kavka.groupcoord import offset_records
 
 
 class TopicOffsets:
-    """The offsets of one group in one topic: by partition, as values in the log."""
+    """The offsets of one group in one topic: encoded values by partition."""
 
     __slots__ = ("group_id", "key", "topic", "values")
 
@@ -18,7 +18,7 @@ class TopicOffsets:
         self.group_id: Final = group_id
         self.topic: Final = topic
         self.key: Final = key
-        """Of the records, without the partition."""
+        """The records' key without the partition."""
 
         self.values: Final[dict[int, bytes]] = {}
 
@@ -32,10 +32,10 @@ class OffsetStore:
         self._by_key: Final[dict[bytes, TopicOffsets]] = {}
         self._groups: Final[dict[str, dict[str, TopicOffsets]]] = {}
         self.count = 0
-        """How many there are."""
+        """The number of offsets."""
 
     def groups(self) -> Iterator[str]:
-        """Those that have offsets."""
+        """The groups with offsets."""
         return iter(self._groups)
 
     def topics(self, group_id: str) -> Mapping[str, TopicOffsets]:
@@ -48,7 +48,7 @@ class OffsetStore:
         return None if found is None else found.values.get(partition)
 
     def of_key(self, key: bytes) -> TopicOffsets | None:
-        """Where offsets of a key's group and topic are, or would be; None if it can't be read."""
+        """The `TopicOffsets` of a key, new if there are none; None for a malformed key."""
         found = self._by_key.get(key[:-4])
         if found is not None:
             return found
@@ -56,16 +56,16 @@ class OffsetStore:
         return None if names is None else self.of(*names)
 
     def of(self, group_id: str, topic: str) -> TopicOffsets:
-        """Where offsets of a group and a topic are, or would be."""
+        """The `TopicOffsets` of a group and topic, new if there are none."""
         found = self._groups.get(group_id, {}).get(topic)
         if found is None:
             key = offset_records.topic_key(group_id, topic)
-            # the same few names come again and again
+            # interned: few distinct names
             found = TopicOffsets(sys.intern(group_id), sys.intern(topic), key)
         return found
 
     def put(self, of: TopicOffsets, partition: int, value: bytes) -> None:
-        """Keep an offset."""
+        """Store an offset."""
         if not of.values:
             self._by_key[of.key] = of
             self._groups.setdefault(of.group_id, {})[of.topic] = of
@@ -74,7 +74,7 @@ class OffsetStore:
         of.values[partition] = value
 
     def remove(self, of: TopicOffsets, partition: int) -> None:
-        """Let an offset go, if it is there."""
+        """Delete an offset, if it exists."""
         if of.values.pop(partition, None) is None:
             return
         self.count -= 1
@@ -92,8 +92,9 @@ class OffsetStore:
         begin: int,
         groups: Container[str],
     ) -> int:
-        """Keep the offsets of records from that number on, up to the first that is not simply the
-        offset of a group among `groups` and of a topic that has one already; its number."""
+        """A fast path of replay: store the offsets of records from `begin` on, up to the first
+        record that is not an offset of one of `groups` in a topic that already has one. Returns
+        the index of that record."""
         by_key, is_sound = self._by_key, offset_records.is_sound
         partition_of = offset_records.PARTITION.unpack_from
         added, number, end = 0, begin, len(keys)

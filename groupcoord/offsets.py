@@ -1,8 +1,7 @@
-"""Committed offsets: rules of committing, asking, deleting, and of offsets in transactions. Pure.
+"""OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit. Pure.
 
-Values are kept as they are in the log, and read when somebody asks: a million of them are loaded
-in about a second. What expires, and what a deleted group leaves, is `expiry.py`'s and
-`listing.py`'s.
+Values are stored as in the log and decoded when they are fetched: a million of them load in about
+a second. Expiration is in `expiry.py`, the deletion of groups in `listing.py`.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ from kavka.groupcoord.offset_records import (
     topic_key,
 )
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
-from kavka.groupcoord.pending_txn_offsets import Pending
+from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each, without_pauses
+from kavka.wire.steps import PauseCounter, Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
 OFFSETS_A_STEP: Final = 500
-"""Offsets that are looked at between two pauses, at 3 us each."""
+"""Offsets processed between two pauses, at 3 us each."""
 
 _DELETION: Final = 5
-"""What a topic of an OffsetDelete counts for a `Pace`."""
+"""`PauseCounter` items that a topic of an OffsetDelete counts as."""
 
 NO_OFFSET: Final = -1
 _LAST_MS: Final = 2**63 - 1
 MEMBER_EPOCHS_VERSION: Final = 9
-"""OffsetCommit says GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
+"""OffsetCommit returns GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
 
 
 class OffsetToCommit(NamedTuple):
@@ -60,26 +59,26 @@ class OffsetToCommit(NamedTuple):
     metadata: str | None = ""
     topic_id: UUID = NO_TOPIC_ID
     timestamp_ms: int = NO_TIME
-    """When it counts as committed (OffsetCommit 1); `NO_TIME`: now."""
+    """The commit timestamp (OffsetCommit 1); `NO_TIME`: now."""
 
 
 class Commit(NamedTuple):
-    """What a member, or someone who is in no group, wants to be kept."""
+    """An OffsetCommit or TxnOffsetCommit, by a member or by a client outside any group."""
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
-    """Or member epoch; below zero: of no member."""
+    """Or member epoch; negative if not from a member."""
 
     version: int
     offsets: Sequence[OffsetToCommit]
     retention_ms: int = NO_TIME
-    """How long to keep it (OffsetCommit 2 to 4); `NO_TIME`: as the broker is set."""
+    """The offsets' own retention (OffsetCommit 2 to 4); `NO_TIME`: the broker's applies."""
 
 
 class FetchedOffset(NamedTuple):
-    """What is told of one partition."""
+    """The result for one partition."""
 
     partition: int
     offset: int = NO_OFFSET
@@ -94,22 +93,22 @@ class Offsets:
     __slots__ = ("_make_group", "_state", "pending", "store")
 
     def __init__(self, state: GroupsState, make_group: Callable[[str], Group]) -> None:
-        """`make_group`: of a group that only keeps offsets."""
+        """`make_group` creates a group that only stores offsets."""
         self._state: Final = state
         self._make_group: Final = make_group
         self.store: Final = OffsetStore()
-        """What counts."""
+        """The committed offsets."""
 
-        self.pending: Final = Pending()
-        """What transactions have committed that are still open."""
+        self.pending: Final = PendingOffsets()
+        """Offsets in open transactions."""
 
     # Committing.
 
     def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """OffsetCommit; the answer is a list of error codes, in the order of `commit.offsets`. All
-        that have no code are kept, or none of them: they are one batch."""
+        """OffsetCommit; replies with a list of error codes, in the order of `commit.offsets`. The
+        offsets without an error are written atomically, as one batch."""
         made = self._commit(commit, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
 
     def _commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         group, check = self._checked(commit, is_transactional=False)
@@ -124,9 +123,9 @@ class Offsets:
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
     ) -> DecisionOrSteps:
-        """TxnOffsetCommit, likewise; they count when the transaction is committed."""
+        """TxnOffsetCommit, likewise; the offsets become visible when the transaction commits."""
         made = self._commit_transactional(commit, producer, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else without_pauses(made)
+        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
 
     def _commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
@@ -135,7 +134,7 @@ class Offsets:
             _, check = self._checked(commit, is_transactional=True)
             decision = yield from self._decide(commit, check, ticket, now_ms, NO_TIME)
         except ApiError as refusal:
-            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # which a producer would give up for
+            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # fatal to a producer
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
             raise
         decision.producer = producer
@@ -144,13 +143,13 @@ class Offsets:
     def _checked(
         self, commit: Commit, *, is_transactional: bool
     ) -> tuple[Group | None, PartitionCheck | None]:
-        """The group, if there is one already, and whom to ask about each partition. ApiError when
-        nothing may be committed to it."""
+        """The group, if it exists, and the check to call for each partition. ApiError if the
+        commit is not allowed."""
         group = self._state.groups.get(commit.group_id)
         if group is None:
             if commit.generation < 0:
                 _check_new(commit.group_id)
-                return None, None  # a group that only keeps offsets comes into being
+                return None, None  # a group that only stores offsets will be created
             if not is_transactional and commit.version >= MEMBER_EPOCHS_VERSION:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -171,7 +170,7 @@ class Offsets:
         now_ms: int,
         expires_at_ms: int,
     ) -> Slices[Decision]:
-        """ApiError from `check`: then nothing is committed."""
+        """The decision that writes the offsets. ApiError from `check` fails the whole commit."""
         longest = self._state.settings().offset_metadata_max_bytes
         records: list[Record] = []
         codes: list[int] = []
@@ -199,11 +198,10 @@ class Offsets:
         self._state.counts.offsets_committed += len(records)
         return Decision(records, [Reply(ticket, codes)])
 
-    # Asking.
+    # Fetching.
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> bool:
-        """Whether there is such a group, and so perhaps offsets. ApiError if this member may not
-        ask."""
+        """Whether the group exists. ApiError if this member may not fetch offsets."""
         group = self._state.groups.get(group_id)
         if group is None:
             return False
@@ -224,8 +222,8 @@ class Offsets:
         *,
         require_stable: bool,
     ) -> list[FetchedOffset]:
-        """OffsetFetch of some partitions; `topic_id`: that of offsets committed to this topic, and
-        not to an earlier one of the same name."""
+        """OffsetFetch of some partitions. Offsets that were committed to an earlier topic of the
+        same name, with another `topic_id`, are not returned."""
         found = self.store.topics(group_id).get(topic)
         values = found.values if found is not None else {}
         unstable = self.pending.has_any(group_id) if require_stable else False
@@ -237,11 +235,11 @@ class Offsets:
         ]
 
     def partitions(self, group_id: str) -> dict[str, list[int]]:
-        """Topics and partitions that a group has offsets of."""
+        """The topics and partitions of a group's committed offsets."""
         return {topic: list(of.values) for topic, of in self.store.topics(group_id).items()}
 
-    def places(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Topics and partitions that a group has offsets of, those in open transactions too."""
+    def partitions_with_pending(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Topics and partitions of a group's offsets, including those in open transactions."""
         for topic, of in self.store.topics(group_id).items():
             for partition in of.values:
                 yield topic, partition
@@ -254,15 +252,15 @@ class Offsets:
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
     ) -> Slices[Decision]:
-        """OffsetDelete of partitions; the answer is a list of error codes, one for each topic. All
-        go, or none of them: they are one batch."""
+        """OffsetDelete; replies with a list of error codes, one for each topic. The tombstones are
+        written atomically, as one batch."""
         group = self._state.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_offset_delete()
         records: list[Record] = []
         codes: list[int] = []
-        pace = Pace()
+        pauses = PauseCounter()
 
         def delete(topic: str, partition: int) -> None:
             kept = self.store.get(group_id, topic, partition) is not None
@@ -275,7 +273,7 @@ class Offsets:
             else:
                 codes.append(0)
                 yield from each(partitions, partial(delete, topic), OFFSETS_A_STEP)
-            if pace.is_over(_DELETION + 2 * len(partitions)):
+            if pauses.is_due(_DELETION + 2 * len(partitions)):
                 yield
         self._state.counts.offsets_deleted += len(records)
         return Decision(records, [Reply(ticket, codes)])
@@ -283,7 +281,7 @@ class Offsets:
     # The records.
 
     def apply(self, record: Record, producer: Producer | None) -> None:
-        """Take in one record with a key of version 0 or 1."""
+        """Apply a record with a key of version 0 or 1."""
         key, value = record
         of = self.store.of_key(key)
         if of is None:
@@ -292,7 +290,7 @@ class Offsets:
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
             self.store.remove(of, partition)
-            self.pending.drop(of.group_id, of.topic, partition)
+            self.pending.remove(of.group_id, of.topic, partition)
         elif not offset_records.is_sound(value):
             name = f"{of.topic}-{partition}"
             logger.warning(
@@ -321,8 +319,8 @@ class Offsets:
             groups[group_id] = self._make_group(group_id)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None], begin: int) -> int:
-        """Take in records from that number on as long as that is simple; the number of the first
-        that is left."""
+        """The fast path of replay from record `begin` on; returns the index of the first record
+        that needs `apply`."""
         if self.pending:
             return begin
         return self.store.put_known(keys, values, begin, self._state.groups)
@@ -330,8 +328,8 @@ class Offsets:
     def apply_marker(self, producer_id: int, committed: bool) -> Slices[None]:
         """A transaction has ended."""
         while True:
-            for group_id, topic, partition, value in self.pending.end(producer_id, committed):
-                # Apache Kafka writes a tombstone for a group that has nothing but pending offsets
+            for group_id, topic, partition, value in self.pending.complete(producer_id, committed):
+                # Apache Kafka writes a tombstone for a group that has only pending offsets
                 self._ensure_group(group_id)
                 self.store.put(self.store.of(group_id, topic), partition, value)
             if not self.pending.is_open(producer_id):
@@ -358,8 +356,8 @@ def _fetched(partition: int, value: bytes | None, topic_id: UUID) -> FetchedOffs
 
 
 def is_too_long(metadata: str, most: int) -> bool:
-    """Whether there are more characters than may come with an offset, as Java counts them, or than
-    a record can hold."""
+    """Whether offset metadata exceeds `most` UTF-16 code units, as Java counts, or the limit of a
+    record's string."""
     if not fits(metadata):
         return True
     if 2 * len(metadata) <= most:

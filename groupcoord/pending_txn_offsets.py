@@ -1,7 +1,7 @@
 """Offsets committed in transactions that are still open. Pure.
 
-When a transaction is committed, its offsets count, but for those of partitions that something
-later in the log has committed: what was written last holds, whichever transaction ends last.
+When a transaction is committed, its offsets become visible, unless a later record in the log has
+committed the same partition: the last record wins, whichever transaction ends last.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-PLACES_A_STEP: Final = 500
-"""Offsets of a transaction that are decided in one go, at 2 us each."""
+OFFSETS_A_STEP: Final = 500
+"""Offsets of a transaction completed between two pauses, at 2 us each."""
 
-_Place: TypeAlias = tuple[str, int]
+_TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 _Values: TypeAlias = dict[int, bytes | None]
-"""By producer id, in the order of the log; None in place of a value that something later has
-overtaken."""
+"""By producer id, in log order; None for a value that a later record has superseded."""
 
 
-class Ended(NamedTuple):
-    """An offset that counts from now on."""
+class DecidedOffset(NamedTuple):
+    """An offset that becomes visible by a commit marker."""
 
     group_id: str
     topic: str
@@ -30,14 +29,14 @@ class Ended(NamedTuple):
     value: bytes
 
 
-class Pending:
-    """What is pending in one partition of `__consumer_offsets`."""
+class PendingOffsets:
+    """The pending offsets in one partition of `__consumer_offsets`."""
 
     __slots__ = ("_groups", "_producers")
 
     def __init__(self) -> None:
-        self._groups: Final[dict[str, dict[_Place, _Values]]] = {}
-        self._producers: Final[dict[int, dict[tuple[str, _Place], None]]] = {}
+        self._groups: Final[dict[str, dict[_TopicPartition, _Values]]] = {}
+        self._producers: Final[dict[int, dict[tuple[str, _TopicPartition], None]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -47,21 +46,21 @@ class Pending:
         return group_id in self._groups
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has committed an offset there."""
-        places = self._groups.get(group_id)
-        return places is not None and (topic, partition) in places
+        """Whether an open transaction has an offset for the partition."""
+        partitions = self._groups.get(group_id)
+        return partitions is not None and (topic, partition) in partitions
 
     def values(self, group_id: str, topic: str, partition: int) -> list[bytes]:
-        """The offsets that open transactions have committed there and that may come to count."""
+        """The partition's pending offsets that are not superseded."""
         values = self._groups.get(group_id, {}).get((topic, partition), {})
         return [value for value in values.values() if value is not None]
 
-    def of_group(self, group_id: str) -> list[_Place]:
-        """Topics and partitions of a group that have such an offset."""
+    def of_group(self, group_id: str) -> list[_TopicPartition]:
+        """Topics and partitions of a group with pending offsets."""
         return list(self._groups.get(group_id, ()))
 
-    def places(self) -> Iterator[tuple[str, str, int]]:
-        """Group, topic and partition of all, as they are now."""
+    def all_partitions(self) -> Iterator[tuple[str, str, int]]:
+        """Group, topic and partition of all pending offsets."""
         for group_id in list(self._groups):
             for topic, partition in self.of_group(group_id):
                 yield group_id, topic, partition
@@ -69,60 +68,60 @@ class Pending:
     def put(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: bytes
     ) -> None:
-        """An open transaction commits an offset."""
-        place = (topic, partition)
-        values = self._groups.setdefault(group_id, {}).setdefault(place, {})
-        values.pop(producer_id, None)  # the order is that of the log
+        """An open transaction writes an offset."""
+        topic_partition = (topic, partition)
+        values = self._groups.setdefault(group_id, {}).setdefault(topic_partition, {})
+        values.pop(producer_id, None)  # keep log order
         values[producer_id] = value
-        self._producers.setdefault(producer_id, {})[group_id, place] = None
+        self._producers.setdefault(producer_id, {})[group_id, topic_partition] = None
 
     def supersede(self, group_id: str, topic: str, partition: int) -> None:
-        """An offset has been committed without a transaction."""
+        """An offset has been committed outside a transaction."""
         values = self._groups.get(group_id, {}).get((topic, partition), {})
         for producer_id in values:
             values[producer_id] = None
 
-    def drop(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone has come: nothing of what was before is left."""
-        place = (topic, partition)
-        values = self._groups.get(group_id, {}).get(place)
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """A tombstone deletes the partition's pending offsets."""
+        topic_partition = (topic, partition)
+        values = self._groups.get(group_id, {}).get(topic_partition)
         if values is None:
             return
         for producer_id in values:
-            places = self._producers[producer_id]
-            del places[group_id, place]
-            if not places:
+            partitions = self._producers[producer_id]
+            del partitions[group_id, topic_partition]
+            if not partitions:
                 del self._producers[producer_id]
-        self._forget(group_id, place)
+        self._remove_partition(group_id, topic_partition)
 
     def is_open(self, producer_id: int) -> bool:
-        """Whether a transaction has offsets here that are not decided."""
+        """Whether a producer's open transaction has pending offsets."""
         return producer_id in self._producers
 
-    def end(self, producer_id: int, committed: bool) -> list[Ended]:
-        """A transaction is over: what counts now. To be called again, at once, if it is still
-        open: of many offsets these are the first `PLACES_A_STEP`."""
+    def complete(self, producer_id: int, committed: bool) -> list[DecidedOffset]:
+        """A transaction has ended; returns the offsets that become visible. Completes at most
+        `OFFSETS_A_STEP` offsets: call it again, without delay, while `is_open`."""
         ended = []
-        places = self._producers.get(producer_id, {})
-        for group_id, place in list(islice(places, PLACES_A_STEP)):
-            del places[group_id, place]
-            values = self._groups[group_id][place]
+        partitions = self._producers.get(producer_id, {})
+        for group_id, topic_partition in list(islice(partitions, OFFSETS_A_STEP)):
+            del partitions[group_id, topic_partition]
+            values = self._groups[group_id][topic_partition]
             value = values[producer_id]
             if committed and value is not None:
-                ended.append(Ended(group_id, *place, value))
+                ended.append(DecidedOffset(group_id, *topic_partition, value))
                 for earlier in values:
                     if earlier == producer_id:
                         break
                     values[earlier] = None
             del values[producer_id]
             if not values:
-                self._forget(group_id, place)
-        if not places:
+                self._remove_partition(group_id, topic_partition)
+        if not partitions:
             self._producers.pop(producer_id, None)
         return ended
 
-    def _forget(self, group_id: str, place: _Place) -> None:
-        places = self._groups[group_id]
-        del places[place]
-        if not places:
+    def _remove_partition(self, group_id: str, topic_partition: _TopicPartition) -> None:
+        partitions = self._groups[group_id]
+        del partitions[topic_partition]
+        if not partitions:
             del self._groups[group_id]

@@ -1,5 +1,5 @@
-"""What the rules of groups go by. Names are Apache Kafka's, with underscores; see
-`kavka.server.config`, whose settings have the same fields.
+"""Settings of the group coordinator. Names are Apache Kafka's, with underscores; the settings of
+`kavka.server.config` have the same fields.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class GroupSettings(Protocol):
-    """Settings in force now; they may differ at the next look."""
+    """The current settings; dynamic ones may change between two reads."""
 
     @property
     def group_consumer_assignment_interval_ms(self) -> int: ...

@@ -1,7 +1,7 @@
-"""The machine of one partition of `__consumer_offsets`: its groups and their offsets. Pure.
+"""The state machine of one `__consumer_offsets` partition: its groups and offsets. Pure.
 
-It hands each record to the part that it belongs to, and each deadline to whoever set it. What a
-request leads to is asked of the parts: `shard.classic`, `shard.consumer`, `shard.offsets`.
+It dispatches records and expired timers to its parts. Requests are made to the parts directly:
+`shard.classic`, `shard.consumer`, `shard.offsets`.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ logger = logging.getLogger(__name__)
 
 CLASSIC_KEYS: Final = frozenset({2})
 CONSUMER_KEYS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
-"""Versions of the keys of records, by protocol; below them are offsets'."""
+"""Key versions of records, by protocol; lower versions are offsets."""
 
-QUICKER_FROM: Final = 10
-"""Records of one decision; fewer are applied one by one."""
+BATCH_REPLAY_MIN: Final = 10
+"""Records of one decision from which on the fast path of replay is used."""
 
 
 class Part(Protocol):
     """The groups of one protocol."""
 
     def apply(self, version: int, record: Record) -> None:
-        """Take in a record whose key has this version, one of the part's."""
+        """Apply a record with this key version, one of the part's."""
         ...
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """All records have been taken in, and the partition is led from now on: set deadlines.
-        Decisions are to be carried out one by one, and nothing else between them."""
+        """All records are replayed and this broker leads the partition now: set timers. Carry out
+        the decisions one by one, and nothing else in between."""
         ...
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A deadline has passed; `key` is a tuple."""
+        """A timer has expired; `key` is a tuple."""
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """Topics have come, gone, or changed. Decisions are to be carried out one by one."""
+        """Topics were created, deleted or changed. Carry out the decisions one by one."""
         ...
 
     def tickets(self) -> Iterable[Ticket]:
-        """The requests that are still without an answer."""
+        """The requests that wait for a response."""
         ...
 
 
@@ -72,15 +72,15 @@ class GroupShard:
         }
         self._unknown: Final[dict[int, None]] = {}
 
-    def classic_of(self, group_id: str, now_ms: int) -> ClassicRequests:
-        """Who answers requests of the classic protocol that are about a group."""
+    def classic_requests_for(self, group_id: str, now_ms: int) -> ClassicRequests:
+        """The handler of classic protocol requests to this group."""
         group = self.state.groups.get(group_id)
         if group is None or group.kind == "classic" or group.state(now_ms) == "Empty":
             return self.classic
         return self.consumer.classic
 
     def apply(self, record: Record, producer: Producer | None) -> None:
-        """Change the state as a record says; it never fails, whatever there is in the log."""
+        """Apply a record to the state; it never fails, whatever the log contains."""
         version = int.from_bytes(record.key[:2], "big")
         if version <= 1:
             self.offsets.apply(record, producer)
@@ -88,15 +88,15 @@ class GroupShard:
             self._apply_group(version, record)
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
-        """`apply` of each, but quicker for many offsets."""
-        if producer is None and len(records) >= QUICKER_FROM:
+        """`apply` each, faster for many offsets."""
+        if producer is None and len(records) >= BATCH_REPLAY_MIN:
             keys, values = zip(*records, strict=True)
             records = records[self.offsets.replay(keys, values, 0) :]
         for record in records:
             self.apply(record, producer)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Records without a transaction in the order of the log: as `apply`, but quicker."""
+        """`apply` non-transactional records in log order, but faster."""
         last = 0
         offsets, count = self.offsets, len(keys)
         while last < count:
@@ -115,31 +115,30 @@ class GroupShard:
             logger.warning("Skipping records with key version %d.", version)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
-        """A transaction has ended."""
+        """A transaction has ended: apply its marker to its pending offsets."""
         return self.offsets.apply_marker(producer_id, committed)
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """To be called once, when all records have been taken in and this broker leads the
-        partition; the decisions are to be carried out one by one, as they come."""
+        """Call once, when all records are replayed and this broker leads the partition; carry
+        out the decisions one by one, as they come."""
         yield from self.classic.loaded(now_ms)
         yield from self.consumer.loaded(now_ms)
         self.expiry.loaded(now_ms)
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """What the passing of a deadline leads to."""
+        """A timer has expired."""
         assert isinstance(key, tuple)
         part = self._parts.get(key[0])
         return self.expiry.expire(key, now_ms) if part is None else part.expire(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """Topics have come, gone, or changed; the decisions are to be carried out one by one."""
+        """Topics were created, deleted or changed; carry out the decisions one by one."""
         yield from self.consumer.metadata_changed(topics, now_ms)
 
     def topics_deleted(self, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
-        """Topics have been deleted, by name and id: their offsets go, with deadlines that are due
-        at once."""
+        """Topics (name, id) were deleted: set a timer, due at once, that deletes their offsets."""
         self.expiry.topics_deleted(topics, now_ms)
 
     def resign(self) -> Sequence[Ticket]:
-        """The requests that are still without an answer."""
+        """The requests that wait for a response."""
         return [*self.classic.tickets(), *self.consumer.tickets()]

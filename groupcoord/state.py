@@ -1,4 +1,4 @@
-"""What the rules of groups share: the groups of one partition of `__consumer_offsets`."""
+"""The shared state of the group rules: the groups of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Topics(Protocol):
     """The cluster's topics, as this broker knows them now."""
 
     def names(self) -> list[str]:
-        """All of them, in no certain order."""
+        """All topic names, unordered."""
         ...
 
     def partition_count(self, topic: str) -> int | None:
-        """None if there is no such topic."""
+        """None if the topic does not exist."""
         ...
 
     def topic_id(self, topic: str) -> UUID | None: ...
@@ -28,7 +28,7 @@ class Topics(Protocol):
     def topic_name(self, topic_id: UUID) -> str | None: ...
 
     def racks(self, topic: str, partition: int) -> list[str]:
-        """Of the brokers that have a replica."""
+        """Racks of the brokers with a replica."""
         ...
 
 
@@ -36,7 +36,7 @@ NO_CONFIGS: Final[Mapping[str, str]] = {}
 
 
 class Counts:
-    """Of all groups that a broker has coordinated since its start; each place adds its own."""
+    """Counters of all groups that a broker has coordinated since its start."""
 
     __slots__ = (
         "classic_rebalances",
@@ -48,9 +48,9 @@ class Counts:
 
     def __init__(self) -> None:
         self.classic_rebalances = 0
-        """Generations that got an assignment."""
+        """Generations with a stored assignment."""
         self.consumer_rebalances = 0
-        """Epochs of groups of the newer protocol, but for those in which a member just goes."""
+        """Epoch bumps of consumer groups, except those for a member that only leaves."""
         self.offsets_committed = 0
         self.offsets_deleted = 0
         """By OffsetDelete."""
@@ -58,7 +58,7 @@ class Counts:
 
 
 class GroupsState:
-    """All groups of one partition. Rules change it; records applied change it alone for good."""
+    """All groups of one partition. Only changes by applied records are durable."""
 
     __slots__ = ("configs", "counts", "groups", "random", "settings", "timers", "topics")
 
@@ -70,12 +70,12 @@ class GroupsState:
         configs: Callable[[str], Mapping[str, str]] = lambda group_id: NO_CONFIGS,
         counts: Counts | None = None,
     ) -> None:
-        """`counts`: those of the broker, where it has some."""
+        """`counts`: the broker's counters, if there are any."""
         self.groups: dict[str, Group] = {}
         self.settings = settings
-        """What is in force now."""
+        """The current settings."""
         self.configs = configs
-        """What a group has been given for itself now, by the group's id: texts by name."""
+        """The dynamic configs of a group, by group id: {name: value}."""
         self.topics = topics
         self.random = random
         self.counts = counts or Counts()

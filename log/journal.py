@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Slices, each, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, Slices, each, run_to_completion
 
 WAITING_MAX: Final = 100_000
 """Decisions whose replies wait for the high watermark; further ones are rejected with
@@ -218,7 +218,7 @@ class Journal:
 
     def carry_out(self, decision: DecisionOrSteps, now_ms: int) -> None:
         """Append, apply, and reply when committed."""
-        without_pauses(self.carry_out_in_steps(decision, now_ms))
+        run_to_completion(self.carry_out_in_steps(decision, now_ms))
 
     def carry_out_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Slices[None]:
         """`carry_out` in steps if there is much to do. Until it is done no other decision may be
@@ -244,7 +244,7 @@ class Journal:
             try:
                 self._append_at_once(decision, now_ms)
             except ApiError as failure:
-                without_pauses(self._refuse(decision, failure.code, now_ms))
+                run_to_completion(self._refuse(decision, failure.code, now_ms))
                 return True
         if self._is_committed(decision, now_ms):
             self._complete_replies(decision)
@@ -253,7 +253,7 @@ class Journal:
     def _append_at_once(self, decision: Decision, now_ms: int) -> None:
         self._admit()
         records, producer = decision.records, decision.producer
-        self.applied_end = without_pauses(self._port.append(records, producer, now_ms))
+        self.applied_end = run_to_completion(self._port.append(records, producer, now_ms))
         try:
             self.machine.apply_all(records, producer)
         except Exception as failure:
@@ -368,7 +368,7 @@ class Journal:
 
     def tick(self, now_ms: int) -> bool:
         """Handle one expired deadline; whether there was one."""
-        return without_pauses(self.tick_in_steps(now_ms))
+        return run_to_completion(self.tick_in_steps(now_ms))
 
     def tick_in_steps(self, now_ms: int) -> Slices[bool]:
         """`tick` in steps, as `carry_out_in_steps`."""

@@ -35,7 +35,7 @@ from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
     from kavka.server.telemetry.receiver import Telemetry
-    from kavka.txncoord.requests import Markers
+    from kavka.txncoord.requests import WriteMarkers
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def _sessions(settings: BrokerSettings, clock: Clock, random: Random) -> FetchSe
 
 
 def _first_markers(
-    broker: Broker, coordination: Coordination, markers: Markers, coordinator_epoch: int
+    broker: Broker, coordination: Coordination, markers: WriteMarkers, coordinator_epoch: int
 ) -> None:
     """Have markers written from now on."""
     # not before there are transactions: see `kavka.server.runtime.lazy_imports`

@@ -1,6 +1,6 @@
-"""How transactions end: by their producer's wish, or because it is fenced or too slow. Pure.
+"""How transactions end: by EndTxn, or because the producer is fenced or timed out. Pure.
 
-A transaction that is prepared stays so until all its markers are written, whatever that takes.
+A prepared transaction stays so until all its markers are written, however long that takes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kavka.txncoord.requests import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     EndTxn,
-    Markers,
     NeedsProducerId,
-    Producer,
+    ProducerIdAndEpoch,
     ReserveProducerIds,
+    WriteMarkers,
 )
 from kavka.txncoord.state import TransactionsState, pausing
 from kavka.txncoord.transaction import (
@@ -37,43 +37,43 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices
 
 LOADED_A_STEP: Final = 1_000
-"""Ids that are looked at in one go when the log has been replayed, at up to 2 us each."""
+"""Ids processed between two pauses after the log has been replayed, at up to 2 us each."""
 
 COMPLETION_RETRY_MS: Final = 500
-"""After which it is tried again to write that a transaction is completed. Nobody tells when the
-partition can be appended to again."""
+"""Delay before retrying to append the record of a completed transaction. Nothing notifies when
+the partition can be appended to again."""
 
-_NOT_TOLD: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
+_NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 class Ending:
-    """Of the transactions of one partition."""
+    """Ends the transactions of one partition of `__transaction_state`."""
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
-        self._marking: Final[dict[str, Markers]] = {}
-        """The markers that have been asked for, and are not told to be written."""
+        self._pending_markers: Final[dict[str, WriteMarkers]] = {}
+        """Markers that are requested and not yet reported as written."""
 
         self.uncompleted: Final[set[str]] = set()
-        """Whose markers are written, and it could not be written yet that all is completed."""
+        """Ids whose markers are written, but the record of their completion could not be."""
 
-    # -- asked for by a producer ------------------------------------------------------------
+    # -- EndTxn ------------------------------------------------------------------------------
 
     def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """EndTxn; the answer is a Producer. ApiError; NeedsProducerId."""
+        """EndTxn; replies with a ProducerIdAndEpoch. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         one = self._state.transactions.get(request.transactional_id)
         if one is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.version >= EPOCH_BUMPED_SINCE:
-            return (yield from self._end_bumping(one, request, ticket, now_ms))
-        return (yield from self._end_plainly(one, request, ticket, now_ms))
+            return (yield from self._end_v2(one, request, ticket, now_ms))
+        return (yield from self._end_v0(one, request, ticket, now_ms))
 
-    def _end_plainly(
+    def _end_v0(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """As clients of the transaction version 0 do, to whom an answer tells no producer."""
+        """For clients of transaction version 0, whose response has no producer id and epoch."""
         if request.producer_id != one.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.producer_epoch != one.producer_epoch:
@@ -87,16 +87,16 @@ class Ending:
                 next_producer_id=NO_PRODUCER_ID,
                 now_ms=now_ms,
             )
-            replies = [Reply(ticket, _NOT_TOLD)]
+            replies = [Reply(ticket, _NO_PRODUCER)]
             return (yield from self._prepare(request.transactional_id, new, replies))
         _check_result(one, request)
-        return Decision(replies=[Reply(ticket, _NOT_TOLD)])
+        return Decision(replies=[Reply(ticket, _NO_PRODUCER)])
 
-    def _end_bumping(
+    def _end_v2(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """As clients of the transaction version 2 do: the epoch tells a retry from what comes
-        next, and an abort is legal also where nothing has been begun (KIP-890)."""
+        """For clients of transaction version 2: the epoch distinguishes a retry from the next
+        transaction, and an abort is legal even if no transaction was begun (KIP-890)."""
         check_settled(one)
         was_last = _was_last_epoch(one, request)
         if request.producer_id != one.producer_id and not was_last:
@@ -109,12 +109,12 @@ class Ending:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
-        new = self._prepared_bumping(one, request.committed, now_ms)
+        new = self._prepared_v2(one, request.committed, now_ms)
         replies = [Reply(ticket, producer_after(new))]
         return (yield from self._prepare(request.transactional_id, new, replies))
 
-    def _prepared_bumping(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
-        next_id = self._state.new_producer_id() if one.is_exhausted else NO_PRODUCER_ID
+    def _prepared_v2(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
+        next_id = self._state.new_producer_id() if one.is_epoch_exhausted else NO_PRODUCER_ID
         return prepared(
             one,
             committed=committed,
@@ -123,13 +123,13 @@ class Ending:
             now_ms=now_ms,
         )
 
-    # -- not asked for by its producer ------------------------------------------------------
+    # -- timeout and fencing ---------------------------------------------------------------
 
     def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Slices[Decision]:
-        """Fence the producer of a transaction that is going on, and abort it. NeedsProducerId."""
+        """Fence the producer of an ongoing transaction, and abort it. NeedsProducerId."""
         one = self._state.transactions[transactional_id]
         if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
-            new = self._prepared_bumping(one, False, now_ms)
+            new = self._prepared_v2(one, False, now_ms)
         else:
             new = prepared(
                 fenced(one),
@@ -140,9 +140,9 @@ class Ending:
             )
         return (yield from self._prepare(transactional_id, new, replies))
 
-    def watch(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
-        """See to it that a transaction that takes too long is aborted, when
-        `transaction.abort.timed.out.transaction.cleanup.interval.ms` lets it be noticed."""
+    def set_timeout(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
+        """Set the timer that aborts a timed-out transaction, at a multiple of
+        `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
         key = ("timeout", transactional_id)
         at_ms = one.times_out_ms
         if at_ms is None:
@@ -158,12 +158,12 @@ class Ending:
         if one is None or one.times_out_ms is None:
             return Decision()
         if one.times_out_ms >= now_ms:
-            self.watch(transactional_id, one)
+            self.set_timeout(transactional_id, one)
             return Decision()
         try:
             return (yield from self.abort(transactional_id, [], now_ms))
         except NeedsProducerId:
-            self.watch(transactional_id, one, now_ms)
+            self.set_timeout(transactional_id, one, now_ms)
             return Decision(commands=[ReserveProducerIds()])
 
     # -- markers ----------------------------------------------------------------------------
@@ -171,53 +171,55 @@ class Ending:
     def _prepare(
         self, transactional_id: str, new: Transaction, replies: list[Reply]
     ) -> Slices[Decision]:
-        assert transactional_id not in self._marking
+        assert transactional_id not in self._pending_markers
         record = yield from self._state.record(transactional_id, new)
         markers = yield from markers_of(transactional_id, new)
-        self._marking[transactional_id] = markers
+        self._pending_markers[transactional_id] = markers
         refused = partial(self._not_prepared, markers, replies)
         return Decision([record], replies, [markers], refused)
 
     def _not_prepared(
-        self, markers: Markers, replies: list[Reply], code: ErrorCode, now_ms: int
+        self, markers: WriteMarkers, replies: list[Reply], code: ErrorCode, now_ms: int
     ) -> Decision:
-        """The record was refused, or is not committed in time."""
+        """The record could not be appended, or was not committed in time."""
         transactional_id = markers.transactional_id
         one = self._state.transactions.get(transactional_id)
         if one is not None and one.state in PREPARED:
             self._state.timers.set(("markers", transactional_id), now_ms)
         else:
-            del self._marking[transactional_id]
+            del self._pending_markers[transactional_id]
             if one is not None:
-                self.watch(transactional_id, one, now_ms)
+                self.set_timeout(transactional_id, one, now_ms)
         return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in replies])
 
-    def _mark(self, transactional_id: str) -> Decision:
-        """Have the markers written once it is committed how the transaction ends."""
-        markers = self._marking[transactional_id]
+    def _write_markers(self, transactional_id: str) -> Decision:
+        """Request the markers once the PREPARE record is committed."""
+        markers = self._pending_markers[transactional_id]
         return Decision(commands=[markers], on_failure=partial(self._not_prepared, markers, []))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """Set deadlines; and what was prepared is to be completed. There is a decision every now
-        and then, if an empty one, so that it can be done in slices."""
+        """Set timeouts, and write the markers of prepared transactions. Some decisions are empty:
+        they are pauses, so that this can be done in slices."""
         for count, transactional_id in enumerate(list(self._state.transactions), 1):
             one = self._state.transactions[transactional_id]
             if one.state in PREPARED:
                 markers = yield from pausing(markers_of(transactional_id, one))
-                self._marking[transactional_id] = markers
-                yield self._mark(transactional_id)
+                self._pending_markers[transactional_id] = markers
+                yield self._write_markers(transactional_id)
             elif one.state is State.ONGOING:
-                self.watch(transactional_id, one, now_ms)
+                self.set_timeout(transactional_id, one, now_ms)
             if count % LOADED_A_STEP == 0:
                 yield Decision()
 
-    def markers_written(self, markers: Markers, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """All of these have been written, or their partitions are gone. The answer is None. What
-        is told twice, or is not of the transaction that is prepared now, counts for nothing."""
+    def markers_written(
+        self, markers: WriteMarkers, ticket: Ticket, now_ms: int
+    ) -> DecisionOrSteps:
+        """All of these are written, or their partitions were deleted. Replies with None.
+        Duplicates, and markers of another transaction, are ignored."""
         replies = [Reply(ticket, None)]
-        if self._marking.get(markers.transactional_id) is not markers:
+        if self._pending_markers.get(markers.transactional_id) is not markers:
             return Decision(replies=replies)
-        del self._marking[markers.transactional_id]
+        del self._pending_markers[markers.transactional_id]
         return self._complete(markers.transactional_id, replies, now_ms)
 
     def _complete(
@@ -236,18 +238,18 @@ class Ending:
         return Decision([record], replies, on_failure=refused)
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A deadline has passed."""
+        """A timer has expired."""
         assert isinstance(key, tuple)
         what, transactional_id = key
         if what == "timeout":
             return self._time_out(transactional_id, now_ms)
         if what == "markers":
-            return self._mark(transactional_id)
+            return self._write_markers(transactional_id)
         return self._complete(transactional_id, [], now_ms)
 
 
 def _was_last_epoch(one: Transaction, request: EndTxn) -> bool:
-    """Whether the epoch was the last of the producer id before."""
+    """Whether the epoch was the last one of the previous producer id."""
     return (
         one.previous_producer_id == request.producer_id
         and request.producer_epoch == EPOCH_GIVEN_MAX
@@ -255,18 +257,18 @@ def _was_last_epoch(one: Transaction, request: EndTxn) -> bool:
     )
 
 
-def _producer(one: Transaction) -> Producer:
-    return Producer(one.producer_id, one.producer_epoch)
+def _producer(one: Transaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
 def check_settled(one: Transaction) -> None:
-    """ApiError while markers are written. In the newer protocol that comes before any other check:
-    the producer may have been told an id or an epoch that counts only afterwards (KIP-890)."""
+    """ApiError while markers are being written. With transaction version 2 this is the first
+    check: the producer may have a new id or epoch that is valid only afterwards (KIP-890)."""
     if one.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _check_result(one: Transaction, request: EndTxn) -> None:
-    """Of an end that is asked for again. ApiError if it is another one."""
+    """Check a retried EndTxn. ApiError if its result differs from the first one's."""
     if one.state is State.EMPTY or (one.state is State.COMPLETE_COMMIT) != request.committed:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -1,7 +1,7 @@
-"""Transactional ids that nobody uses any more go with tombstones. Pure.
+"""Expires unused transactional ids: writes their tombstones. Pure.
 
-A look at all of them, every `transaction.remove.expired.transaction.cleanup.interval.ms`, is done
-in steps, each of them one decision: so it neither holds up requests nor fills more than a batch.
+All ids are scanned every `transaction.remove.expired.transaction.cleanup.interval.ms`, in steps
+of one decision each: so the scan neither delays requests nor exceeds a batch.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from kavka.txncoord import records
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import SETTLED
 
-LOOKED_AT_MAX: Final = 500
-"""Ids looked at in one step."""
+IDS_A_STEP: Final = 500
+"""Ids scanned in one step."""
 
 TOMBSTONE_BYTES_A_STEP: Final = 500_000
-"""Keys that go into one batch where there are many: half of what it may hold."""
+"""Bytes of keys in one batch of tombstones: half of what a batch may hold."""
 
 SWEEP: Final = ("ids", "unused")
 
 
 class Expiry:
-    """Of the transactional ids of one partition."""
+    """Expires the transactional ids of one partition."""
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
         self._round: Iterator[list[Record]] | None = None
 
     def wait(self, now_ms: int) -> None:
-        """The next round comes after the interval."""
+        """Schedule the next scan after the interval."""
         settings = self._state.settings()
         interval_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
         self._state.timers.set(SWEEP, now_ms + interval_ms)
 
     def expire(self, now_ms: int) -> Decision:
-        """The next step."""
+        """Do the next step of the scan."""
         self._state.timers.set(SWEEP, now_ms)  # before anything that could fail
         if self._round is None:
-            self._round = self._look(now_ms)
+            self._round = self._sweep(now_ms)
         tombstones = next(self._round, None)
         if tombstones is None:
             self._round = None
@@ -48,19 +48,19 @@ class Expiry:
             return Decision()
         return Decision(tombstones)
 
-    def _look(self, now_ms: int) -> Iterator[list[Record]]:
-        """The tombstones of each step. Between two steps all may change, but for `now_ms`."""
+    def _sweep(self, now_ms: int) -> Iterator[list[Record]]:
+        """The tombstones of each step. Between two steps the state may change, but not `now_ms`."""
         unused_since_ms = now_ms - self._state.settings().transactional_id_expiration_ms
         step: list[Record] = []
-        looked_at = size_bytes = 0
+        scanned = size_bytes = 0
         for transactional_id in list(self._state.transactions):
-            looked_at += 1
+            scanned += 1
             if self._is_unused(transactional_id, unused_since_ms):
                 step.append(records.tombstone(transactional_id))
                 size_bytes += len(step[-1].key)
-            if looked_at >= LOOKED_AT_MAX or size_bytes >= TOMBSTONE_BYTES_A_STEP:
+            if scanned >= IDS_A_STEP or size_bytes >= TOMBSTONE_BYTES_A_STEP:
                 yield step
-                step, looked_at, size_bytes = [], 0, 0
+                step, scanned, size_bytes = [], 0, 0
         if step:
             yield step
 

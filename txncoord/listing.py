@@ -1,4 +1,4 @@
-"""What tools ask of transactions: lists and descriptions (KIP-664). Pure."""
+"""ListTransactions and DescribeTransactions (KIP-664). Pure."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Slices
 
 STATE_NAMES: Final = frozenset((*(one.title for one in State), "Dead", "PrepareEpochFence"))
-"""By which a list can be filtered. Nothing is ever in one of the last two, which Apache Kafka
-knows."""
+"""Valid state filters. Transactions are never in the last two, which only Apache Kafka has."""
 
 
 class Pattern(Protocol):
-    """A compiled expression."""
+    """A compiled regular expression."""
 
     def fullmatch(self, text: str) -> object | None:
-        """None if it is not the whole text."""
+        """None if the whole text does not match."""
         ...
 
 
 class Filter(NamedTuple):
-    """Which transactional ids ListTransactions is about; of each kind, none means all."""
+    """The filters of ListTransactions; an empty filter matches all."""
 
     states: Collection[str] = ()
-    """Names as in `STATE_NAMES`; one that is not matches nothing."""
+    """Names as in `STATE_NAMES`; an unknown one matches nothing."""
 
     producer_ids: Collection[int] = ()
     duration_ms: int = -1
-    """Whose transaction began longer ago than that (KIP-994); -1 for all."""
+    """Minimum running time of the transaction (KIP-994); -1 for all."""
 
     pattern: Pattern | None = None
-    """What transactional ids look like (KIP-1152)."""
+    """Of transactional ids (KIP-1152)."""
 
-    def admits(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
-        """Whether an id is asked for."""
+    def matches(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
+        """Whether a transactional id passes all filters."""
         if self.producer_ids and one.producer_id not in self.producer_ids:
             return False
         if self.states and one.state.title not in self.states:
@@ -56,7 +55,7 @@ class ListedTransaction(NamedTuple):
 
 
 class DescribedTransaction(NamedTuple):
-    """What DescribeTransactions tells of a transactional id."""
+    """One transactional id in DescribeTransactions."""
 
     state: str
     timeout_ms: int
@@ -71,17 +70,17 @@ class DescribedTransaction(NamedTuple):
 def listed(
     state: TransactionsState, ids: Iterable[str], wanted: Filter, now_ms: int
 ) -> list[ListedTransaction]:
-    """Those of some ids that are there, and wanted."""
+    """The existing ones of `ids` that pass the filter."""
     found = ((each, state.transactions.get(each)) for each in ids)
     return [
         ListedTransaction(transactional_id, one.producer_id, one.state.title)
         for transactional_id, one in found
-        if one is not None and wanted.admits(transactional_id, one, now_ms)
+        if one is not None and wanted.matches(transactional_id, one, now_ms)
     ]
 
 
 def known(state: TransactionsState, transactional_id: str) -> Transaction:
-    """What there is to be described. ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+    """The transaction to describe. ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     one = state.transactions.get(transactional_id)
@@ -91,7 +90,7 @@ def known(state: TransactionsState, transactional_id: str) -> Transaction:
 
 
 def described(one: Transaction) -> Slices[DescribedTransaction]:
-    """What is told of an id, whose transaction may have many partitions."""
+    """The description of a transactional id; in slices, since it may have many partitions."""
     topics = yield from one.by_topic()
     return DescribedTransaction(
         one.state.title,

@@ -12,7 +12,7 @@ from kavka.txncoord.requests import (
     NO_PRODUCER_ID,
     AddPartitions,
     InitProducerId,
-    Producer,
+    ProducerIdAndEpoch,
 )
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
@@ -29,7 +29,7 @@ from kavka.wire.steps import Slices
 
 
 class Producing:
-    """For the transactional ids of one partition."""
+    """Begins transactions and adds partitions, for one partition of `__transaction_state`."""
 
     def __init__(self, state: TransactionsState, ending: Ending) -> None:
         self._state: Final = state
@@ -40,15 +40,15 @@ class Producing:
     def init_producer_id(
         self, request: InitProducerId, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The answer is a Producer; CONCURRENT_TRANSACTIONS once a transaction that was going on
-        is being aborted. ApiError; NeedsProducerId."""
+        """InitProducerId; replies with a ProducerIdAndEpoch. Aborts an ongoing transaction and
+        replies CONCURRENT_TRANSACTIONS. Raises ApiError, NeedsProducerId."""
         transactional_id = request.transactional_id
         self._check(request)
         one = self._state.transactions.get(transactional_id)
         if one is None:
             one = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
         check_settled(one)
-        if not _may_go_on(one, request):
+        if not _may_continue(one, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -67,7 +67,7 @@ class Producing:
         return Decision([record], [Reply(ticket, producer)])
 
     def _check(self, request: InitProducerId) -> None:
-        """ApiError if the request is not in order."""
+        """Validate the request. ApiError."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if len(request.transactional_id.encode()) > records.ID_BYTES_MAX:
@@ -75,27 +75,29 @@ class Producing:
         if not 0 < request.timeout_ms <= self._state.settings().transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
-    def _next_producer(self, one: Transaction, request: InitProducerId) -> tuple[Producer, int]:
-        """What the producer is given, and the epoch that it may ask with again (KIP-360).
+    def _next_producer(
+        self, one: Transaction, request: InitProducerId
+    ) -> tuple[ProducerIdAndEpoch, int]:
+        """The producer's new id and epoch, and the epoch with which it may retry (KIP-360).
         ApiError PRODUCER_FENCED; NeedsProducerId."""
-        goes_on = request.producer_id != NO_PRODUCER_ID
+        continues = request.producer_id != NO_PRODUCER_ID
         is_current = one.producer_epoch in (request.producer_epoch, NO_EPOCH)
-        if goes_on and not is_current:
+        if continues and not is_current:
             if request.producer_epoch != one.last_epoch:
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
-            # it has been given this already, and did not hear of it
-            return Producer(one.producer_id, one.producer_epoch), one.last_epoch
-        last_epoch = one.producer_epoch if goes_on else NO_EPOCH
-        if one.is_exhausted:
-            return Producer(self._state.new_producer_id(), 0), last_epoch
-        return Producer(one.producer_id, one.producer_epoch + 1), last_epoch
+            # a retry: the response with this id and epoch was lost
+            return ProducerIdAndEpoch(one.producer_id, one.producer_epoch), one.last_epoch
+        last_epoch = one.producer_epoch if continues else NO_EPOCH
+        if one.is_epoch_exhausted:
+            return ProducerIdAndEpoch(self._state.new_producer_id(), 0), last_epoch
+        return ProducerIdAndEpoch(one.producer_id, one.producer_epoch + 1), last_epoch
 
     # -- partitions -------------------------------------------------------------------------
 
     def add_partitions(
         self, request: AddPartitions, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The answer is None. ApiError."""
+        """AddPartitionsToTxn; replies with None. ApiError."""
         one = self._known(request)
         check_settled(one)
         _check_producer(one, request)
@@ -106,7 +108,7 @@ class Producing:
         return Decision([record], [Reply(ticket, None)])
 
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
-        """Whether the partitions are in the transaction, one by one."""
+        """For each partition whether it is in the transaction."""
         try:
             one = self._known(request)
             _check_producer(one, request)
@@ -121,7 +123,7 @@ class Producing:
     def has_added(
         self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]
     ) -> bool:
-        """Whether `verify` would find nothing wrong with this one partition."""
+        """`verify` for one partition, as a fast path."""
         one = self._state.transactions.get(transactional_id)
         return (
             one is not None
@@ -142,19 +144,19 @@ class Producing:
 
 
 def _check_producer(one: Transaction, request: AddPartitions) -> None:
-    """ApiError if this is not the producer of an id."""
+    """ApiError if the request is not from the current producer."""
     if one.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if one.producer_epoch != request.producer_epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
 
 
-def _may_go_on(one: Transaction, request: InitProducerId) -> bool:
-    """Whether a producer that has an id has this one; or had it, and was given another because
-    its epochs were exhausted (KIP-360)."""
+def _may_continue(one: Transaction, request: InitProducerId) -> bool:
+    """Whether the request's producer id, if any, is the current one; or the previous one, which was
+    replaced because its epochs were exhausted (KIP-360)."""
     if request.producer_id == NO_PRODUCER_ID or one.producer_epoch == NO_EPOCH:
         return True
     if request.producer_id == one.producer_id:
         return True
-    is_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
-    return is_exhausted and request.producer_id == one.previous_producer_id
+    is_epoch_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
+    return is_epoch_exhausted and request.producer_id == one.previous_producer_id

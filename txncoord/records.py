@@ -1,4 +1,4 @@
-"""Records of transactional ids: what they look like in `__transaction_state`. Pure.
+"""The records of transactional ids in `__transaction_state`. Pure.
 
 Keys have version 0. Values have the versions 0 and 1; 1 is written from the level 1 of the feature
 `transaction.version` on, as Apache Kafka does. The schemas are its TransactionLogKey and
@@ -17,10 +17,10 @@ from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.fields import Reader, uvarint
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
 
 ID_BYTES_MAX: Final = 2**15 - 1
-"""The longest transactional id that a key has room for."""
+"""The longest transactional id that fits into a key."""
 
 _KEY_HEAD: Final = Struct(">hh")
 _SHORT: Final = Struct(">h")
@@ -35,7 +35,7 @@ _PREVIOUS_ID_TAG: Final = 0
 _NEXT_ID_TAG: Final = 1
 _VERSION_TAG: Final = 2
 TOPIC_COST: Final = 10
-"""A topic takes as long as so many partitions."""
+"""A topic costs as much time as this many partitions."""
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -45,7 +45,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str | None:
-    """The transactional id; None if this is not the key of one."""
+    """The transactional id; None if it is not such a key."""
     try:
         version, length = _KEY_HEAD.unpack_from(key)
         if version != 0 or len(key) != _KEY_HEAD.size + length:
@@ -56,19 +56,19 @@ def decode_key(key: bytes) -> str | None:
 
 
 def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Slices[Record]:
-    """What is appended; `feature` is the level of `transaction.version`."""
+    """The record to append; `feature` is the level of `transaction.version`."""
     value = yield from encode(one, 1 if feature >= 1 else 0)
     return Record(encode_key(transactional_id), value)
 
 
 def tombstone(transactional_id: str) -> Record:
-    """What makes a transactional id go."""
+    """The record that deletes a transactional id."""
     return Record(encode_key(transactional_id), None)
 
 
 def encode(one: Transaction, version: int) -> Slices[bytes]:
-    """A value of this version; 0 has no room for the ids before and after, nor for the client's
-    version."""
+    """A value of this version; version 0 lacks the previous and next producer id and the client's
+    transaction version."""
     head = _HEAD.pack(version, one.producer_id, one.producer_epoch, one.timeout_ms, one.state)
     times = _TWO_LONGS.pack(one.updated_ms, one.started_ms)
     if version == 0:
@@ -80,11 +80,11 @@ def _partitions(one: Transaction) -> Slices[bytes]:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
     topics = yield from one.by_topic()
-    out, pace = bytearray(_INT.pack(len(topics))), Pace()
+    out, pauses = bytearray(_INT.pack(len(topics))), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
         out += _SHORT.pack(len(topic)) + topic + _INT.pack(len(indexes)) + _ints(indexes)
-        if pace.is_over(TOPIC_COST + len(indexes)):
+        if pauses.is_due(TOPIC_COST + len(indexes)):
             yield
     return bytes(out)
 
@@ -95,11 +95,11 @@ def _compact_partitions(one: Transaction) -> Slices[bytes]:
     if not one.partitions:
         return b"\x01"
     topics = yield from one.by_topic()
-    out, pace = bytearray(uvarint(len(topics) + 1)), Pace()
+    out, pauses = bytearray(uvarint(len(topics) + 1)), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
         out += uvarint(len(topic) + 1) + topic + uvarint(len(indexes) + 1) + _ints(indexes) + b"\0"
-        if pace.is_over(TOPIC_COST + len(indexes)):
+        if pauses.is_due(TOPIC_COST + len(indexes)):
             yield
     return bytes(out)
 
@@ -120,12 +120,12 @@ def _tags(one: Transaction) -> bytes:
 
 
 def is_known(value: bytes) -> bool:
-    """Whether a value has a version that can be read."""
+    """Whether the version of a value is supported."""
     return value[:2] in (b"\0\0", b"\0\1")
 
 
 def decode(value: bytes) -> Slices[Transaction | None]:
-    """What a value says; None if it can't be read, as those of versions to come."""
+    """The transaction in a value; None if it can't be decoded, e.g. has a later version."""
     try:
         return (yield from _Reader(value).transaction())
     except (StructError, ValueError):
@@ -133,7 +133,7 @@ def decode(value: bytes) -> Slices[Transaction | None]:
 
 
 class _Reader(Reader):
-    """Goes through one value. ValueError or struct.error where it is malformed."""
+    """Decodes one value. ValueError or struct.error where it is malformed."""
 
     __slots__ = ("_head", "_is_flexible")
 
@@ -174,7 +174,7 @@ class _Reader(Reader):
 
     def _partitions(self) -> Slices[frozenset[tuple[str, int]]]:
         found: set[tuple[str, int]] = set()
-        pace = Pace()
+        pauses = PauseCounter()
         for _ in range(self._length(_INT)):
             topic = self.take(self._length(_SHORT)).decode()
             count = self._length(_INT)
@@ -182,15 +182,15 @@ class _Reader(Reader):
             for begin in range(0, count, QUICK_ITEMS_A_STEP):
                 some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
                 found.update(zip(repeat(topic), some, strict=False))
-                if pace.is_over(len(some)):
+                if pauses.is_due(len(some)):
                     yield
             self._skip_tags()
-            if pace.is_over(TOPIC_COST):
+            if pauses.is_due(TOPIC_COST):
                 yield
         return frozenset(found)
 
     def _length(self, plain: Struct) -> int:
-        """Of a text or an array; -1 for null."""
+        """The length of a string or array; -1 for null."""
         if self._is_flexible:
             return self.uvarint() - 1
         return int.from_bytes(self.take(plain.size), "big", signed=True)

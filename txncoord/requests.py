@@ -1,4 +1,4 @@
-"""What is asked of the transactions of a partition, and what they ask in turn. Pure."""
+"""Requests to the transaction coordinator's state machine, and the commands it returns. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 
 EPOCH_BUMPED_SINCE: Final = 2
-"""The transaction version, of a client or of the broker, from which on every transaction ends
-with a new epoch (KIP-890)."""
+"""The first transaction version, of a client or of the broker, in which every transaction ends
+with an epoch bump (KIP-890)."""
 
 
 class InitProducerId(NamedTuple):
-    """A producer of transactions begins, or goes on after an error (KIP-360)."""
+    """A transactional producer starts, or recovers from an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
-    """Of the producer until now, where it goes on."""
+    """The producer's current id, if it recovers."""
 
     producer_epoch: int = NO_EPOCH
 
@@ -41,7 +41,7 @@ class AddPartitions(NamedTuple):
 
 
 class EndTxn(NamedTuple):
-    """A client's wish to end its transaction."""
+    """EndTxn: commit or abort."""
 
     transactional_id: str
     producer_id: int
@@ -51,18 +51,18 @@ class EndTxn(NamedTuple):
     """The transaction version of the client: 2 from EndTxn 5 on, before that 0."""
 
 
-class Producer(NamedTuple):
-    """What InitProducerId and EndTxn answer."""
+class ProducerIdAndEpoch(NamedTuple):
+    """The result of InitProducerId and EndTxn."""
 
     producer_id: int
     producer_epoch: int
 
 
-class Markers(NamedTuple):
-    """A command: the end of a transaction is to be written to its partitions.
+class WriteMarkers(NamedTuple):
+    """A command: write the end markers of a transaction to its partitions.
 
-    Then `TransactionShard.markers_written` is to be told, with this very object; also where there
-    are no partitions.
+    Afterwards call `TransactionShard.markers_written` with this same object; also if there are no
+    partitions.
     """
 
     transactional_id: str
@@ -73,16 +73,16 @@ class Markers(NamedTuple):
     """Topic and index, in order."""
 
     version: int
-    """The transaction version that the transaction ends by: 0 or 2."""
+    """The transaction version of the end: 0 or 2."""
 
 
 class ReserveProducerIds(NamedTuple):
-    """A command: a deadline could not be met for want of a fresh producer id."""
+    """A command: reserve producer ids; aborting a timed-out transaction needs one."""
 
 
 class NeedsProducerId(ApiError):
-    """Raised before anything has changed: there is no fresh producer id at hand. Whoever asked
-    gets some, and asks again; or has its client do that."""
+    """No unused producer id is available; raised before any change. The caller reserves a block
+    and retries, or lets its client retry."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is at hand")
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is available")

@@ -1,5 +1,5 @@
-"""What the rules of transactions go by. Names are Apache Kafka's, with underscores; see
-`kavka.server.config`, whose settings have the same fields.
+"""Settings of the transaction coordinator. Names are Apache Kafka's, with underscores; the
+settings of `kavka.server.config` have the same fields.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class TransactionSettings(Protocol):
-    """Settings in force now; they may differ at the next look."""
+    """The current settings; dynamic ones may change between two reads."""
 
     @property
     def kavka_transaction_version(self) -> int:

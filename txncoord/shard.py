@@ -1,6 +1,6 @@
-"""The machine of one partition of `__transaction_state`. Pure.
+"""The state machine of one partition of `__transaction_state`. Pure.
 
-It hands each request to the part that it belongs to, and each deadline to whoever set it.
+It dispatches requests and expired timers to the parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kavka.wire.steps import Slices
 logger = logging.getLogger(__name__)
 
 BYTES_A_STEP: Final = 16 * 1024
-"""Of replayed values that are read before a pause, at up to 0.1 us each."""
+"""Bytes of replayed values decoded before a pause, at up to 0.1 us each."""
 
 
 class TransactionShard:
@@ -34,9 +34,9 @@ class TransactionShard:
         self._producing: Final = Producing(state, self._ending)
         self._expiry: Final = Expiry(state)
         self._leads = False
-        self._unread: Final[dict[str, bytes]] = {}
-        """What is replayed, until it is led: a transaction with many partitions is written whole
-        with each of them, and only the last time counts."""
+        self._undecoded: Final[dict[str, bytes]] = {}
+        """Replayed values by transactional id, decoded when the partition is led: each added
+        partition rewrites the whole transaction, and only the last value counts."""
         self.init_producer_id: Final = self._producing.init_producer_id
         self.add_partitions: Final = self._producing.add_partitions
         self.verify: Final = self._producing.verify
@@ -46,32 +46,32 @@ class TransactionShard:
 
     @property
     def uncompleted(self) -> int:
-        """Transactions whose markers are written, and it could not be written yet that all is
-        completed."""
+        """Transactions whose markers are written, but the record of their completion could not
+        be."""
         return len(self._ending.uncompleted)
 
     def apply(self, record: Record, producer: Producer | None) -> None:
-        """Change the state as a record says; it never fails, whatever there is in the log."""
+        """Apply a record to the state; it never fails, whatever the log contains."""
         transactional_id = records.decode_key(record.key)
         if transactional_id is None:
             logger.warning("skipped a record with key %r", record.key[:100])
         elif record.value is None:
             self.state.transactions.pop(transactional_id, None)
-            self._unread.pop(transactional_id, None)
+            self._undecoded.pop(transactional_id, None)
         elif self._leads:
             self._apply(transactional_id, record)
         elif records.is_known(record.value):
-            self._unread[transactional_id] = record.value
+            self._undecoded[transactional_id] = record.value
         else:
             _skip(transactional_id)
 
     def _apply(self, transactional_id: str, record: Record) -> None:
-        one = self.state.said_by(record)
+        one = self.state.decode_record(record)
         if one is None:
             _skip(transactional_id)
             return
         self.state.transactions[transactional_id] = one
-        self._ending.watch(transactional_id, one)
+        self._ending.set_timeout(transactional_id, one)
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
         """`apply` of each."""
@@ -84,21 +84,21 @@ class TransactionShard:
             self.apply(Record(key, value), None)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
-        """Nobody writes to this partition in a transaction."""
+        """This partition has no transactional records."""
         yield from ()
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """To be called once, when all records have been taken in and this broker leads the
-        partition; the decisions are to be carried out one by one, as they come."""
+        """Call once, when all records are replayed and this broker leads the partition; carry
+        out the decisions one by one, as they come."""
         yield from self._read()
         self._leads = True
         yield from self._ending.loaded(now_ms)
         self._expiry.wait(now_ms)
 
     def _read(self) -> Iterator[Decision]:
-        """What has been replayed, in steps."""
+        """Decode the replayed values, in steps."""
         size_bytes = 0
-        for transactional_id, value in self._unread.items():
+        for transactional_id, value in self._undecoded.items():
             one = yield from pausing(records.decode(value))
             if one is None:
                 _skip(transactional_id)
@@ -108,16 +108,16 @@ class TransactionShard:
             if size_bytes >= BYTES_A_STEP:
                 size_bytes = 0
                 yield Decision()
-        self._unread.clear()
+        self._undecoded.clear()
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """What the passing of a deadline leads to."""
+        """A timer has expired."""
         return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
 
     def resign(self) -> Sequence[Ticket]:
-        """All requests have their answers, or wait for records to be committed."""
+        """No requests wait here: they are answered, or wait for their records to be committed."""
         return ()
 
 
 def _skip(transactional_id: str) -> None:
-    logger.warning("skipped a record of transactional id %r: it can't be read", transactional_id)
+    logger.warning("skipped a record of transactional id %r: it can't be decoded", transactional_id)

@@ -1,4 +1,4 @@
-"""What the rules of transactions share: the ids of one partition of `__transaction_state`."""
+"""The shared state of the transaction rules: the ids of one `__transaction_state` partition."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kavka.txncoord import records
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.settings import TransactionSettings
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 
 T = TypeVar("T")
 
 
 def pausing(work: Slices[T]) -> Generator[Decision, None, T]:
-    """The same where decisions are yielded: each pause is one, in which nothing is decided."""
+    """`work` for a generator of decisions: each pause becomes an empty decision."""
     while True:
         try:
             next(work)
@@ -28,7 +28,7 @@ def pausing(work: Slices[T]) -> Generator[Decision, None, T]:
 
 
 class TransactionsState:
-    """All transactional ids of one partition. Records applied change it, and nothing else does."""
+    """All transactional ids of one partition. Only applied records change it."""
 
     __slots__ = ("_decided", "fresh_producer_id", "settings", "timers", "transactions")
 
@@ -37,32 +37,32 @@ class TransactionsState:
         settings: Callable[[], TransactionSettings],
         fresh_producer_id: Callable[[], int | None],
     ) -> None:
-        """`fresh_producer_id` yields one that nobody has had, or None if there is none at hand."""
+        """`fresh_producer_id` returns an unused producer id, or None if none is available."""
         self.transactions: Final[dict[str, Transaction]] = {}
         self.settings: Final = settings
-        """What is in force now."""
+        """The current settings."""
         self.fresh_producer_id: Final = fresh_producer_id
         self.timers: Final = Timers()
         self._decided: tuple[Record, Transaction] | None = None
 
     def new_producer_id(self) -> int:
-        """One that nobody has had. NeedsProducerId."""
+        """An unused producer id. NeedsProducerId."""
         producer_id = self.fresh_producer_id()
         if producer_id is None:
             raise NeedsProducerId
         return producer_id
 
     def record(self, transactional_id: str, one: Transaction) -> Slices[Record]:
-        """What is to be appended for a move that was decided just now."""
+        """The record to append for a transition that was just decided."""
         feature = self.settings().kavka_transaction_version
         record = yield from records.transaction_record(transactional_id, one, feature)
         self._decided = (record, one)
         return record
 
-    def said_by(self, record: Record) -> Transaction | None:
-        """What a record says; None if it can't be read. Of the one decided last it is known, with
-        what the log does not keep."""
+    def decode_record(self, record: Record) -> Transaction | None:
+        """The transaction in a record; None if it can't be decoded. For the record decided last it
+        is the decided one, including fields that the log does not store."""
         decided, self._decided = self._decided, None
         if decided is not None and decided[0] is record:
             return decided[1]
-        return None if record.value is None else without_pauses(records.decode(record.value))
+        return None if record.value is None else run_to_completion(records.decode(record.value))

@@ -1,8 +1,8 @@
-"""What is known of one transactional id, and the moves that are legal. Pure.
+"""The state of one transactional id, and its legal transitions. Pure.
 
-Each move takes the state and yields the next; as Apache Kafka 4.3.1 makes them. What it calls Dead
-and PrepareEpochFence is not among them: an id that goes, goes with its tombstone, and a producer
-is fenced by the very record that says its transaction is aborted.
+Each transition takes a state and returns the next, as in Apache Kafka 4.3.1. Its states Dead and
+PrepareEpochFence are not used: a tombstone removes an expired id, and the record that aborts a
+transaction also fences its producer.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from enum import IntEnum
 from heapq import merge
 from typing import Final, NamedTuple
 
-from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, NO_EPOCH, NO_PRODUCER_ID, Markers, Producer
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, Slices
+from kavka.txncoord.requests import (
+    EPOCH_BUMPED_SINCE,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    WriteMarkers,
+)
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
-"""The last one that a producer is given: so that it can always be fenced by a higher one."""
+"""The highest epoch given to a producer, so that a higher one can always fence it."""
 
 NO_TIME: Final = -1
-TIMELESS_MS: Final = 2**31 - 1
-"""The timeout of a transaction that is not to time out (KIP-939)."""
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout of a transaction that never times out (KIP-939)."""
 
 
 class State(IntEnum):
-    """By the number in records."""
+    """Values are those in records."""
 
     EMPTY = 0
     ONGOING = 1
@@ -37,7 +43,7 @@ class State(IntEnum):
 
     @property
     def title(self) -> str:
-        """What tools call it."""
+        """The name in ListTransactions."""
         return _TITLES[self]
 
 
@@ -51,15 +57,15 @@ _TITLES: Final[Mapping[State, str]] = {
 }
 
 SETTLED: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-"""No transaction is going on."""
+"""No transaction is ongoing."""
 
 PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-"""How it ends is decided; the markers are being written."""
+"""The result is decided; the markers are being written."""
 
 COMPLETED: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 TOPIC_COST: Final = 5
-"""A topic takes as long as so many partitions."""
+"""A topic costs as much time as this many partitions."""
 
 LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
     State.EMPTY: SETTLED,
@@ -69,47 +75,47 @@ LEGAL: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""By the state that is moved to: from where."""
+"""{new state: states from which the transition is legal}."""
 
 
 class Transaction(NamedTuple):
-    """The state of one transactional id; it never changes."""
+    """The state of one transactional id; immutable."""
 
     state: State
     producer_id: int
     previous_producer_id: int
-    """The one before the last move."""
+    """The one before the last transition."""
 
     next_producer_id: int
-    """What the producer goes on with once its transaction is completed; mostly none."""
+    """The producer id to use after the transaction is completed; mostly none."""
 
     producer_epoch: int
     last_epoch: int
-    """The producer's own before the one that it has been given last, which it may ask for again;
-    the log does not keep it."""
+    """The epoch before the current one, with which the producer may retry; the log does not store
+    it."""
 
     timeout_ms: int
     partitions: frozenset[tuple[str, int]]
     started_ms: int
     updated_ms: int
     version: int
-    """The transaction version of the client at its last move."""
+    """The transaction version of the client at the last transition."""
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether there are no more epochs to give with this producer id."""
+    def is_epoch_exhausted(self) -> bool:
+        """Whether the epochs of this producer id are used up."""
         return self.producer_epoch >= EPOCH_GIVEN_MAX
 
     @property
     def times_out_ms(self) -> int | None:
-        """When its transaction is to be aborted, if one is going on."""
-        if self.state is not State.ONGOING or self.timeout_ms == TIMELESS_MS:
+        """When the transaction times out, if one is ongoing."""
+        if self.state is not State.ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.started_ms + self.timeout_ms
 
     def by_topic(self) -> Slices[list[tuple[str, list[int]]]]:
         """Its partitions, in order."""
-        if len(self.partitions) == 1:  # as often
+        if len(self.partitions) == 1:  # the most frequent case
             ((topic, index),) = self.partitions
             return [(topic, [index])]
         found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -118,7 +124,7 @@ class Transaction(NamedTuple):
             if number % QUICK_ITEMS_A_STEP == 0:
                 yield
         topics: list[tuple[str, list[int]]] = []
-        pace = Pace()
+        pauses = PauseCounter()
         for part in (yield from _in_order(list(found))):
             indexes = found.pop(part)
             indexes.sort()
@@ -126,11 +132,11 @@ class Transaction(NamedTuple):
                 topics[-1][1].extend(indexes)
             else:
                 topics.append((part[0], indexes))
-            if pace.is_over(TOPIC_COST + len(indexes)):
+            if pauses.is_due(TOPIC_COST + len(indexes)):
                 yield
         return topics
 
-    def moved(self, state: State, **changes: object) -> Transaction:
+    def transition(self, state: State, **changes: object) -> Transaction:
         """The next state."""
         assert self.state in LEGAL[state], f"{self.state.title} does not become {state.title}"
         return self._replace(
@@ -166,8 +172,8 @@ def initialised(
     timeout_ms: int,
     now_ms: int,
 ) -> Transaction:
-    """Its producer begins, or goes on, with this id and epoch."""
-    return one.moved(
+    """After InitProducerId: its producer has this id and epoch."""
+    return one.transition(
         State.EMPTY,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -182,8 +188,8 @@ def initialised(
 def with_partitions(
     one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
 ) -> Transaction:
-    """A transaction begins, or has more partitions."""
-    return one.moved(
+    """A transaction begins, or gets more partitions."""
+    return one.transition(
         State.ONGOING,
         partitions=one.partitions.union(partitions),
         started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
@@ -195,13 +201,13 @@ def with_partitions(
 def prepared(
     one: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """How it ends is decided. From `EPOCH_BUMPED_SINCE` on with a new epoch, so that what is late
-    of this transaction gets nowhere; an abort may then come where nothing was begun."""
+    """The result is decided. From `EPOCH_BUMPED_SINCE` on the epoch is bumped, so that late writes
+    of this transaction are fenced; an abort is then legal without a transaction."""
     epoch, last_epoch = one.producer_epoch, one.last_epoch
     if version >= EPOCH_BUMPED_SINCE:
         last_epoch = epoch
         epoch = min(epoch + 1, EPOCH_MAX)
-    return one.moved(
+    return one.transition(
         State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
         next_producer_id=next_producer_id,
         producer_epoch=epoch,
@@ -213,8 +219,7 @@ def prepared(
 
 
 def fenced(one: Transaction) -> Transaction:
-    """The same with a higher epoch, for an abort before `EPOCH_BUMPED_SINCE` that its producer did
-    not ask for."""
+    """With a bumped epoch, for an abort by the coordinator before `EPOCH_BUMPED_SINCE`."""
     return one._replace(producer_epoch=min(one.producer_epoch + 1, EPOCH_MAX), last_epoch=NO_EPOCH)
 
 
@@ -222,7 +227,7 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
     """All markers are written."""
     is_commit = one.state is State.PREPARE_COMMIT
     producer = producer_after(one)
-    return one.moved(
+    return one.transition(
         State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -232,15 +237,15 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def producer_after(one: Transaction) -> Producer:
-    """What the producer goes on with after a transaction that is prepared."""
+def producer_after(one: Transaction) -> ProducerIdAndEpoch:
+    """The producer id and epoch to use after a prepared transaction."""
     if one.version >= EPOCH_BUMPED_SINCE and one.next_producer_id != NO_PRODUCER_ID:
-        return Producer(one.next_producer_id, 0)
-    return Producer(one.producer_id, one.producer_epoch)
+        return ProducerIdAndEpoch(one.next_producer_id, 0)
+    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
 def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]:
-    """Parts of topics, sorted in runs that are merged as they are taken."""
+    """Parts of topics, sorted in runs that are merged lazily."""
     runs = []
     for start in range(0, len(parts), QUICK_ITEMS_A_STEP):
         if start:
@@ -249,17 +254,17 @@ def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
-def markers_of(transactional_id: str, one: Transaction) -> Slices[Markers]:
-    """Those of a transaction that is prepared."""
+def markers_of(transactional_id: str, one: Transaction) -> Slices[WriteMarkers]:
+    """The command to write the markers of a prepared transaction."""
     partitions: list[tuple[str, int]] = []
-    pace = Pace()
+    pauses = PauseCounter()
     for topic, indexes in (yield from one.by_topic()):
         for begin in range(0, len(indexes), QUICK_ITEMS_A_STEP):
             some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
             partitions += [(topic, index) for index in some]
-            if pace.is_over(len(some)):
+            if pauses.is_due(len(some)):
                 yield
-    return Markers(
+    return WriteMarkers(
         transactional_id,
         one.producer_id,
         one.producer_epoch,

@@ -1,5 +1,5 @@
-"""What an API is: its key, the versions that Kavka serves, and how its messages are read and
-written. What Kavka *does* with it is the handler of the same name in `kavka.server.handlers`.
+"""The descriptor of an API: its key, the versions that Kavka serves, and its decoder and encoder.
+The handler of the same name in `kavka.server.handlers` has its behaviour.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Encoder: TypeAlias = Callable[[Any, Any], None]
 """(response, encode buffer): writes the body at the buffer's position."""
 
 ErrorResponse: TypeAlias = Callable[[Any, ErrorCode, int], Any]
-"""(request, code, version) -> the response that says `code` wherever the API has a place."""
+"""(request, code, version) -> the response with `code` in every error field of the version."""
 
 
 class Api:
-    """One API: `key`, `name`, versions `lowest` to `highest` as advertised.
+    """One API: `key`, `name`, and the advertised versions `lowest` to `highest`.
 
-    Readers and writers are compiled per version on first use (1 to 3 ms).
+    Decoders and encoders are compiled per version on first use (1 to 3 ms).
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Api:
         self._encoders: Final[dict[int, Encoder]] = {}
 
     def serves(self, version: int) -> bool:
-        """Whether a request of this version is answered."""
+        """Whether this version is supported."""
         return self.lowest <= version <= self.highest
 
     def is_flexible(self, version: int) -> bool:
@@ -70,24 +70,24 @@ class Api:
         return version >= self.first_flexible
 
     def decoder(self, version: int) -> Decoder:
-        """The request reader of one served version."""
+        """The request decoder of a supported version."""
         found = self._decoders.get(version)
         if found is None:
             made = private_copy.message_class(self.request_name)
             flexible = self.is_flexible(version)
-            with private_copy.making:
+            with private_copy.compile_lock:
                 found = self._decoders[version] = made._struct.compiled_decode_from(
                     version, compact=flexible, tagged=flexible, data_class=made
                 )
         return found
 
     def encoder(self, version: int) -> Encoder:
-        """The response writer of one served version."""
+        """The response encoder of a supported version."""
         found = self._encoders.get(version)
         if found is None:
             made = private_copy.message_class(self.response_name)
             flexible = self.is_flexible(version)
-            with private_copy.making:
+            with private_copy.compile_lock:
                 found = self._encoders[version] = made._struct.compiled_encode_into(
                     version, compact=flexible, tagged=flexible
                 )

@@ -1,6 +1,6 @@
-"""Record batches (magic 2) made here, of records in plain Python: small ones, as tests write them.
+"""Builds record batches (magic 2, KIP-98) from plain Python values.
 
-What clients send is never re-encoded; see `kavka.wire.records`. The form is KIP-98's.
+Batches from clients are never re-encoded; see `kavka.wire.records`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kavka.wire.records import (
 from kavka.wire.steps import Slices
 
 PAIRS_A_STEP: Final = 1000
-"""Records of a batch that are written in one go, at about a microsecond each."""
+"""Records encoded between two pauses, at about a microsecond each."""
 
 _NO_EPOCH = -1
 _NULL_LENGTH = -1
@@ -33,7 +33,7 @@ _CRC_AT = 17
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; the timestamp in ms since the epoch, null as None."""
+    """A record to encode; the timestamp is in ms since 1970, null is None."""
 
     timestamp_ms: int
     key: bytes | None = None
@@ -79,8 +79,7 @@ def batch_of_pairs(
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> Slices[bytearray]:
-    """One batch of keys and values that are all of one time, in the codec that `attributes`
-    names."""
+    """One batch of key-value pairs with the same timestamp, compressed as `attributes` says."""
     payload = bytearray()
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
@@ -118,7 +117,7 @@ def _add_pairs(parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], 
     for number, (key, value) in enumerate(pairs, first):
         offset = _length(number)
         sizes = (len(key), _NULL_LENGTH if value is None else len(value), len(offset))
-        if sizes != shape:  # many records in a row are alike
+        if sizes != shape:  # consecutive records mostly have the same sizes
             shape = sizes
             key_length = _length(len(key))
             value_length = _NULL if value is None else _length(len(value))
@@ -128,7 +127,7 @@ def _add_pairs(parts: list[bytes], pairs: Sequence[tuple[bytes, bytes | None]], 
 
 
 def _record(record: NewRecord, offset_delta: int, base_timestamp: int) -> bytes:
-    body = bytearray(1)  # attributes: none are in use
+    body = bytearray(1)  # attributes: unused
     body += varint(record.timestamp_ms - base_timestamp)
     body += varint(offset_delta)
     body += _nullable(record.key) + _nullable(record.value)
@@ -143,7 +142,7 @@ def _nullable(value: bytes | None) -> bytes:
 
 
 def _length(value: int) -> bytes:
-    """`varint`, quicker for what is nearly always asked."""
+    """`varint`, with a fast path for small values."""
     if value < 64:
         return _SHORT[value]
     if value < 8192:

@@ -1,8 +1,7 @@
-"""Compression of records, in the forms that Apache Kafka's readers take.
+"""Compression of records, in the formats that Apache Kafka's readers accept.
 
-All of it releases the interpreter while it works, so that `Jobs` may run it in a thread; what is
-made is put together by a `join` of `bytes`, which does too. The codecs are imported on first use,
-for the sake of a quick start.
+All of it releases the GIL while it works, so that `Jobs` may run it in a thread; so does the
+`bytes.join` of the output. The codecs are imported on first use, to start up faster.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from kavka.wire.compression import OUT_BYTES, Bytes, Codec
 GZIP_LEVEL: Final = -1
 LZ4_LEVEL: Final = 9
 ZSTD_LEVEL: Final = 3
-"""Levels by default, as Apache Kafka has them."""
+"""Apache Kafka's default levels."""
 
 _LZ4_THOROUGH_MIN: Final = 3
 _LZ4_THOROUGH_MAX: Final = 12
 _GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header and trailer
 _XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + Struct(">ii").pack(1, 1)
-_XERIAL_BLOCK_BYTES: Final = 32 * 1024  # what the Java library takes at a time
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024  # the Java library's block size
 _pack_length: Final = Struct(">i").pack
 
 
 def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
     """`data` compressed; codec 0 gives back `data` itself.
 
-    `level` is what Apache Kafka calls so (KIP-390); None is the default, and snappy has none.
-    ValueError when there is no such codec.
+    `level` is Apache Kafka's compression level (KIP-390); None is the default, and snappy has no
+    levels. ValueError for an unknown codec.
     """
     if codec == Codec.NONE:
         return data
@@ -63,7 +62,7 @@ def _snappy(data: Bytes, level: int | None) -> Bytes:
 
 
 def _lz4(data: Bytes, level: int | None) -> Bytes:
-    """Blocks that do not refer to each other: Apache Kafka's reader refuses those that do."""
+    """Independent blocks: Apache Kafka's reader rejects linked ones."""
     import lz4.frame
 
     made: bytes = lz4.frame.compress(
@@ -78,8 +77,8 @@ def _lz4(data: Bytes, level: int | None) -> Bytes:
 
 
 def _lz4_level(level: int) -> int:
-    """The library's level. For Apache Kafka the default is the quick compressor, and every other
-    level is the thorough one, which knows no difference beyond the library's 3 to 12."""
+    """The library's level for a Kafka level. In Apache Kafka the default level is the fast
+    compressor and every other level is lz4 HC, whose levels are the library's 3 to 12."""
     if level == LZ4_LEVEL:
         return 0
     return min(max(level, _LZ4_THOROUGH_MIN), _LZ4_THOROUGH_MAX)

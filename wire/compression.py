@@ -1,11 +1,11 @@
-"""Decompression of record batches, bounded: no more than a limit is ever inflated.
+"""Bounded decompression of record batches: output stops at a limit.
 
-A few kilobytes may inflate to gigabytes, so each codec is told how much it may give and stops
-there. The codecs are imported on first use, for the sake of a quick start.
+A few kilobytes may decompress to gigabytes, so each codec is given an output limit. The codecs
+are imported on first use, to start up faster.
 
-What is read is what Apache Kafka 4.3.1's readers read: all members of a gzip stream, all frames of
-a zstd stream (RFC 8878), all of snappy's framed streams, but only the first lz4 frame. What
-follows is ignored where they ignore it.
+Reads what Apache Kafka 4.3.1's readers read: all members of a gzip stream, all frames of a zstd
+stream (RFC 8878), all of snappy's framed streams, but only the first lz4 frame. Trailing bytes
+are ignored where they ignore them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 
 PARTS_MIN: Final = 64
 BYTES_PER_PART: Final = 1024
-"""A gzip stream may have so many members, and a snappy stream so many blocks, and one more for so
-many bytes of the limit: each takes some microseconds, however little there is in it."""
+"""Limit of members in a gzip stream, and of blocks in a snappy stream: PARTS_MIN, plus one per
+BYTES_PER_PART of the output limit. Each costs some microseconds, even an empty one."""
 
 ZSTD_WINDOW_BYTES_MAX: Final = 128 * 1024 * 1024
-"""What level 22, the highest, asks for, and the Java library's limit."""
+"""The window of level 22, the highest, and the Java library's limit."""
 
 IN_BYTES: Final = 64 * 1024
 OUT_BYTES: Final = 1024 * 1024
-"""The most that gzip and lz4 are given, and give, at a time: they put together what they give
-while they hold the interpreter, which for 64 MiB at once is 40 ms."""
+"""Input and output limits of one call to gzip or lz4: they assemble their output while they hold
+the GIL, which for 64 MiB at once takes 40 ms."""
 
 FIRST_OUT_BYTES: Final = 64 * 1024
-"""What zstd is asked for first, where a frame does not tell its size."""
+"""Output size of the first zstd read, where the frame has no content size."""
 
 _GZIP_START: Final = b"\x1f\x8b\x08"
 _GZIP_HEADER_BYTES: Final = 10
 _GZIP_TRAILER: Final = Struct("<II")  # CRC-32 and size of what was compressed
-_GZIP_REST_BYTES_MAX: Final = 18  # Java does not look for another member in less than this and one
+_GZIP_REST_BYTES_MAX: Final = 18  # Java looks for another member only in more bytes than this
 _GZIP_HEADER_CRC: Final = 0x02
 _GZIP_EXTRA: Final = 0x04
 _GZIP_NAME: Final = 0x08
@@ -70,10 +70,10 @@ class Codec(IntEnum):
 
 
 def decompress(codec: int, data: Bytes, limit_bytes: int) -> Bytes:
-    """`data` inflated, at most `limit_bytes` of it; codec 0 gives back `data` itself.
+    """`data` decompressed, at most to `limit_bytes`; codec 0 gives back `data` itself.
 
-    ApiError CORRUPT_MESSAGE when it is damaged, cut short or inflates to more than the limit,
-    UNSUPPORTED_COMPRESSION_TYPE when there is no such codec.
+    ApiError CORRUPT_MESSAGE when it is corrupt, truncated or decompresses to more than the limit,
+    UNSUPPORTED_COMPRESSION_TYPE for an unknown codec.
     """
     if codec == Codec.NONE:
         return data
@@ -93,10 +93,10 @@ def _too_big(codec: Codec, limit_bytes: int) -> ApiError:
 
 
 class _Parts:
-    """What has been inflated so far, piece by piece.
+    """The decompressed output so far, in pieces.
 
-    Put together once, at the end: a long `join` of `bytes` lets others have the interpreter, as
-    the growing of a long `bytearray`, which may move it, does not (10 to 40 ms for 27 MB).
+    Joined once, at the end: a long `bytes.join` releases the GIL; growing a long `bytearray`,
+    which may move it, does not (10 to 40 ms for 27 MB).
     """
 
     __slots__ = ("_codec", "_left", "_limit_bytes", "_parts", "_size")
@@ -109,23 +109,23 @@ class _Parts:
         self._size = 0
 
     def count(self) -> None:
-        """Another member or block begins. ApiError if that is too many."""
+        """Count another member or block. ApiError if there are too many."""
         if not self._left:
             raise _corrupt(self._codec, f"too many parts for a limit of {self._limit_bytes} bytes")
         self._left -= 1
 
     @property
     def next_bytes(self) -> int:
-        """The most that the next piece should have: no more than shows that it is too much."""
+        """Size limit of the next piece: at most one byte more than is left of the limit."""
         return min(OUT_BYTES, self._limit_bytes + 1 - self._size)
 
     def check(self, more_bytes: int) -> None:
-        """ApiError if so much more is too much."""
+        """ApiError if `more_bytes` more exceed the limit."""
         if self._size + more_bytes > self._limit_bytes:
             raise _too_big(self._codec, self._limit_bytes)
 
     def add(self, part: bytes) -> None:
-        """Another piece. ApiError if that is too much."""
+        """Append a piece. ApiError if that exceeds the limit."""
         self.check(len(part))
         self._parts.append(part)
         self._size += len(part)
@@ -152,8 +152,8 @@ def _gzip(data: Bytes, limit_bytes: int) -> Bytes:
 
 
 def _after_gzip_header(view: memoryview) -> int | None:
-    """The bytes of a member's header; None where there is none. Java reads flags that zlib
-    refuses, and takes what has no header for the end."""
+    """Size of a member's header; None if there is none, which Java treats as the end of the
+    stream. Java accepts flags that zlib rejects."""
     if len(view) < _GZIP_HEADER_BYTES or bytes(view[: len(_GZIP_START)]) != _GZIP_START:
         return None
     flags, end = view[len(_GZIP_START)], _GZIP_HEADER_BYTES
@@ -171,7 +171,7 @@ def _after_gzip_header(view: memoryview) -> int | None:
 
 
 def _after_zero(view: memoryview, start: int) -> int:
-    """Where a text that ends with a zero byte ends; beyond `view` if it does not."""
+    """The position after a zero-terminated string; beyond `view` if it is not terminated."""
     for part in range(start, len(view), IN_BYTES):
         found = bytes(view[part : part + IN_BYTES]).find(0)
         if found >= 0:
@@ -180,9 +180,8 @@ def _after_zero(view: memoryview, start: int) -> int:
 
 
 def _gzip_member(view: memoryview, start: int, out: _Parts) -> int:
-    """Inflate what begins at `start`, behind a header, and check the trailer; where that ends.
-
-    It is given little at first, as what is too much for it is copied each time.
+    """Decompress the member whose data begins at `start` and check its trailer; the position
+    after it. The first input is small, since zlib copies what it does not consume.
     """
     member: Any = zlib.decompressobj(_RAW_WINDOW_BITS)
     crc, size, given = 0, 0, _GZIP_FIRST_BYTES
@@ -229,9 +228,9 @@ def _snappy(data: Bytes, limit_bytes: int) -> Bytes:
 
 
 def _snappy_blocks(view: memoryview, limit_bytes: int) -> Bytes:
-    """The framing of the Java library (xerial): blocks with their lengths behind a header, which
-    may come again between them: streams one behind the other. Java's reader passes over less than
-    a length at the end."""
+    """The framing of the Java library (xerial): a header, then blocks with their lengths. Several
+    such streams may be concatenated. Java's reader ignores a remainder that is shorter than a
+    length."""
     from cramjam import snappy
 
     out = _Parts(Codec.SNAPPY, limit_bytes)
@@ -254,8 +253,8 @@ def _snappy_blocks(view: memoryview, limit_bytes: int) -> Bytes:
 
 
 def _check_next_xerial(header: memoryview) -> None:
-    """ApiError unless it is the header of another stream; unlike the first one it has to be of a
-    version that there is."""
+    """ApiError unless it is the header of another stream. Unlike the first one it must have a
+    known version."""
     if len(header) < _XERIAL_HEADER_BYTES:
         raise _corrupt(Codec.SNAPPY, "cut short")
     (version,) = _unpack_length(header, len(_XERIAL_MAGIC))
@@ -298,13 +297,13 @@ def _zstd(data: Bytes, limit_bytes: int) -> Bytes:
 
     reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     try:
-        told_bytes = zstandard.frame_content_size(data)  # -1 where the frame does not tell
-        if told_bytes > limit_bytes:
+        content_bytes = zstandard.frame_content_size(data)  # -1 if the frame has no content size
+        if content_bytes > limit_bytes:
             raise _too_big(Codec.ZSTD, limit_bytes)
-        if told_bytes > 0:
+        if content_bytes > 0:
             return reader.decompress(data, allow_extra_data=False)
     except zstandard.ZstdError:
-        pass  # more frames than one, or damaged, which is found out now
+        pass  # several frames, or corrupt: the streaming reader below finds out
     try:
         return _zstd_frames(reader, data, limit_bytes)
     except zstandard.ZstdError as error:
@@ -312,8 +311,8 @@ def _zstd(data: Bytes, limit_bytes: int) -> Bytes:
 
 
 def _zstd_frames(reader: Any, data: Bytes, limit_bytes: int) -> Bytes:
-    """All frames. The library does not tell whether the last one is whole: if it is, one that is
-    put behind it is read as a frame too."""
+    """All frames. The library does not report a truncated last frame, so a known frame is
+    appended: it is decompressed only if the one before it is complete."""
     out = _Parts(Codec.ZSTD, limit_bytes + len(_ZSTD_END))
     with reader.stream_reader(_Source(data, _ZSTD_END_FRAME), read_across_frames=True) as stream:
         wanted = FIRST_OUT_BYTES
@@ -328,10 +327,10 @@ def _zstd_frames(reader: Any, data: Bytes, limit_bytes: int) -> Bytes:
 
 
 class _Source:
-    """Bytes, and some more behind them, to be read as a file.
+    """A file-like reader of `data` followed by `behind`.
 
-    These come in one piece with the last of the others: a frame that begins with a piece, the
-    library may take for one even where it was in the middle of another's header.
+    `behind` is returned in one piece with the end of `data`: the library may treat the start of a
+    piece as the start of a frame, even in the middle of another frame's header.
     """
 
     def __init__(self, data: Bytes, behind: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Control batches: what a transaction coordinator writes to end a transaction (KIP-98).
+"""Control batches: the end markers of transactions, from a transaction coordinator (KIP-98).
 
-A batch with the flags for transactional and control, without a sequence, and with one record: its
-key says commit or abort, its value which coordinator decided so.
+A batch with the transactional and control flags, no sequence, and one record: its key says COMMIT
+or ABORT, its value has the coordinator epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ABORT: Final = 0
 COMMIT: Final = 1
 
 MARKER_BYTES_MAX: Final = 4096
-"""More than a control batch ever has; one that is larger is not opened."""
+"""More than any valid control batch has; a larger one is not decompressed."""
 
 _NO_LEADER_EPOCH: Final = -1
 _KEY: Final = struct.Struct(">hh")  # version, type
@@ -42,7 +42,7 @@ _BODY: Final = b"\0\0\0" + bytes([2 * _KEY.size]) + b"%b" + bytes([2 * _VALUE.si
 
 
 class Marker(NamedTuple):
-    """What a control batch says about its producer's transaction. Timestamp in ms."""
+    """The content of an end marker. Timestamp in ms."""
 
     committed: bool
     coordinator_epoch: int
@@ -50,7 +50,7 @@ class Marker(NamedTuple):
 
 
 def end_marker(producer_id: int, producer_epoch: int, marker: Marker) -> bytearray:
-    """The control batch that ends a transaction, byte for byte as Apache Kafka's, to be stamped."""
+    """An end marker, byte for byte as Apache Kafka's. Its offset and epoch are set on append."""
     key = _KEY.pack(0, COMMIT if marker.committed else ABORT)
     body = _BODY % (key, _VALUE.pack(0, marker.coordinator_epoch))
     record = bytes([2 * len(body)]) + body
@@ -77,8 +77,8 @@ def end_marker(producer_id: int, producer_epoch: int, marker: Marker) -> bytearr
 
 
 def read_marker(header: BatchHeader, batch: Bytes) -> Marker | None:
-    """What a whole control batch says; None when it ends no transaction: compaction has emptied
-    it, or it is of another kind (KRaft's). ApiError INVALID_RECORD when it makes no sense."""
+    """The end marker in a complete control batch; None if it is none: emptied by compaction, or
+    of another control type (KRaft's). ApiError INVALID_RECORD when it is malformed."""
     if not header.record_count:
         return None
     record = next(iter_records(header, payload_of(header, batch, MARKER_BYTES_MAX)), None)

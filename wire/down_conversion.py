@@ -1,8 +1,8 @@
-"""From batches of magic 2 to a message set (magic 0 or 1), as an old consumer reads it.
+"""Down-conversion of batches of magic 2 to a message set (magic 0 or 1) for an old consumer.
 
-As Apache Kafka's `RecordsUtil` does: headers of records, producer ids and transactions have no
-place in the old forms and are dropped, control batches are left out whole, codecs are kept, and
-zstd, which no old consumer knows, is refused (KIP-110). Offsets stay what they are.
+As in Apache Kafka's `RecordsUtil`: the old formats have no record headers, producer ids and
+transactions, so these are dropped, control batches are skipped, codecs are kept, and zstd, which
+old consumers do not support, is rejected (KIP-110). Offsets do not change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, given_back, inflate, joined
+from kavka.wire.inflating import (
+    compress_in_steps,
+    decompress_in_steps,
+    free_in_steps,
+    join_in_steps,
+)
 from kavka.wire.message_set import (
     BODY_HEADS,
     CRC_BYTES,
@@ -36,45 +41,45 @@ from kavka.wire.steps import Steps
 from kavka.wire.up_conversion import BYTES_PER_STEP, INLINE_CRC_BYTES_MAX, RECORDS_PER_STEP
 
 COPIED_BYTES_MAX: Final = 1024 * 1024
-"""Records up to this size are copied for quicker reading."""
+"""Records up to this size are copied to `bytes`, which is faster to parse."""
 
 _VARLONG_BITS: Final = 64
 _TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class Converted(NamedTuple):
-    """A message set, and the offset up to which what was there is in it or has no place in it.
+    """A message set, and the offset after the last batch that it covers or that was skipped.
 
-    The set is in pieces, of `size` bytes together: a `bytearray` that grows is moved now and then,
+    The set is in pieces, of `size` bytes together: a growing `bytearray` is moved now and then,
     which for 27 MB takes 10 ms.
     """
 
     pieces: list[Bytes]
     size: int
-    upto: int
+    next_offset: int
 
 
 class _Messages(NamedTuple):
-    """What was made of one batch's records: messages one behind the other, or one around them."""
+    """The messages of one batch: consecutive ones, or one wrapper around them."""
 
     pieces: list[Bytes]
     size: int
     whole: bool
-    """Whether all are here."""
+    """False if `room` did not suffice for all of them."""
     last_offset: int
     max_timestamp: int
 
 
 def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -> Steps[Converted]:
-    """What a consumer that wants the records from `offset` on is given of these batches.
+    """Convert these batches, from the record with `offset` on.
 
-    A batch that is cut off at the end is left out. The set has at most `bytes_max` bytes, unless
-    what is made of the first batch takes more: then that is given whole (KIP-74).
-    Where a batch can't be converted the set ends before it; ApiError where it would be the first:
-    UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD for one that is damaged.
+    A truncated last batch is left out. The set has at most `bytes_max` bytes, unless the first
+    batch alone takes more: then it is returned whole (KIP-74).
+    If a batch can't be converted the set ends before it; ApiError if it is the first:
+    UNSUPPORTED_COMPRESSION_TYPE, or CORRUPT_MESSAGE and INVALID_RECORD if it is corrupt.
     """
     made: list[Bytes] = []
-    size, upto, position, held, since_pause = 0, offset, 0, len(batches), 0
+    size, next_offset, position, held, since_pause = 0, offset, 0, len(batches), 0
     while held - position >= HEADER_BYTES:
         header = read_header(batches, position)
         end = position + header.size
@@ -93,32 +98,32 @@ def down_convert(batches: memoryview, magic: int, offset: int, bytes_max: int) -
             if not found.whole:
                 break
         position = end
-        upto = header.last_offset + 1
+        next_offset = header.last_offset + 1
         since_pause += RECORDS_PER_STEP if header.compression else 1 + header.record_count
         if since_pause >= RECORDS_PER_STEP and end < held:
             since_pause = 0
             yield None
-    return Converted(made, size, upto)
+    return Converted(made, size, next_offset)
 
 
 def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Messages]:
-    """What is made of a batch, at most `room` bytes."""
+    """Convert a batch, to at most `room` bytes."""
     header = read_header(batch)
     codec = header.compression
     if codec == Codec.ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            "this Fetch version has no zstd: use a newer client",
+            "this Fetch version does not support zstd: use a newer client",
         )
     inner = batch[HEADER_BYTES:]
     if codec == Codec.NONE:
         return (yield from _write(header, _quick(inner), magic, offset, room))
-    # a wrapper has all messages of the batch: clients pass over those before what they asked for,
-    # but where compaction has left no others they would ask again and again
-    payload = yield from inflate(codec, inner)
+    # A wrapper has all messages of the batch, and clients skip those below the fetch offset. But
+    # if compaction has left no others, they would fetch the same offset again and again.
+    payload = yield from decompress_in_steps(codec, inner)
     first = header.base_offset
     inside = yield from _write(header, _quick(payload), magic, first, MESSAGE_BYTES_MAX)
-    yield from given_back(payload)
+    yield from free_in_steps(payload)
     if inside.last_offset < offset or not inside.size:
         return inside._replace(pieces=[], size=0)
     wrapper = yield from _wrapper(header, inside, magic)
@@ -126,14 +131,14 @@ def _convert(batch: memoryview, magic: int, offset: int, room: int) -> Steps[_Me
 
 
 def _quick(data: Bytes) -> Bytes:
-    """A form that is quick to read, unless that is too much to copy at once."""
+    """`data` as bytes, which are faster to parse, unless it is too big to copy at once."""
     return bytes(data) if isinstance(data, memoryview) and len(data) <= COPIED_BYTES_MAX else data
 
 
 def _write(
     header: BatchHeader, payload: Bytes, magic: int, offset: int, room: int
 ) -> Steps[_Messages]:
-    """The records from `offset` on as messages, as long as there is room for them."""
+    """The records from `offset` on as messages, up to `room` bytes."""
     by_log = header.attributes & LOG_APPEND_TIME
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     relative = bool(magic and header.compression)
@@ -142,7 +147,7 @@ def _write(
     last_offset, max_timestamp, first = offset, NO_TIMESTAMP, -1
     record_at, pause_at, written, whole = 0, BYTES_PER_STEP, 0, True
     pieces: list[Bytes] = []
-    messages: list[bytes] = []  # what comes into the next piece
+    messages: list[bytes] = []  # of the next piece
     try:
         for number in range(1, header.record_count + 1):
             delta, delta_offset, key, value, record_at = _read(payload, record_at)
@@ -152,7 +157,7 @@ def _write(
                     first = record_offset if relative else 0
                 timestamp = header.max_timestamp if by_log else base_timestamp + delta
                 if not 0 <= timestamp <= _TIMESTAMP_MAX:
-                    timestamp = NO_TIMESTAMP  # there is no other below zero in the old forms
+                    timestamp = NO_TIMESTAMP  # the old formats have no other negative one
                 if timestamp > max_timestamp:
                     max_timestamp = timestamp
                 key_size = -1 if key is None else len(key)
@@ -208,11 +213,11 @@ def _read_nullable(payload: Bytes, position: int, end: int) -> tuple[Bytes | Non
 
 
 def _wrapper(header: BatchHeader, inside: _Messages, magic: int) -> Steps[_Messages]:
-    """The message around a compressed set."""
+    """The wrapper message around a compressed set."""
     codec = header.compression
-    plain = yield from joined(inside.pieces, inside.size)
-    value = yield from deflate(codec, plain)
-    yield from given_back(plain)
+    plain = yield from join_in_steps(inside.pieces, inside.size)
+    value = yield from compress_in_steps(codec, plain)
+    yield from free_in_steps(plain)
     if magic:
         by_log = header.attributes & LOG_APPEND_TIME
         head = BODY_HEADS[1].pack(1, codec | by_log, inside.max_timestamp, -1)

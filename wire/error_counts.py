@@ -1,7 +1,7 @@
-"""Which error codes an answer holds, found by the places that its API's schema has for them.
+"""Counts the error codes in a response, using the `error_code` fields of its API's schema.
 
-Apache Kafka counts errors that way (`AbstractResponse.errorCounts`): one for each `error_code`,
-at the top of the answer and in its lists, no error included.
+As Apache Kafka counts errors (`AbstractResponse.errorCounts`): one for each `error_code`, at the
+top level of the response and in its arrays; NONE counts too.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from kavka.wire.api import Api
 from kavka.wire.codec import private_copy
 
 Counts: TypeAlias = MutableMapping[int, int]
-"""Error code -> how often; must give 0 for a code that it lacks (`Counter`, `defaultdict`)."""
+"""Error code -> count; a missing code must read as 0 (`Counter`, `defaultdict`)."""
 
 Counter: TypeAlias = Callable[[Any], None]
-"""Adds the codes of an answer of one API."""
+"""Counts the codes of a response of one API."""
 
 _FIELD: Final = "error_code"
 _INDENT: Final = "    "
 
 
 def error_counter(api: Api, counts: Counts) -> Counter:
-    """What adds the codes of an API's answers to `counts`. Made once: it reads the schema.
+    """A function that adds the error codes of an API's responses to `counts`; create it once.
 
-    Written out as a function with a loop for each list, as the codec's readers and writers are:
-    it runs for every answer.
+    It is generated source with a loop for each array, like the codec's readers and writers, since
+    it runs for every response.
     """
     names: dict[str, Any] = {"counts": counts}
-    exec(counter_source(api), names)  # of names out of the library's schemas
+    exec(counter_source(api), names)  # generated from names in the library's schemas
     made: Counter = names["count"]
     return made
 
 
 def counter_source(api: Api) -> str:
-    """The function `count`, which adds to `counts`."""
+    """Source of the function `count`, which adds to `counts`."""
     lines = ["def count(answer):"]
     for path in error_paths(api):
         item = "answer"
@@ -47,7 +47,7 @@ def counter_source(api: Api) -> str:
 
 
 def error_paths(api: Api) -> list[tuple[str, ...]]:
-    """The lists to go through, outermost first, to each error code; () for one at the top."""
+    """For each `error_code` the arrays around it, outermost first; () for one at the top level."""
     return list(_paths(private_copy.message_class(api.response_name)._struct.fields))
 
 

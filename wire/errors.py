@@ -1,6 +1,6 @@
-"""Error codes of the Kafka protocol, and the exception that carries one to a reply.
+"""Error codes of the Kafka protocol, and the exception that carries one to the response.
 
-Numbers and which of them a client may retry are Apache Kafka 4.4's (`Errors`).
+The codes, and which of them are retriable, are Apache Kafka 4.4's (`Errors`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """A code as it stands in a response field `error_code`."""
+    """A value of a response's `error_code` field."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -153,7 +153,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a stock client sends the request again on this code."""
+        """Whether a stock client retries the request on this code."""
         return self in RETRIABLE
 
 
@@ -196,9 +196,9 @@ RETRIABLE: Final = frozenset(
 
 
 class ApiError(Exception):
-    """Ends the work on one request, topic or partition with a code for the client.
+    """Ends the processing of one request, topic or partition with an error code for the client.
 
-    `message` goes into the reply where the API has a field for it, and should say what to do.
+    `message` goes into the response where the API has a field for it, and should say what to do.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -210,12 +210,12 @@ class ApiError(Exception):
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
-def forget_frames(failure: BaseException) -> None:
-    """Let a failure that has been dealt with hold on to nothing of what was being done.
+def clear_tracebacks(failure: BaseException) -> None:
+    """Remove the tracebacks of a handled exception and of its causes.
 
-    Its traceback knows every function on the way to it with all that those looked at. Where the
-    failure is kept (as the state of something, or by a variable of one of these functions) so
-    would be the bytes of a request, until the next garbage collection or for ever.
+    A traceback references the frames of all functions on the way, with their local variables.
+    While the exception is stored somewhere (or in a variable of one of these functions), so are
+    the bytes of the request: until the next garbage collection, or forever.
     """
     link: BaseException | None = failure
     while link is not None:

@@ -1,4 +1,4 @@
-"""Reading and writing the values of records in Apache Kafka's flexible encoding (KIP-482).
+"""Reads and writes record values in Apache Kafka's flexible encoding (KIP-482).
 
 Lengths are unsigned varints, one more than the length, 0 for null. Keys are not flexible: their
 strings have a length of two bytes.
@@ -25,14 +25,14 @@ _ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
 
 
 class Malformed(ValueError):
-    """Bytes that are not what they should be."""
+    """The bytes do not follow the schema."""
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
 def key(version: int, *strings: str) -> bytes:
-    """A record's key: which kind it is of, and its strings."""
+    """A record's key: its version (the kind of record) and its strings."""
     out = bytearray(_int16.pack(version))
     for one in strings:
         encoded = one.encode()
@@ -81,7 +81,7 @@ def array(values: Sequence[T], write: Callable[[T], bytes]) -> bytes:
 
 
 def int32s(values: Sequence[int]) -> bytes:
-    """As an array of them, in one go; mostly there is one."""
+    """An array of int32 in one call; mostly it has one element."""
     count = len(values)
     if count == 1:
         return _ARRAY_OF_ONE + _int32.pack(values[0])
@@ -100,7 +100,7 @@ def tags(fields: Mapping[int, bytes]) -> bytes:
 
 
 class Reader:
-    """Goes through bytes; raises Malformed where they end too early."""
+    """Reads fields one after another; Malformed where the bytes end too early."""
 
     __slots__ = ("_bytes", "_position")
 
@@ -143,18 +143,18 @@ class Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise Malformed("a varint without an end")
+        raise Malformed("an unterminated varint")
 
     def take(self, length: int) -> bytes:
         end = self._position + length
         if length < 0 or end > len(self._bytes):
-            raise Malformed(f"{length} bytes are not there")
+            raise Malformed(f"{length} bytes, but {self.left} are left")
         taken = self._bytes[self._position : end]
         self._position = end
         return taken
 
     def key_string(self) -> str:
-        """A string as keys have them."""
+        """A string with a two-byte length, as in keys."""
         return self._text(self.take(self.int16()))
 
     def nullable_string(self) -> str | None:
@@ -175,14 +175,14 @@ class Reader:
         return UUID(bytes=self.take(16))
 
     def array(self, read: Callable[[], T]) -> list[T]:
-        """An array; null counts as empty. Each element has at least a byte."""
+        """An array; null reads as empty. An element has at least one byte."""
         count = self.uvarint() - 1
         if count > self.left:
-            raise Malformed(f"{count} elements are not there")
+            raise Malformed(f"{count} elements, but {self.left} bytes are left")
         return [read() for _ in range(count)]
 
     def int32s(self) -> Sequence[int]:
-        """An array of them, in one go; null counts as empty."""
+        """An array of int32 in one call; null reads as empty."""
         count = self.uvarint() - 1
         if count <= 0:
             return ()

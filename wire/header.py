@@ -1,8 +1,8 @@
-"""Request headers, read by hand: 0.6 us where the library's reader takes 13.
+"""Request headers, parsed by hand: 0.6 us where the library's reader takes 13.
 
-Version 1 is `key, version, correlation id, client id`; version 2 adds a tagged section, and the
-client id stays a plain nullable string in both (KIP-482). An API's first flexible version says
-which one a request carries.
+Version 1 is `key, version, correlation id, client id`; version 2 adds a tagged section. The
+client id is a nullable string with a two-byte length in both (KIP-482). An API's first flexible
+version decides which header version a request has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_client_id(frame: memoryview, length: int) -> tuple[str | None, int]:
 
 
 def skip_tags(frame: memoryview, position: int) -> int:
-    """The position after the header's tagged section; none of its tags means anything yet."""
+    """The position after the header's tagged section; no tags are defined for it yet."""
     if frame[position] == 0:
         return position + 1
     return read_tags(None, frame, position, {})[0]

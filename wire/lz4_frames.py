@@ -1,8 +1,8 @@
-"""The header of an lz4 frame, checked as Apache Kafka's reader does, which knows part of the form.
+"""The header of an lz4 frame, checked as Apache Kafka's reader does, which supports a subset.
 
-It refuses skippable frames, blocks that refer to others, dictionaries and bits that mean nothing.
-It passes over the size of the content and its checksum, and looks neither up. So the frame is
-given a simpler header, which promises neither, before the lz4 library reads on.
+It rejects skippable frames, linked blocks, dictionaries and reserved bits. It skips the content
+size and the content checksum without checking them. So the frame gets a simpler header, without
+either, before the lz4 library reads it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _INDEPENDENT: Final = 0x20
 _BLOCK_CHECKSUM: Final = 0x10
 _CONTENT_SIZE: Final = 0x08
 _CONTENT_CHECKSUM: Final = 0x04
-_RESERVED: Final = 0x03  # one of them says that there is a dictionary
+_RESERVED: Final = 0x03  # one of them flags a dictionary
 _BLOCK_RESERVED: Final = 0x8F
 _BLOCK_SIZE_SHIFT: Final = 4
 _BLOCK_SIZE_MIN: Final = 4
 
 
 class Header(NamedTuple):
-    """A frame's header as far as it is needed."""
+    """The parts of a frame's header that are needed."""
 
     size: int
-    """Its bytes."""
+    """In bytes."""
 
     simple: bytes
-    """One to read the blocks with instead."""
+    """The header to give to the lz4 library instead."""
 
     trailer_bytes: int
-    """What stands behind the end mark."""
+    """Size of the content checksum after the end mark."""
 
 
 def simple_header(frame: memoryview) -> Header:
-    """The header at the start of `frame`. ValueError if Apache Kafka's reader refuses it."""
+    """The header at the start of `frame`. ValueError if Apache Kafka's reader rejects it."""
     if len(frame) < _FIRST_BYTES:
         raise ValueError("cut short")
     if bytes(frame[: len(_MAGIC)]) != _MAGIC:
@@ -81,4 +81,4 @@ def _of(described: bytes) -> int:
     return xxh32_short(described) >> 8 & 0xFF
 
 
-_of_two = cache(_of)  # without a size of the content there are but a few
+_of_two = cache(_of)  # few distinct values without a content size

@@ -1,9 +1,9 @@
-"""Message sets: the form of records before batches, with magic 0 and 1 (KIP-31, KIP-32).
+"""Message sets: the record format before batches, magic 0 and 1 (KIP-31, KIP-32).
 
-A set is a row of messages, each with its offset, size and CRC-32. A compressed message wraps a
-whole set in its value: with magic 0 the messages inside have their real offsets, with magic 1
-offsets from 0 on, and the wrapper has the offset of the last one. Kavka keeps batches only;
-message sets are what old clients send (`up_conversion`) and get (`down_conversion`).
+A set is a sequence of messages, each with its offset, size and CRC-32. A compressed message wraps
+a whole set in its value: with magic 0 the inner messages have absolute offsets, with magic 1
+relative ones from 0 on, and the wrapper has the offset of the last. Kavka stores batches only;
+old clients send message sets (`up_conversion`) and are sent them (`down_conversion`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NULL_LENGTH: Final = pack_length(-1)
 
 
 def is_batch(records: Bytes) -> bool:
-    """Whether what a client sent is a batch, whole, and neither a message nor nothing at all."""
+    """Whether a client sent a complete batch of magic 2, not a message set or nothing."""
     if len(records) <= MAGIC_AT or records[MAGIC_AT] < len(HEADS):
         return False
     (size,) = unpack_length(records, LOG_OVERHEAD_BYTES - 4)

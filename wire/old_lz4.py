@@ -1,9 +1,9 @@
 """The lz4 frames of magic 0, whose header carries a wrong checksum.
 
-The first clients with lz4 took the checksum of the frame's header over its magic bytes too, and
-so all that is of magic 0 has to be written, and nobody checks it when reading (KAFKA-3160). The
-lz4 library does check, so a frame gets the right checksum before it is read, and the wrong one
-after it was written.
+The first clients with lz4 included the magic bytes in the header checksum. Messages of magic 0
+must still be written that way, and readers do not check it (KAFKA-3160). The lz4 library does
+check it, so a frame gets the right checksum before it is read, and the wrong one after it is
+written.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LANE_BYTES: Final = 4
 _SHORT_BYTES: Final = 16
 
 
-def mended(frame: Bytes) -> Bytes:
-    """A copy of `frame` with the right checksum in its header, if it has a whole one."""
+def with_valid_checksum(frame: Bytes) -> Bytes:
+    """A copy of `frame` with the right header checksum; `frame` itself if its header is cut off."""
     end = _checksum_at(frame)
     return frame if end is None else _with_checksum(frame, end, _MAGIC_BYTES)
 
 
 def old_header(frame: Bytes) -> bytearray:
-    """The header of `frame`, which is whole, with the checksum that magic 0 has."""
+    """The header of a complete `frame`, with magic 0's checksum."""
     end = _checksum_at(frame)
     assert end is not None, "the frame was made here"
     return _with_checksum(frame[: end + 1], end, 0)
@@ -60,7 +60,7 @@ def _with_checksum(frame: Bytes, end: int, start: int) -> bytearray:
 
 
 def xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of up to 15 bytes, or of the 18 that a longest header has."""
+    """XXH32 with seed 0 of up to 15 bytes, or of the 18 of the longest header."""
     if len(data) < _SHORT_BYTES:
         return _finish(_PRIME_5, data, 0, len(data))
     lanes = [_PRIME_1 + _PRIME_2 & _BITS, _PRIME_2, 0, -_PRIME_1 & _BITS]

@@ -1,9 +1,8 @@
-"""Record batches (magic 2) as they stand in a buffer: read, check, stamp; never re-encode.
+"""Record batches (magic 2, KIP-98) in a buffer: parsed and validated in place, never re-encoded.
 
 A batch is a 61-byte header and its records, which may be compressed as a whole. The CRC covers
-everything from the attributes on, so base offset and leader epoch, which lie before it, are
-written in place without touching it (KIP-98's format). The records inside are opened only where
-something must be found in them.
+everything from the attributes on, so base offset and leader epoch, which precede it, are set in
+place without a new CRC. The records are decompressed only where their content is needed.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, null key, null value, no headers: a byte each."""
 
 MESSAGE_BYTES_MAX: Final = 2**31 - 1
-"""More than any batch can have."""
+"""The limit of a batch's size."""
 
 _MAGIC_AT: Final = 16
-_MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead, the least that any magic has after its length
+_MESSAGE_BYTES_MIN: Final = 14  # magic 0's overhead after its length, the smallest of all magics
 _VARINT_BITS: Final = 32
 _VARLONG_BITS: Final = 64
 
@@ -57,7 +56,7 @@ _pack_leader_epoch = struct.Struct(">i").pack_into
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a batch. Offsets are absolute, timestamps in ms, lengths in bytes."""
+    """The header of a batch. Offsets are absolute, timestamps in ms, lengths in bytes."""
 
     base_offset: int
     batch_length: int
@@ -90,8 +89,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def newest_timestamp(self) -> int:
-        """The greatest timestamp of a record; NO_TIMESTAMP where compaction has left none, though
-        the batch keeps the `max_timestamp` that its producer is known by."""
+        """The greatest timestamp of a record; NO_TIMESTAMP if compaction has removed all records,
+        though the batch is kept for its producer state, with its `max_timestamp`."""
         return self.max_timestamp if self.record_count else NO_TIMESTAMP
 
     @property
@@ -119,22 +118,22 @@ def crc_of(batch: bytes | bytearray | memoryview) -> int:
 
 
 def stamp(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader decides into the batch, outside the CRC."""
+    """Set the fields that the leader assigns; the CRC does not cover them."""
     _pack_base_offset(batch, 0, base_offset)
     _pack_leader_epoch(batch, 12, leader_epoch)
 
 
 class Unreadable(ApiError):
-    """A batch whose length or magic makes no sense: Apache Kafka, which looks at the first batch
-    of every partition before all else, refuses the whole request for it."""
+    """A batch with an invalid length or magic. Apache Kafka checks these of every partition's first
+    batch before anything else, and rejects the whole request."""
 
 
 class Unacceptable(ApiError):
-    """Records that no Produce request of this version may hold, whatever the log is like."""
+    """Records that are invalid in any Produce request of this version, whatever the topic."""
 
 
 def attributes_of_first(records: memoryview) -> int:
-    """The attributes of the first batch, 0 where there is no whole one of magic 2; Unreadable."""
+    """The attributes of the first batch, 0 if it is not a complete one of magic 2; Unreadable."""
     held = len(records)
     if held < LENGTH_PREFIX_BYTES:
         return 0
@@ -163,20 +162,20 @@ def _check_start(records: memoryview, length: int) -> None:
 def check_batch(
     records: memoryview, codec_max: int = ZSTD, bytes_max: int = MESSAGE_BYTES_MAX
 ) -> BatchHeader:
-    """The header of what a client sent for one partition, if it may be appended.
+    """Validate a client's records for one partition; the batch header.
 
-    One batch of magic 2 and of at most `bytes_max` bytes with the right CRC, offsets from 0, as
-    many records as offsets, no control batch, and a sequence if it has a producer id. The records
-    inside are not opened.
-    As in Apache Kafka there may be a part of another one behind the batch, which is not to be
-    appended (the header's `size` tells), and the flag of LogAppendTime, which is not the client's
-    to set: `kavka.server.replica.batch_admission` sees to it.
-    ApiError as Apache Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator` answer, in their
+    Valid is one batch of magic 2, of at most `bytes_max` bytes, with the right CRC, base offset 0,
+    as many records as offsets, not a control batch, and with a sequence if it has a producer id.
+    The records are not decompressed.
+    As in Apache Kafka a partial batch may follow, which must not be appended (the header's `size`
+    excludes it), and the client may set the LogAppendTime flag, which
+    `kavka.server.replica.batch_admission` corrects.
+    ApiError as of Apache Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator`, in their
     order: Unreadable, Unacceptable, INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
     """
     size = len(records)
     if size < HEADER_BYTES:
-        return _look_closer(records, codec_max, bytes_max)
+        return _check_in_order(records, codec_max, bytes_max)
     header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(records))
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer, _, first, n = header
     if (
@@ -190,7 +189,7 @@ def check_batch(
         or (first < 0 and producer >= 0)
         or crc32c(records[CRC_START:]) != crc
     ):
-        return _look_closer(records, codec_max, bytes_max)
+        return _check_in_order(records, codec_max, bytes_max)
     return header
 
 
@@ -198,8 +197,8 @@ _new_tuple: Final = tuple.__new__
 _CODEC_OR_FORBIDDEN: Final = COMPRESSION_MASK | LOG_APPEND_TIME | CONTROL
 
 
-def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHeader:
-    """The header after mending, or the first reason to refuse in Apache Kafka's order."""
+def _check_in_order(records: memoryview, codec_max: int, bytes_max: int) -> BatchHeader:
+    """The slow path: the header, or the first error in Apache Kafka's order of checks."""
     size = _size_of_only_batch(records, codec_max)
     batch = records[:size]
     (base_offset,) = _unpack_base_offset(batch)
@@ -231,12 +230,12 @@ def _look_closer(records: memoryview, codec_max: int, bytes_max: int) -> BatchHe
 
 
 def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
-    """Bytes of the one batch that there is; part of another one may follow it."""
+    """Size of the only batch; a partial one may follow it."""
     held = len(records)
-    size = _size_of_whole(records)
+    size = _complete_size(records)
     if not size:
         raise Unacceptable(
-            ErrorCode.INVALID_RECORD, f"no whole record batch among {held} bytes of records"
+            ErrorCode.INVALID_RECORD, f"no complete record batch in {held} bytes of records"
         )
     if records[_MAGIC_AT] < CURRENT_MAGIC:
         raise Unacceptable(
@@ -247,7 +246,7 @@ def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
     if codec > codec_max:
         _check_codec(codec, codec_max)
     try:
-        more = size < held and _size_of_whole(records[size:])
+        more = size < held and _complete_size(records[size:])
     except Unreadable as refusal:
         raise Unacceptable(refusal.code, refusal.message) from None
     if more:
@@ -256,16 +255,16 @@ def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
 
 
 def _check_codec(codec: int, codec_max: int) -> None:
-    """Only versions without zstd look at the codec this early. Codecs that there are not end in
-    an exception that Apache Kafka does not expect: UNKNOWN_SERVER_ERROR."""
+    """Only versions without zstd check the codec this early. Unknown codecs lead to an unexpected
+    exception in Apache Kafka: UNKNOWN_SERVER_ERROR."""
     if codec == ZSTD:
         raise Unacceptable(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd in an old version")
     if codec_max < ZSTD:
-        raise Unacceptable(ErrorCode.UNKNOWN_SERVER_ERROR, f"no compression {codec}")
+        raise Unacceptable(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression codec {codec}")
 
 
-def _size_of_whole(records: memoryview) -> int:
-    """Bytes of the batch at the start, 0 if it is not whole; Unreadable."""
+def _complete_size(records: memoryview) -> int:
+    """Size of the first batch, 0 if it is incomplete; Unreadable."""
     held = len(records)
     if held < LENGTH_PREFIX_BYTES:
         return 0
@@ -276,7 +275,7 @@ def _size_of_whole(records: memoryview) -> int:
 
 
 def malformed(message: str) -> ApiError:
-    """The refusal of records that contradict themselves."""
+    """The error for records that are malformed or inconsistent."""
     return ApiError(ErrorCode.INVALID_RECORD, message)
 
 
@@ -291,18 +290,18 @@ class Record(NamedTuple):
 
 
 def payload_of(header: BatchHeader, batch: Bytes, limit_bytes: int) -> Bytes:
-    """The records of a whole batch, inflated to at most `limit_bytes`.
+    """The decompressed records of a complete batch, at most `limit_bytes`.
 
-    ApiError CORRUPT_MESSAGE when they cannot be; see `compression.decompress`.
+    ApiError CORRUPT_MESSAGE when they are corrupt or bigger; see `compression.decompress`.
     """
     inner = memoryview(batch)[HEADER_BYTES : header.size]
     return compression.decompress(header.compression, inner, limit_bytes)
 
 
 def iter_records(header: BatchHeader, payload: Bytes) -> Iterator[Record]:
-    """The records in `payload`, one by one; ApiError INVALID_RECORD once they are malformed.
+    """The records in `payload`; ApiError INVALID_RECORD at the first malformed one.
 
-    As many as the header says, and nothing may be left after the last (`DefaultRecordBatch`).
+    There must be as many as the header says and no bytes after the last (`DefaultRecordBatch`).
     """
     position, end = 0, len(payload)
     if header.record_count * RECORD_BYTES_MIN > end:
@@ -369,11 +368,11 @@ def read_varint(payload: Bytes, position: int, bits: int = _VARINT_BITS) -> tupl
 
 
 class FirstAtOrAfter:
-    """A search for the first record, from `from_offset` on, that is not older than a time.
+    """A search for the first record at or after `from_offset` and at or after a timestamp.
 
-    With the header's `max_timestamp` it finds the record that has it. `found` is then its
-    (offset, timestamp in ms). Made in steps, since a batch may hold more records than the loop
-    can be held for.
+    With the header's `max_timestamp` it finds the record that has it. `found` is the result,
+    (offset, timestamp in ms). It works in steps, since the records of a big batch would block the
+    loop for too long.
     """
 
     def __init__(
@@ -386,12 +385,12 @@ class FirstAtOrAfter:
         self._deltas = _iter_deltas(header, payload)
 
     def step(self, records_max: int) -> bool:
-        """Look at so many more records; whether the search is over."""
+        """Check up to `records_max` more records; whether the search has ended."""
         header = self._header
         appended = header.attributes & LOG_APPEND_TIME
-        looked_at = 0
+        checked = 0
         for offset_delta, timestamp_delta in islice(self._deltas, records_max):
-            looked_at += 1
+            checked += 1
             timestamp = (
                 header.max_timestamp if appended else header.base_timestamp + timestamp_delta
             )
@@ -399,11 +398,11 @@ class FirstAtOrAfter:
             if timestamp >= self._timestamp_ms and offset >= self._from_offset:
                 self.found = (offset, timestamp)
                 return True
-        return looked_at < records_max
+        return checked < records_max
 
 
 def _iter_deltas(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int]]:
-    """(offset delta, timestamp delta) of each record, without a look at the rest of it."""
+    """(offset delta, timestamp delta) of each record; its other fields are skipped."""
     position, end = 0, len(payload)
     try:
         for _ in range(header.record_count):

@@ -1,8 +1,8 @@
-"""Record batches (magic 2) that are stored otherwise than they were sent: in another codec, with
-the time of their append, with a header that tells the truth.
+"""Rewrites record batches (magic 2) that are not stored as sent: another codec, LogAppendTime, a
+corrected max timestamp.
 
-The records themselves are copied byte for byte: neither offsets nor times within a batch change,
-unless its offsets do not count from 0 on.
+The records themselves are copied byte for byte: offset and timestamp deltas do not change, unless
+the offset deltas do not count from 0.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _pack_timestamp: Final = struct.Struct(">q").pack_into
 def set_times(
     batch: memoryview, header: BatchHeader, max_timestamp: int, *, append_time: bool
 ) -> BatchHeader:
-    """Write into the batch, and its CRC, whether it has the time of its append, and its newest
-    timestamp in ms, which is then that of every record. The header as it is now."""
+    """Set the batch's LogAppendTime flag, max timestamp (ms) and CRC; returns the new header. With
+    `append_time` the max timestamp is that of every record."""
     flag = LOG_APPEND_TIME if append_time else 0
     if header.max_timestamp == max_timestamp and header.attributes & LOG_APPEND_TIME == flag:
         return header
@@ -54,7 +54,7 @@ def set_times(
 
 
 def rebuild(header: BatchHeader, codec: int, compressed: Bytes) -> memoryview:
-    """A batch like the one of `header`, but for its records, which are in `codec` now."""
+    """A batch with the fields of `header` and the records `compressed` by `codec`."""
     batch = memoryview(bytearray(HEADER_BYTES + len(compressed)))
     batch[HEADER_BYTES:] = compressed
     flag = header.attributes & LOG_APPEND_TIME
@@ -69,16 +69,16 @@ def rebuild(header: BatchHeader, codec: int, compressed: Bytes) -> memoryview:
 
 
 def _attributes(header: BatchHeader, codec: int, time_flag: int) -> int:
-    """Bits that mean nothing, or nothing yet, are dropped, as Apache Kafka drops them."""
+    """Undefined bits are cleared, as Apache Kafka does."""
     return header.attributes & TRANSACTIONAL | codec & COMPRESSION_MASK | time_flag
 
 
 def iter_heads(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int, int]]:
-    """(timestamp delta in ms, bytes of the key or -1, offset delta) of each record, whose whole
-    form is checked on the way.
+    """(timestamp delta in ms, key size or -1, offset delta) of each record; all of its fields are
+    validated on the way.
 
-    As many as the header says, and nothing may be left after the last; ApiError INVALID_RECORD
-    once the records are malformed. `payload` is what `kavka.wire.records.payload_of` gives.
+    There must be as many as the header says and no bytes after the last; ApiError INVALID_RECORD
+    at the first malformed record. `payload` is what `kavka.wire.records.payload_of` gives.
     """
     position, end = 0, len(payload)
     if header.record_count * RECORD_BYTES_MIN > end:
@@ -130,7 +130,7 @@ def iter_heads(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int, 
 
 
 def _zigzag(payload: Bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
-    """A number as it is stored: doubled, and odd where it is below zero; and where it ends."""
+    """(zigzag value of a varint, not decoded: odd if negative; position after it)."""
     more = payload[position + 1]
     if more < 128:
         return payload[position] & 127 | more << 7, position + 2
@@ -139,8 +139,8 @@ def _zigzag(payload: Bytes, position: int, bits: int = _VARINT_BITS) -> tuple[in
 
 
 def _after_headers(payload: Bytes, position: int) -> int:
-    """Where the headers of a record end, which begin with how many there are. IndexError at the
-    latest when there are more of them than bytes."""
+    """The position after a record's headers; `position` is that of their count. IndexError if the
+    count exceeds the bytes."""
     count, position = read_varint(payload, position)
     if count < 0:
         raise malformed(f"{count} headers")
@@ -164,8 +164,8 @@ def _after_headers(payload: Bytes, position: int) -> int:
 
 
 def renumbered(payload: Bytes, count: int) -> Slices[Bytes]:
-    """The `count` records in `payload`, which `iter_heads` has found to be whole, with offsets that
-    count from 0 on. They may not be written over before it ends."""
+    """The `count` records in `payload`, validated by `iter_heads`, with offset deltas that count
+    from 0. `payload` must not be overwritten before this ends."""
     parts: list[Bytes] = []
     position = 0
     for number in range(count):

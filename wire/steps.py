@@ -1,8 +1,8 @@
-"""Long work in pieces, so that whoever drives it may let others have the loop in between.
+"""Long work as generators, so that the event loop can serve others between two pieces.
 
-`Steps[T]` is a generator that yields None where a pause is welcome, and a `Job` where it wants
-something done that is long and releases the interpreter; it is sent the job's result, and returns
-a `T`. Work that is short never yields. `kavka.server.runtime.cooperative` drives it on the loop.
+`Steps[T]` is a generator that yields None where it may pause, and a `Job` where it needs a long
+call that releases the GIL to run in a thread; it is sent the job's result, and returns a `T`.
+Short work never yields. `kavka.server.runtime.cooperative` drives these generators on the loop.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from typing import Any, Final, TypeAlias, TypeVar
 T = TypeVar("T")
 
 QUICK_ITEMS_A_STEP: Final = 1_000
-"""What is done between two pauses where one item takes some tenths of a microsecond."""
+"""Items between two pauses where one takes some tenths of a microsecond."""
 
 ITEMS_A_STEP: Final = 250
-"""What is done between two pauses where one item takes some microseconds."""
+"""Items between two pauses where one takes some microseconds."""
 
 
 Job: TypeAlias = tuple[Any, ...]
-"""A call for a thread: the function and its arguments, which may not be changed meanwhile."""
+"""A call to run in a thread: the function and its arguments, which must not change meanwhile."""
 
 Steps: TypeAlias = Generator[Job | None, Any, T]
 
 Slices: TypeAlias = Generator[None, None, T]
-"""Those that want nothing done."""
+"""Steps without jobs: it only pauses."""
 
 
 def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP) -> Slices[None]:
-    """Do something with each of many, `size` at a time."""
+    """Call `do` with each item, `size` items between two pauses."""
     for number, item in enumerate(items, 1):
         do(item)
         if number % size == 0:
             yield
 
 
-class Pace:
-    """Tells when a pause is due, in work whose items cost some tenths of a microsecond each."""
+class PauseCounter:
+    """Counts work done until a pause is due, in items of some tenths of a microsecond each."""
 
     __slots__ = ("_done",)
 
     def __init__(self) -> None:
         self._done = 0
 
-    def is_over(self, done: int) -> bool:
-        """Whether it is, after so many more."""
+    def is_due(self, done: int) -> bool:
+        """Whether a pause is due after `done` more items."""
         self._done += done
         if self._done < QUICK_ITEMS_A_STEP:
             return False
@@ -53,8 +53,8 @@ class Pace:
         return True
 
 
-def begun(work: Slices[T]) -> T | Slices[T]:
-    """What work comes to if it makes no pause; otherwise the rest of it."""
+def run_to_first_pause(work: Slices[T]) -> T | Slices[T]:
+    """The result of `work` if it does not pause; otherwise `work` itself, to be continued."""
     try:
         next(work)
     except StopIteration as end:
@@ -63,8 +63,8 @@ def begun(work: Slices[T]) -> T | Slices[T]:
     return work
 
 
-def without_pauses(work: Slices[T]) -> T:
-    """All of it in one go."""
+def run_to_completion(work: Slices[T]) -> T:
+    """The result of `work`, with its pauses skipped."""
     while True:
         try:
             next(work)

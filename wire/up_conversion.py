@@ -1,9 +1,8 @@
-"""From a message set (magic 0 or 1), as an old producer sends it, to one batch of magic 2.
+"""Up-conversion of an old producer's message set (magic 0 or 1) to one batch of magic 2.
 
-What is refused, and with which code, is as in Apache Kafka's `UnifiedLog` and `LogValidator`:
-first every message's size and CRC, then what is inside. Offsets are given anew from 0 on.
-Whether the records may be in the topic at all (keys, timestamps, the batch's size) is asked of
-the batch, as of any other.
+Validation and error codes are those of Apache Kafka's `UnifiedLog` and `LogValidator`: first the
+size and CRC of every message, then their content. Offsets are reassigned from 0 on. The topic's
+rules (keys, timestamps, batch size) are checked afterwards, as for any other batch.
 """
 
 from __future__ import annotations
@@ -17,7 +16,12 @@ from kavka.wire import records
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import deflate, given_back, inflate, joined
+from kavka.wire.inflating import (
+    compress_in_steps,
+    decompress_in_steps,
+    free_in_steps,
+    join_in_steps,
+)
 from kavka.wire.message_set import (
     CODEC_MASK,
     CRC_START,
@@ -30,14 +34,14 @@ from kavka.wire.message_set import (
     NO_TIMESTAMP,
     unpack_length,
 )
-from kavka.wire.old_lz4 import mended
+from kavka.wire.old_lz4 import with_valid_checksum
 from kavka.wire.steps import Job, Steps
 
 RECORDS_PER_STEP: Final = 512
 """Messages before a pause; at 3 us each, a millisecond and a half."""
 
 BYTES_PER_STEP: Final = 512 * 1024
-"""Bytes of messages before a pause, where they are so big that they count; 0.5 ms."""
+"""Bytes of messages before a pause, if they are big; 0.5 ms."""
 
 INLINE_CRC_BYTES_MAX: Final = 1024 * 1024
 """Messages up to this size are checked without a thread; 0.3 ms."""
@@ -60,15 +64,15 @@ def up_convert(
     codec: int | None = None,
     level: Callable[[int], int | None] = lambda codec: None,
 ) -> Steps[Bytes]:
-    """One batch of all records, compressed by `codec`, or as they were sent if that is None, and
-    as hard as `level` says of that codec.
+    """One batch of all records, compressed by `codec` (None: the producer's) at the `level` of that
+    codec.
 
-    The batch has base offset 0, no producer, and the flag of LogAppendTime if one of the messages
-    has it. A message that is cut off at the end is dropped; where there is no whole one, nothing
-    comes back (`b""`), as nothing is appended then. `bytes_max` is for each message, as sent, and
-    for the batch.
+    The batch has base offset 0, no producer id, and the LogAppendTime flag if one of the messages
+    has it. A truncated last message is dropped; without a complete one the result is `b""`, and
+    nothing is to be appended. `bytes_max` is the limit for each message as sent, and for the
+    batch.
     ApiError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, and
-    UNKNOWN_SERVER_ERROR for what Apache Kafka stumbles over.
+    UNKNOWN_SERVER_ERROR where Apache Kafka has an unexpected exception.
     """
     found = yield from _checked(message_set, bytes_max)
     if not found.positions:
@@ -84,7 +88,7 @@ def up_convert(
         else:
             yield from _append_wrapped(message_set, batch)
     except struct.error:
-        raise _odd("a message that is shorter than its fields") from None
+        raise _unexpected("a message that is shorter than its fields") from None
     wanted = found.codec if codec is None else codec
     return (yield from batch.finish(wanted, level(wanted), bytes_max))
 
@@ -93,8 +97,8 @@ def up_convert(
 
 
 class _Sent(NamedTuple):
-    """Where all whole messages begin, the codec of the one that is a wrapper, and whether they
-    differ in their magic."""
+    """The positions of all complete messages, the codec of the wrapper, and whether their magic
+    differs."""
 
     positions: list[int]
     codec: int
@@ -102,7 +106,7 @@ class _Sent(NamedTuple):
 
 
 def _checked(view: memoryview, bytes_max: int) -> Steps[_Sent]:
-    """The whole messages, each as big as it may be and undamaged; a part of one may follow."""
+    """Check size and CRC of all complete messages; a truncated one may follow."""
     positions: list[int] = []
     position, held, pause_at = 0, len(view), BYTES_PER_STEP
     first_magic, sent_codec, mixed = view[MAGIC_AT] if held > MAGIC_AT else 0, 0, False
@@ -114,8 +118,8 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[_Sent]:
         if end > held:
             break
         if end - position > bytes_max:
-            told = f"{end - position} bytes, allowed are {bytes_max}"
-            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
+            message = f"{end - position} bytes, allowed are {bytes_max}"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
         if magic >= len(HEADS):
             raise _invalid("a batch among messages")
         covered = view[position + CRC_START : end]
@@ -127,7 +131,7 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[_Sent]:
             raise _corrupt("the CRC does not fit the message")
         codec = attributes & CODEC_MASK
         if codec > Codec.ZSTD:
-            raise _odd(f"no compression {codec}")
+            raise _unexpected(f"unknown compression codec {codec}")
         sent_codec = codec or sent_codec
         mixed = mixed or magic != first_magic
         positions.append(position)
@@ -161,7 +165,7 @@ _Message = tuple[int, int, int, int, int, memoryview | None, memoryview | None]
 
 
 def _message(view: memoryview, position: int) -> _Message:
-    """(offset, size, CRC, attributes, timestamp, key, value) of a message that is whole."""
+    """(offset, size, CRC, attributes, timestamp, key, value) of a complete message."""
     magic = view[position + MAGIC_AT]
     if magic:
         offset, size, crc, _, attributes, timestamp, key_size = HEADS[1].unpack_from(view, position)
@@ -177,12 +181,12 @@ def _message(view: memoryview, position: int) -> _Message:
         key = view[at : at + key_size]
         at += key_size
     if at + 4 > end:
-        raise _odd(f"a key of {key_size} bytes in a message of {size}")
+        raise _unexpected(f"a key of {key_size} bytes in a message of {size}")
     (value_size,) = unpack_length(view, at)
     if value_size >= 0:
         value = view[at + 4 : at + 4 + value_size]
         if at + 4 + value_size > end:
-            raise _odd(f"a value of {value_size} bytes in a message of {size}")
+            raise _unexpected(f"a value of {value_size} bytes in a message of {size}")
     return offset, size, crc, attributes, timestamp, key, value
 
 
@@ -200,7 +204,7 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
     inner = yield from _inflated(codec, value, magic)
     stamp = timestamp if attributes & LOG_APPEND_TIME else None
     last_offset = yield from _append_inner(memoryview(inner), magic, stamp, batch)
-    yield from given_back(inner)
+    yield from free_in_steps(inner)
     if not batch.count:
         raise _invalid("a compressed message with nothing in it")
     if magic and offset and offset < last_offset:
@@ -208,18 +212,18 @@ def _append_wrapped(view: memoryview, batch: _NewBatch) -> Steps[None]:
 
 
 def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
-    data = memoryview(mended(value)) if codec == Codec.LZ4 and not magic else value
+    data = memoryview(with_valid_checksum(value)) if codec == Codec.LZ4 and not magic else value
     try:
-        return (yield from inflate(codec, data))
+        return (yield from decompress_in_steps(codec, data))
     except ApiError as failure:
-        raise _odd(str(failure)) from None
+        raise _unexpected(str(failure)) from None
 
 
 def _append_inner(
     view: memoryview, magic: int, stamp: int | None, batch: _NewBatch
 ) -> Generator[Job | None, None, int]:
-    """Append the messages of a wrapper; the offset of the last one. With `stamp`, the wrapper's
-    time of appending, that is the time of all of them."""
+    """Append the messages inside a wrapper; the offset of the last one. `stamp`: the wrapper's
+    LogAppendTime, which is then the timestamp of all of them."""
     position, held, offset, pause_at = 0, len(view), -1, BYTES_PER_STEP
     while held - position >= LOG_OVERHEAD_BYTES:
         (size,) = unpack_length(view, position + 8)
@@ -251,10 +255,10 @@ def _append_inner(
 
 
 class _NewBatch:
-    """A batch in the making.
+    """Builds a batch.
 
-    It is put together in the end, where it is much by a thread: a long `bytearray` that grows is
-    moved now and then, which for 27 MB takes 10 ms.
+    Its pieces are joined at the end, in a thread if they are big: a growing `bytearray` is moved
+    now and then, which for 27 MB takes 10 ms.
     """
 
     __slots__ = (
@@ -307,7 +311,7 @@ class _NewBatch:
         self._records.append(record)
 
     def close_part(self) -> None:
-        """Put what was appended since the last time into one piece; before each pause."""
+        """Join what was appended since the last call into one piece; before each pause."""
         self._parts.append(b"".join(self._records))
         self._records.clear()
 
@@ -316,14 +320,14 @@ class _NewBatch:
         self.close_part()
         parts, size = self._parts, self._bytes
         if codec:
-            inner = yield from joined(parts, size)
-            parts = [bytes((yield from deflate(codec, inner, level)))]
+            inner = yield from join_in_steps(parts, size)
+            parts = [bytes((yield from compress_in_steps(codec, inner, level)))]
             size = len(parts[0])
-            yield from given_back(inner)
+            yield from free_in_steps(inner)
         if records.HEADER_BYTES + size > bytes_max:
-            told = f"{records.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
-            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, told)
-        batch = yield from joined([bytes(records.HEADER_BYTES), *parts], size)
+            message = f"{records.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        batch = yield from join_in_steps([bytes(records.HEADER_BYTES), *parts], size)
         self._write_header(batch, codec)
         return batch
 
@@ -362,6 +366,6 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_RECORD, message)
 
 
-def _odd(message: str) -> ApiError:
-    """What ends in an exception that Apache Kafka does not expect."""
+def _unexpected(message: str) -> ApiError:
+    """The error where Apache Kafka has an unexpected exception."""
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)

@@ -1,1 +1,1 @@
-"""ZooKeeper's tree of nodes: its semantics, Apache Kafka's layout in it, and its files."""
+"""ZooKeeper's znode tree: its semantics, Apache Kafka's layout in it, and the embedded files."""

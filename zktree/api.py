@@ -1,9 +1,9 @@
 """The coordination service as the rest of the server sees it: ZooKeeper's semantics.
 
-A call submits its request at once, and requests take effect in the order of the calls; awaiting
-what a call returns waits for the answer. So many requests can be under way with nothing awaited
-between them. An answer means durable: a write is on disk (or on a quorum), and a read shows
-nothing that a crash could take back. Watch events reach their callbacks before the answer of any
+A call submits its request immediately, and requests take effect in the order of the calls;
+awaiting the returned object waits for the response. So many requests can be in flight without an
+await in between. A response means durable: a write is on disk (or on a quorum), and a read shows
+nothing that a crash could undo. Watch events reach their callbacks before the response to any
 request that was submitted after the change.
 
 Owns the interface, its errors and its events; not paths or JSON (`paths.py`).
@@ -17,14 +17,14 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 ANY_VERSION: Final = -1
-"""Expected version of a write that does not care; ZooKeeper's number for it."""
+"""Expected version of an unconditional write, as in ZooKeeper."""
 
 NO_SESSION: Final = 0
 """Ephemeral owner of a persistent node."""
 
 
 class CoordinationError(Exception):
-    """A request had no effect, but for `ConnectionLost`, where nobody knows."""
+    """A request failed without effect; only after `ConnectionLost` the effect is unknown."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path)
@@ -52,19 +52,19 @@ class NoChildrenForEphemerals(CoordinationError):
 
 
 class BadArguments(CoordinationError):
-    """The path is not one that ZooKeeper takes."""
+    """ZooKeeper does not accept the path."""
 
 
 class ConnectionLost(CoordinationError):
-    """The session ended before the answer came: the request may have taken effect or not."""
+    """The session ended before the response came: the request may have taken effect or not."""
 
 
 class SessionExpired(CoordinationError):
-    """This session is over: its ephemeral nodes are gone or going, and no request works again."""
+    """This session has expired: its ephemeral nodes are or will be deleted, every request fails."""
 
 
 class Overloaded(CoordinationError):
-    """More is under way than the service holds; the request had no effect."""
+    """Too many requests are in flight; the request had no effect."""
 
 
 class MultiFailed(CoordinationError):
@@ -80,7 +80,7 @@ class MultiFailed(CoordinationError):
 
 
 class Stat(NamedTuple):
-    """What a node knows about itself; names and meanings are ZooKeeper's."""
+    """A node's metadata; names and meanings are ZooKeeper's."""
 
     czxid: int
     """Transaction that created the node. A broker's is its broker epoch (KIP-380)."""
@@ -97,28 +97,28 @@ class Stat(NamedTuple):
     cversion: int
     """How many children were created and deleted."""
     ephemeral_owner: int
-    """Session that the node dies with; `NO_SESSION` for a persistent one."""
+    """Session that owns the node; `NO_SESSION` for a persistent one."""
     data_length: int
     """Bytes."""
     num_children: int
 
 
 class Created(NamedTuple):
-    """The answer to a create: the path (with the number of a sequential one) and the Stat."""
+    """Result of a create: the path (with the number of a sequential node) and the Stat."""
 
     path: str
     stat: Stat
 
 
 class Znode(NamedTuple):
-    """The answer to a get. `data` is None for a node made without any."""
+    """Result of a get. `data` is None for a node created without data."""
 
     data: bytes | None
     stat: Stat
 
 
 class Create(NamedTuple):
-    """Make a node. A sequential one gets a ten-digit number, rising under its parent."""
+    """Create a node. A sequential one gets a ten-digit number that increases per parent."""
 
     path: str
     data: bytes | None = None
@@ -144,7 +144,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Only see that the node exists in this version; gives a multi its condition."""
+    """Check that the node exists with this version: a condition in a multi."""
 
     path: str
     version: int = ANY_VERSION
@@ -165,7 +165,7 @@ class WatchKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """Tells a watch's callback what happened; the watch is used up by it."""
+    """The argument of a watch's callback; it fires once."""
 
     kind: WatchKind
     path: str
@@ -179,11 +179,11 @@ class SessionEvent(Enum):
     """What happened to the session."""
 
     SUSPENDED = "suspended"
-    """Nobody answers; the session may still live."""
+    """Disconnected; the session may still be alive."""
     CONNECTED = "connected"
-    """Answers come again, in the same session."""
+    """Connected again, in the same session."""
     EXPIRED = "expired"
-    """The session is over for good: every request fails with `SessionExpired`."""
+    """The session has expired: every request fails with `SessionExpired`."""
 
 
 class Coordination(Protocol):
@@ -191,12 +191,12 @@ class Coordination(Protocol):
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes made here."""
+        """Owner of the ephemeral nodes that are created here."""
         ...
 
     @property
     def last_zxid(self) -> int:
-        """Number of the newest transaction that this session knows to be durable."""
+        """The newest transaction that this session knows to be durable."""
         ...
 
     def create(
@@ -207,19 +207,19 @@ class Coordination(Protocol):
         ephemeral: bool = False,
         sequential: bool = False,
     ) -> Awaitable[Created]:
-        """Make a node. NodeExists, NoNode (the parent), NoChildrenForEphemerals."""
+        """Create a node. NodeExists, NoNode (the parent), NoChildrenForEphemerals."""
         ...
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
-        """Data and Stat; the watch sees the next set or the deletion. NoNode sets no watch."""
+        """Data and Stat; the watch fires on the next set or the deletion. NoNode sets no watch."""
         ...
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[Stat | None]:
-        """Stat or None; the watch sees the next set, deletion or creation."""
+        """Stat or None; the watch fires on the next set, deletion or creation."""
         ...
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
-        """Names, sorted; the watch sees the next child come or go, or the node's deletion."""
+        """Names, sorted; the watch fires when children come or go or the node is deleted."""
         ...
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Awaitable[Stat]:
@@ -231,7 +231,7 @@ class Coordination(Protocol):
         ...
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        """Do all or nothing, in order, as one transaction. MultiFailed."""
+        """Perform all operations or none, in order, as one transaction. MultiFailed."""
         ...
 
     def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
@@ -239,10 +239,10 @@ class Coordination(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session: waits for what is under way, then removes its ephemeral nodes."""
+        """Close the session: waits for requests in flight, then deletes its ephemeral nodes."""
         ...
 
     def abandon(self) -> None:
-        """Let go of files and sockets without a word, as if the process had been killed: the
-        session is not ended. No task or job may be at work on it."""
+        """Close files and sockets without closing the session, as if the process had been killed.
+        No task or job may be using it."""
         ...

@@ -1,8 +1,8 @@
-"""Where Apache Kafka 3.9 keeps what in ZooKeeper, and the JSON it writes there.
+"""Apache Kafka 3.9's paths in ZooKeeper, and the JSON of their nodes.
 
 Pure. Paths, versions and keys are those of `kafka.zk.ZkData`, so that Apache Kafka's own brokers
-and tools can read the tree and share it. A decoder takes what Kafka's takes and raises ValueError
-(or KeyError for a missing key) on the rest.
+and tools can read and share the tree. A decoder accepts what Kafka's accepts and raises ValueError
+(or KeyError for a missing key) otherwise.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 FEATURE: Final = "/feature"
 LOG_DIRECTORIES: Final = "/kavka/log_dirs"
-"""Kavka's own, by broker: the log directories that it uses."""
+"""Kavka's own node: the log directories of each broker."""
 
 TOPIC_CONFIGS: Final = "topics"
 BROKER_CONFIGS: Final = "brokers"
 GROUP_CONFIGS: Final = "groups"
-"""Settings of consumer groups. Apache Kafka has none while it uses ZooKeeper; its node is made
-when it is needed."""
+"""Settings of consumer groups. Apache Kafka has none with ZooKeeper, so the node is created on
+demand."""
 SUBSCRIPTION_CONFIGS: Final = "client-metrics"
-"""Subscriptions to metrics of clients (KIP-714); as for groups."""
+"""Client metrics subscriptions (KIP-714); created on demand too."""
 _OF_ANY_NAME: Final = (GROUP_CONFIGS, SUBSCRIPTION_CONFIGS)
 CONFIG_TYPES: Final = (TOPIC_CONFIGS, "clients", "users", BROKER_CONFIGS, "ips")
 DEFAULT_ENTITY: Final = "<default>"
-"""Name of the entity whose settings hold for all of its type that have none of their own."""
+"""Name of the default entity, whose settings apply to all of its type without own ones."""
 
 PERSISTENT: Final = (
     "/consumers",
@@ -57,7 +57,7 @@ PERSISTENT: Final = (
     LOG_DIR_EVENTS,
     *(f"/config/{kind}" for kind in CONFIG_TYPES),
 )
-"""What every broker makes at its start if it is not there."""
+"""Nodes that every broker creates at its start if they are missing."""
 
 NO_KRAFT_EPOCH: Final = -1
 
@@ -88,7 +88,7 @@ def partition_state(name: str, index: int) -> str:
 
 
 def _below(parent: str, path: str) -> list[str]:
-    """The names on the way from `parent` down to `path`; none for a path that is not below it."""
+    """The names from `parent` down to `path`; none if `path` is not below it."""
     return path.removeprefix(f"{parent}/").split("/") if path.startswith(f"{parent}/") else []
 
 
@@ -121,7 +121,8 @@ def config(kind: str, entity: str) -> str:
 
 
 def _node_name(kind: str, entity: str) -> str:
-    """Groups and subscriptions have any text as names: as Apache Kafka has clients' and users'."""
+    """Names of groups and subscriptions are arbitrary text, encoded as Apache Kafka encodes those
+    of clients and users."""
     if kind not in _OF_ANY_NAME:
         return entity
     name = quote(entity, safe="").replace("~", "%7E")
@@ -129,27 +130,27 @@ def _node_name(kind: str, entity: str) -> str:
 
 
 def config_entity(kind: str, node_name: str) -> str:
-    """What an entity is called whose node has that name."""
+    """The entity of a node's name; the inverse of `_node_name`."""
     return unquote(node_name) if kind in _OF_ANY_NAME else node_name
 
 
 def topic_deletion(name: str) -> str:
-    """Mark of a topic that is to be deleted."""
+    """Marks a topic for deletion."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def consumer_offset(group_id: str, topic: str, partition: int) -> str:
-    """How far a group has come, by the oldest way to keep that; the offset as a decimal number."""
+    """A group's committed offset as the oldest consumers stored it; a decimal number."""
     return f"/consumers/{group_id}/offsets/{topic}/{partition}"
 
 
 def log_directories(broker_id: int) -> str:
-    """The log directories that a broker uses, Kavka's own."""
+    """The log directories of a broker; Kavka's own node."""
     return f"{LOG_DIRECTORIES}/{broker_id}"
 
 
 def ancestors(path: str) -> list[str]:
-    """The nodes above `path`, the root left out, from the top down."""
+    """The nodes above `path` without the root, from the top down."""
     parts = path.split("/")[1:-1]
     return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
 
@@ -165,10 +166,10 @@ def uuid_from_text(text: str) -> uuid.UUID:
 
 
 def random_uuid(random: Random) -> uuid.UUID:
-    """A fresh id of the kind Apache Kafka draws: version 4, no reserved one, no leading '-'.
+    """A new id as Apache Kafka draws it: version 4, not reserved, no leading '-'.
 
-    0 and 1 are reserved, and a text that begins with '-' looks like an option to the tools. Bits
-    of version 4 alone keep 0 and 1 out.
+    0 and 1 are reserved, which version 4 excludes; a text with a leading '-' looks like an option
+    to the tools.
     """
     while True:
         drawn = uuid.UUID(int=random.getrandbits(128), version=4)
@@ -232,7 +233,7 @@ def _endpoint_text(end: Endpoint) -> str:
 
 
 def decode_broker(data: bytes | None) -> BrokerInfo:
-    """Any version from 2 on; listeners are named after protocols where there is no map."""
+    """Any version from 2 on; without a map a listener's name is its protocol."""
     fields = _load(data)
     protocols = fields.get("listener_security_protocol_map") or {}
     endpoints = []
@@ -249,7 +250,7 @@ class TopicAssignment:
     """A topic's id and the replicas of each partition, the preferred leader first."""
 
     topic_id: uuid.UUID | None
-    """None for a topic from before Kafka 2.8 that no controller has seen since (KIP-516)."""
+    """None for a topic from before Kafka 2.8 that no controller has handled since (KIP-516)."""
     replicas: Mapping[int, tuple[int, ...]]
     adding: Mapping[int, tuple[int, ...]]
     """Partitions under reassignment (KIP-455) only, and so `removing`."""
@@ -303,7 +304,7 @@ class PartitionState(NamedTuple):
 
 
 def encode_partition_state(state: PartitionState) -> bytes:
-    """Version 1 of the JSON; the recovery state is there only when it says something."""
+    """Version 1 of the JSON; the recovery state is omitted when it is 0."""
     isr = ",".join(map(str, state.isr))
     recovery = state.leader_recovery_state
     more = f',"leader_recovery_state":{recovery}' if recovery else ""
@@ -351,9 +352,9 @@ def decode_controller_epoch(data: bytes | None) -> int:
 def encode_features(levels: Mapping[str, int] | None = None) -> bytes:
     """Finalised features (KIP-584): none, in version 2 of the JSON, switched on.
 
-    `levels` are those that were set of Kavka's features. Apache Kafka 3.9 knows none of these, and
-    a broker of it ends where one is finalised; nor does its form hold a level of 0. So they lie
-    beside `features`, in the same form, where it does not look.
+    `levels` are the levels of Kavka's features that were set. Apache Kafka 3.9 does not know these
+    features, and its brokers shut down if one is finalised; nor does its format allow level 0. So
+    they are stored in a field beside `features`, in the same format, which it ignores.
     """
     fields: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
     if levels:
@@ -362,18 +363,18 @@ def encode_features(levels: Mapping[str, int] | None = None) -> bytes:
 
 
 def decode_features(data: bytes | None) -> dict[str, int]:
-    """The levels that were set of Kavka's features."""
+    """The levels of Kavka's features that were set."""
     levels = _load(data).get("levels", {})
     return {str(name): int(one["max_version_level"]) for name, one in levels.items()}
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """That a log directory of a broker has failed (KIP-112); 1 is the only event there is."""
+    """A failed log directory of a broker (KIP-112); 1 is the only event type."""
     return _dump({"version": 1, "broker": broker_id, "event": 1})
 
 
 def decode_log_dir_event(data: bytes | None) -> int:
-    """The broker of which a log directory has failed."""
+    """The broker with the failed log directory."""
     return int(_load(data)["broker"])
 
 
@@ -425,7 +426,7 @@ def decode_config_change(data: bytes | None) -> tuple[str, str]:
 
 
 class ProducerIdBlock(NamedTuple):
-    """Producer ids given to one broker; both ends belong to it."""
+    """Producer ids that one broker reserved; `first` and `last` are inclusive."""
 
     broker_id: int
     first: int

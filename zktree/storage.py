@@ -1,8 +1,8 @@
-"""The embedded service's two files, and how a tree is loaded from them.
+"""The embedded service's two files, and loading a tree from them.
 
 `coordination.snapshot` has the nodes as of one transaction, `coordination.log` the transactions
-since. A log that still begins before the snapshot (power went off between the two) is as good:
-what the snapshot has is skipped.
+since. A log that still begins before the snapshot (after a power failure between the two writes)
+is valid too: transactions that the snapshot includes are skipped.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ LOG_NAME: Final = "coordination.log"
 SNAPSHOT_NAME: Final = "coordination.snapshot"
 
 LOG_BYTES_MAX: Final = 1024 * 1024
-"""Where the log becomes a snapshot, unless that would be longer than the log: then where the log
-is as long as the last one. Replaying as much takes 30 ms."""
+"""Log size at which a snapshot is taken; but not before the log is as long as the last snapshot.
+Replaying this much takes 30 ms."""
 
 SLICE_NODES: Final = 500
-"""Nodes or operations loaded or written out before the loop gets a turn: 1 to 2 ms."""
+"""Nodes or operations loaded or written between two yields to the loop: 1 to 2 ms."""
 
 
 class Storage:
-    """The two files. Its methods block, so they run as jobs, never two at a time."""
+    """The two files. Its methods block, so they run as jobs, one at a time."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self.directory = directory
@@ -43,17 +43,17 @@ class Storage:
         self._snapshot_path = f"{directory}/{SNAPSHOT_NAME}"
         self._log: File | None = None
         self._is_new_log = False
-        """Whether a power cut may put the log before this one in its place."""
+        """Whether the directory still needs a sync: a power failure could restore the old log."""
         self.log_bytes = 0
         self._snapshot_bytes = 0
 
     @property
     def log_is_long(self) -> bool:
-        """Whether it is time for a snapshot."""
+        """Whether a snapshot is due."""
         return self.log_bytes > max(LOG_BYTES_MAX, self._snapshot_bytes)
 
     def append(self, transactions: list[bytes]) -> None:
-        """Add a frame and sync it. OSError: it has to be added again if it is to count."""
+        """Append a frame and fsync. OSError: it is not durable and must be appended again."""
         assert self._log is not None
         self._sync_name()
         frame = storage_format.encode_frame(transactions)
@@ -62,8 +62,8 @@ class Storage:
         self.log_bytes += len(frame)
 
     def replace_log(self, snapshot: list[bytes]) -> None:
-        """Write a snapshot (but for its end) and begin the log, which is there, anew. OSError:
-        where too many files are open, the log goes on; it may begin with what the snapshot has."""
+        """Write a snapshot (given without its end) and start a new log. OSError: e.g. file
+        descriptor exhaustion: the old log stays in use, and may overlap the new snapshot."""
         before = b"".join(snapshot)
         end = storage_format.encode_snapshot_end(before)
         self._fs.write_atomic(self._snapshot_path, before + end, sync=True)
@@ -71,12 +71,12 @@ class Storage:
         self._begin_log()
 
     def _begin_log(self) -> None:
-        """The file is opened once, and the one before it closed only when that has been done."""
-        path_meanwhile = f"{self._log_path}.tmp"
-        log = self._fs.create(path_meanwhile)
+        """The file is opened only once; the previous log is closed after the rename."""
+        temporary_path = f"{self._log_path}.tmp"
+        log = self._fs.create(temporary_path)
         log.pwrite(storage_format.LOG_HEADER, 0)
         log.sync()
-        self._fs.rename(path_meanwhile, self._log_path)
+        self._fs.rename(temporary_path, self._log_path)
         self._is_new_log = True
         self.close()
         self._log = log
@@ -89,8 +89,8 @@ class Storage:
             self._is_new_log = False
 
     def read(self) -> tuple[bytes | None, bytes]:
-        """Snapshot and log; None where there is no snapshot. Makes the log if neither is there.
-        Corrupt: without its log the snapshot is of some earlier time."""
+        """Snapshot (or None) and log. Creates the log if neither exists. Corrupt if there is a
+        snapshot without a log: it would be outdated."""
         snapshot = None
         if self._fs.exists(self._snapshot_path):
             snapshot = self._fs.read_bytes(self._snapshot_path)
@@ -103,11 +103,10 @@ class Storage:
         return snapshot, self._fs.read_bytes(self._log_path)
 
     def begin_at(self, position: int, log: bytes, last_frame: int) -> None:
-        """Append to `log` from `position` on; what it has behind that is cut off.
+        """Append to `log` from `position` on, truncating what follows.
 
-        The last frame may be one that a killed process wrote and did not sync, or could not: a
-        failed fsync leaves pages that no later one writes. So it is written again, as it counts
-        from here on.
+        A killed process may have written the last frame without a successful fsync, and pages of
+        a failed fsync are not written by later ones. So that frame is rewritten and synced.
         """
         if self._log is None:
             self._log = self._fs.open(self._log_path)
@@ -126,7 +125,7 @@ class Storage:
 async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
     """The tree that `storage` holds, with `storage` ready to append to it.
 
-    A torn end of the log is cut off. Corrupt for other damage, OSError from the disk.
+    A torn write at the end of the log is truncated. Corrupt for other damage; OSError.
     """
     loading = _Loading(storage.directory, *await jobs.run(Pool.READ, storage.read))
     for _ in loading.slices():
@@ -138,8 +137,8 @@ async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
 
 
 def read_tree(storage: Storage) -> Tree:
-    """The tree as `load` finds it, for a program without a loop; a log that exists is left as it
-    is. Corrupt, OSError."""
+    """The tree as `load` reads it, for a program without a loop; an existing log is not changed.
+    Corrupt, OSError."""
     loading = _Loading(storage.directory, *storage.read())
     for _ in loading.slices():
         pass
@@ -147,23 +146,23 @@ def read_tree(storage: Storage) -> Tree:
 
 
 class _Loading:
-    """A tree on its way from the two files' contents."""
+    """Builds a tree from the contents of the two files."""
 
     def __init__(self, directory: str, snapshot: bytes | None, log: bytes) -> None:
         self._directory = directory
         self._snapshot = snapshot
         self.log = log
         self.tree = Tree()
-        # the bounds of the log's last whole frame
+        # start and end of the log's last complete frame
         self.last_frame = self.end = len(storage_format.LOG_HEADER)
 
     @property
     def torn_bytes(self) -> int:
-        """What follows the last whole frame."""
+        """Bytes after the last complete frame."""
         return len(self.log) - self.end
 
     def slices(self) -> Iterator[None]:
-        """Do all of it; yields where a loop should get a turn. Corrupt names the files."""
+        """Build the tree; pauses now and then. Corrupt names the files."""
         try:
             if self._snapshot is not None:
                 yield from self._restore(self._snapshot)
@@ -180,7 +179,7 @@ class _Loading:
                 yield
 
     def _replay(self) -> Iterator[None]:
-        """Execute the log's transactions that are not in the tree yet."""
+        """Execute the log's transactions that are newer than the tree."""
         log, tree = self.log, self.tree
         if log[: self.end] != storage_format.LOG_HEADER:
             raise Corrupt("not a log of a version that this Kavka reads")

@@ -1,11 +1,11 @@
-"""Bytes of the embedded service's two files: transactions in the log, nodes in the snapshot.
+"""The format of the embedded service's two files: transactions in the log, nodes in the snapshot.
 
-The log is a header and frames. A frame is what one group commit wrote: length, CRC-32C, and one
-or more transactions. Only the last frame can be torn, since the next is not begun before the one
-before it is synced. The snapshot is a header, the nodes and a CRC-32C over all of it.
+The log is a header and frames. A frame is one group commit: length, CRC-32C, and one or more
+transactions. Only the last frame can be torn, since a frame is written only after the previous
+one is synced. The snapshot is a header, the nodes and a CRC-32C of everything.
 
-An operation, and a node, is a fixed part and then the bytes of its path (UTF-8) and of its data,
-whose lengths end the fixed part; -1 stands for no data. Numbers are big-endian.
+An operation or node is a fixed part, which ends with two lengths, and then the path (UTF-8) and
+the data; length -1 means no data. Numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _COUNTS: Final = struct.Struct(">qI")
 _NODE: Final = struct.Struct(">qqqqqiiqHi")
 
 _ZXID_MAX: Final = 2**48
-"""More transactions than there can be."""
+"""An upper bound of transaction ids."""
 
 _NO_DATA: Final = -1
 _OP_CREATE, _OP_SET, _OP_DELETE, _OP_CLOSE = range(4)
 
 
 class Corrupt(Exception):
-    """A file is damaged in a way that no crash explains, so it may have lost what was promised."""
+    """A file is damaged in a way that no crash explains, so acknowledged writes may be lost."""
 
 
 class Frame(NamedTuple):
-    """Where one frame's transactions are; the next frame begins at `end`."""
+    """Positions of one frame's transactions; the next frame begins at `end`."""
 
     start: int
     end: int
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """Bytes of a transaction that took effect; its checks are left out, as they changed nothing."""
+    """Encode a transaction that took effect, without its checks, which changed nothing."""
     ops = [encoded for op in transaction.ops if (encoded := _encode_op(op))]
     zxid, time_ms, session_id, _ = transaction
     return b"".join((_TRANSACTION.pack(zxid, time_ms, session_id, len(ops)), *ops))
@@ -79,13 +79,13 @@ def _length(data: bytes | None) -> int:
 
 
 def encode_frame(transactions: Iterable[bytes]) -> bytes:
-    """What one group commit appends to the log."""
+    """The frame that one group commit appends to the log."""
     payload = b"".join(transactions)
     return FRAME.pack(len(payload), crc32c(payload)) + payload
 
 
 def read_frame(log: bytes, position: int) -> Frame | None:
-    """The frame at `position`, or None when the log ends there or holds no whole frame there."""
+    """The frame at `position`, or None if the log ends there or has no complete frame there."""
     start = position + FRAME.size
     if start >= len(log):
         return None
@@ -97,10 +97,10 @@ def read_frame(log: bytes, position: int) -> Frame | None:
 
 
 def check_tail(log: bytes, position: int) -> None:
-    """Raise Corrupt unless a crash explains that no whole frame is at `position`.
+    """Raise Corrupt unless a torn write explains that there is no complete frame at `position`.
 
-    A frame that is broken and yet followed by a whole one was damaged after it had been synced.
-    Where the next one begins is looked for: what is damaged may be the length.
+    A broken frame that is followed by a complete one was damaged after it had been synced. The
+    next frame is searched for byte by byte, since the broken frame's length may be wrong.
     """
     after = _find_frame(log, position + 1)
     if after is not None:
@@ -111,7 +111,7 @@ def check_tail(log: bytes, position: int) -> None:
 
 
 def _find_frame(log: bytes, position: int) -> int | None:
-    """Where the first whole frame from `position` on begins. It takes 0.3 s for each MB, where a
+    """The start of the first complete frame from `position` on. This takes 0.3 s a MB, but a
     torn write mostly has some hundred bytes."""
     positions = range(position, len(log) - FRAME.size - _TRANSACTION.size + 1)
     return next(
@@ -121,7 +121,7 @@ def _find_frame(log: bytes, position: int) -> int | None:
 
 
 def _may_be_frame(log: bytes, position: int) -> bool:
-    """Whether it is worth a look at the checksum, which may be one of all that follows."""
+    """A cheap check before the CRC, which may have to cover the rest of the log."""
     length, _ = FRAME.unpack_from(log, position)
     if not _TRANSACTION.size <= length <= len(log) - position - FRAME.size:
         return False
@@ -143,7 +143,7 @@ def decode_transactions(log: bytes, frame: Frame) -> Iterator[Transaction]:
 
 
 def _decode_op(log: bytes, position: int) -> tuple[TreeOp, int]:
-    """An operation, and where the next one begins."""
+    """(operation, position after it)."""
     kind = log[position]
     if kind == _OP_SET:
         _, version, path_length, data_length = _SET.unpack_from(log, position)
@@ -165,7 +165,7 @@ def _decode_op(log: bytes, position: int) -> tuple[TreeOp, int]:
 def _take(
     source: bytes, position: int, path_length: int, data_length: int
 ) -> tuple[str, bytes | None, int]:
-    """Path, data, and what comes after them."""
+    """(path, data, position after them)."""
     middle = position + path_length
     path = source[position:middle].decode()
     if data_length == _NO_DATA:
@@ -175,7 +175,7 @@ def _take(
 
 
 def encode_snapshot_start(zxid: int, count: int) -> bytes:
-    """What comes before the `count` nodes of a snapshot."""
+    """What precedes the `count` nodes of a snapshot."""
     return SNAPSHOT_HEADER + _COUNTS.pack(zxid, count)
 
 
@@ -187,12 +187,12 @@ def encode_node(path: str, node: Node) -> bytes:
 
 
 def encode_snapshot_end(before: bytes) -> bytes:
-    """What comes after the nodes, `before` being all bytes up to here."""
+    """What follows the nodes; `before` is all bytes up to there."""
     return _CRC.pack(crc32c(before))
 
 
 def decode_snapshot(snapshot: bytes) -> tuple[int, Iterator[tuple[str, Node]]]:
-    """The last transaction in a snapshot and its nodes; Corrupt when it is not whole."""
+    """A snapshot's last transaction id and its nodes; Corrupt if it is damaged."""
     end = len(snapshot) - _CRC.size
     start = len(SNAPSHOT_HEADER)
     if snapshot[:start] != SNAPSHOT_HEADER or end < start + _COUNTS.size:

@@ -1,8 +1,8 @@
-"""ZooKeeper's tree of nodes in memory: what a transaction does, and nothing else.
+"""ZooKeeper's znode tree in memory: executes transactions, and nothing else.
 
-Pure: no clock, no disk, no sessions that time out. A transaction carries its own number, time and
-session, so executing the same transactions again gives the same tree; that is how the log of the
-embedded service is replayed. Facts about versions, counters and errors are those of ZooKeeper 3.8.
+Pure: no clock, no disk, no session timeouts. A transaction carries its own zxid, time and session,
+so executing the same transactions again gives the same tree; the embedded service's log is
+replayed that way. Versions, counters and errors are those of ZooKeeper 3.8.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kavka.zktree.api import (
 ROOT: Final = "/"
 
 PATH_CHARACTERS_MAX: Final = 16_000
-"""Far beyond any that Kafka makes, and short enough for the log's two bytes of length."""
+"""Far longer than Kafka's paths, and short enough for the log's two-byte length."""
 
 _component = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+"
 _is_path = re.compile(rf"/(?:{_component}(?:/{_component})*)?").fullmatch
@@ -64,7 +64,7 @@ def join_path(parent: str, name: str) -> str:
 
 
 class Node(NamedTuple):
-    """One node without its children. Immutable: a change puts another in its place."""
+    """One node without its children. Immutable: a change replaces it."""
 
     data: bytes | None
     czxid: int
@@ -74,7 +74,7 @@ class Node(NamedTuple):
     mtime: int
     version: int
     children_created: int
-    """Ever; names a sequential child and is half of `Stat.cversion`."""
+    """In all; numbers sequential children and is half of `Stat.cversion`."""
     ephemeral_owner: int
 
 
@@ -88,7 +88,7 @@ TreeOp: TypeAlias = Op | CloseSession
 
 
 class Transaction(NamedTuple):
-    """What `Tree.execute` does in one step."""
+    """The argument of `Tree.execute`; atomic."""
 
     zxid: int
     time_ms: int
@@ -97,19 +97,19 @@ class Transaction(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Step:
-    """A transaction under way: how to take it back, and what it has to tell."""
+class _Execution:
+    """A transaction in progress: how to revert it, and its watch events."""
 
     by: Transaction
     quiet: bool
-    """Whether nobody asks for results and events: the tree is being loaded."""
+    """Whether results and events are not needed: the tree is being loaded."""
     undo: list[tuple[str, Node | None]] = field(default_factory=list)
-    """Each node before it was touched, None for one that was not there."""
+    """Each node before it was changed, None if it did not exist."""
     events: list[WatchEvent] = field(default_factory=list)
 
 
-class Outcome(NamedTuple):
-    """One result an operation, and what watches have to see, in order."""
+class TransactionResult(NamedTuple):
+    """One result per operation, and the events for watches, in order."""
 
     results: list[OpResult]
     events: list[WatchEvent]
@@ -143,25 +143,25 @@ class Tree:
         return sorted(self._children.get(path, ()))
 
     def ephemerals(self) -> list[int]:
-        """Sessions that own nodes, in the order in which they made their first."""
+        """Sessions that own ephemeral nodes, in the order of their first one."""
         return list(self._ephemerals)
 
     def copy_nodes(self) -> dict[str, Node]:
-        """All nodes as they are now; stays as it is while the tree goes on."""
+        """A copy of all nodes, which later changes do not affect."""
         return self._nodes.copy()
 
     def restore(self, path: str, node: Node) -> None:
-        """Put back a node of `copy_nodes`; the order of the nodes makes no difference."""
+        """Restore a node of `copy_nodes`; the order of nodes does not matter."""
         self._nodes[path] = node
         if path != ROOT:
             self._attach(path, node)
 
-    def execute(self, transaction: Transaction, *, quiet: bool = False) -> Outcome:
-        """Do all operations or none. MultiFailed says which one could not be done and why.
+    def execute(self, transaction: Transaction, *, quiet: bool = False) -> TransactionResult:
+        """Execute all operations or none. MultiFailed says which one failed and why.
 
         If `quiet`, the results are None and events are left out.
         """
-        step = _Step(transaction, quiet)
+        step = _Execution(transaction, quiet)
         results: list[OpResult] = []
         for index, op in enumerate(transaction.ops):
             try:
@@ -170,9 +170,9 @@ class Tree:
                 self._revert(step.undo)
                 raise MultiFailed(index, error) from error
         self.zxid = transaction.zxid
-        return Outcome(results, step.events)
+        return TransactionResult(results, step.events)
 
-    def _do(self, op: TreeOp, step: _Step) -> OpResult:
+    def _do(self, op: TreeOp, step: _Execution) -> OpResult:
         if isinstance(op, SetData):
             return self._set(op, step)
         if isinstance(op, Create):
@@ -190,7 +190,7 @@ class Tree:
             self._remove(op.path, step)
         return None
 
-    def _set(self, op: SetData, step: _Step) -> Stat | None:
+    def _set(self, op: SetData, step: _Execution) -> Stat | None:
         before, by = self._expect(op.path, op.version), step.by
         node = Node(
             op.data,
@@ -209,7 +209,7 @@ class Tree:
         step.events.append(WatchEvent(WatchKind.DATA_CHANGED, op.path))
         return self._stat(op.path, node)
 
-    def _create(self, op: Create, step: _Step) -> Created | None:
+    def _create(self, op: Create, step: _Execution) -> Created | None:
         if not step.quiet:
             _check_path(op)
         parent_path = parent_of(op.path)
@@ -225,22 +225,22 @@ class Tree:
         owner = session_id if op.ephemeral else NO_SESSION
         node = Node(op.data, zxid, zxid, zxid, now_ms, now_ms, 0, 0, owner)
         self._put(path, node, step)
-        self._tell_parent(parent_path, step, created=1)
+        self._update_parent(parent_path, step, created=1)
         if step.quiet:
             return None
         step.events.append(WatchEvent(WatchKind.CREATED, path))
         step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
         return Created(path, self._stat(path, node))
 
-    def _remove(self, path: str, step: _Step) -> None:
+    def _remove(self, path: str, step: _Execution) -> None:
         step.undo.append((path, self._detach(path)))
         parent_path = parent_of(path)
-        self._tell_parent(parent_path, step, created=0)
+        self._update_parent(parent_path, step, created=0)
         step.events.append(WatchEvent(WatchKind.DELETED, path))
         step.events.append(WatchEvent(WatchKind.CHILDREN_CHANGED, parent_path))
 
-    def _tell_parent(self, path: str, step: _Step, *, created: int) -> None:
-        """Count a child that came (or went, `created` being 0) in the node above it."""
+    def _update_parent(self, path: str, step: _Execution, *, created: int) -> None:
+        """Update the parent of a created child (`created` is 1) or a deleted one (0)."""
         node = self._nodes[path]
         self._put(
             path,
@@ -262,7 +262,7 @@ class Tree:
         data, czxid, mzxid, pzxid, ctime, mtime, version, children_created, owner = node
         children = self._children.get(path)
         count = 0 if children is None else len(children)
-        # one up a creation and one up a deletion, of which there were created - count
+        # +1 for each creation and each deletion; created - count children were deleted
         cversion = 2 * children_created - count
         size = 0 if data is None else len(data)
         return Stat(czxid, mzxid, pzxid, ctime, mtime, version, cversion, owner, size, count)
@@ -279,7 +279,7 @@ class Tree:
             raise BadVersion(path)
         return node
 
-    def _put(self, path: str, node: Node, step: _Step) -> None:
+    def _put(self, path: str, node: Node, step: _Execution) -> None:
         before = self._nodes.get(path)
         step.undo.append((path, before))
         if before is None:
@@ -287,7 +287,7 @@ class Tree:
         self._nodes[path] = node
 
     def _attach(self, path: str, node: Node) -> None:
-        """Make a node known to its parent and its owner."""
+        """Add a node to its parent's children and its owner's ephemerals."""
         parent, name = split_path(path)
         self._children.setdefault(parent, {})[name] = None
         if node.ephemeral_owner != NO_SESSION:
@@ -333,7 +333,7 @@ def _check_path(op: Create) -> None:
 
 
 def check_path(path: str) -> None:
-    """Whether ZooKeeper takes a path. BadArguments."""
+    """BadArguments if ZooKeeper does not accept the path."""
     if len(path) > PATH_CHARACTERS_MAX or not _is_path(path):
         raise BadArguments(path)
 
@@ -346,22 +346,22 @@ def _drop(table: dict[K, dict[str, None]], key: K, name: str) -> None:
 
 
 class Watches:
-    """The watches that wait. They number at most one for each path, kind and callable."""
+    """The watches that are set: at most one for each path, kind and callable."""
 
     def __init__(self) -> None:
         self._on_data: dict[str, dict[Watch, None]] = {}
         self._on_children: dict[str, dict[Watch, None]] = {}
 
     def add_data(self, path: str, watch: Watch) -> None:
-        """Wait for the node's creation, deletion or next set."""
+        """Fire on the node's creation, deletion or next set."""
         self._on_data.setdefault(path, {})[watch] = None
 
     def add_children(self, path: str, watch: Watch) -> None:
-        """Wait for the node's deletion or for a child that comes or goes."""
+        """Fire on the node's deletion, or when a child is created or deleted."""
         self._on_children.setdefault(path, {})[watch] = None
 
-    def take(self, events: Sequence[WatchEvent]) -> list[tuple[Watch, WatchEvent]]:
-        """The calls to make for `events`, in order; their watches are used up.
+    def trigger(self, events: Sequence[WatchEvent]) -> list[tuple[Watch, WatchEvent]]:
+        """Remove the watches that `events` trigger; the calls to make for them, in order.
 
         A callable that watches both the data and the children of a deleted node is called once.
         """

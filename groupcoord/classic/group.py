@@ -1,8 +1,8 @@
-"""A classic group: its members, its state, and what may be asked of it. Pure.
+"""A classic group: its members, state, and validity checks. Pure.
 
-What leads from state to state is `rebalancing`'s. What has been stored of a group is in its last
-record; the rest (who has joined since, who waits for what) is lost when the coordinator moves,
-as with Apache Kafka, and members find out by their next request.
+State transitions are in `rebalancing`. A group's last record has its durable state; the rest (who
+has joined since, which requests wait) is lost when the coordinator moves, as with Apache Kafka,
+and members notice by their next request.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
 from kavka.log.journal import Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
 
 class GroupState(StrEnum):
-    """As ListGroups tells them. A group that is gone ("Dead") is not there at all."""
+    """As in ListGroups. Groups in state "Dead" do not exist here."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -51,11 +51,11 @@ _COMES_FROM: Final[Mapping[GroupState, tuple[GroupState, ...]]] = {
 
 
 class Delay(NamedTuple):
-    """How long the first rebalance of a group still waits for more members."""
+    """The initial rebalance delay of a group, in which more members may join."""
 
     delay_ms: int
     remaining_ms: int
-    """What may be added when this has passed."""
+    """By how much it may be extended afterwards."""
 
 
 class ClassicGroup:
@@ -68,7 +68,7 @@ class ClassicGroup:
         "delay",
         "generation",
         "group_id",
-        "has_grown",
+        "new_member_added",
         "join_timer",
         "joining",
         "leader",
@@ -81,7 +81,7 @@ class ClassicGroup:
         "static",
         "sync_timer",
         "topics",
-        "unsynced",
+        "pending_sync",
     )
 
     def __init__(self, group_id: str, timers: Timers, since_ms: int) -> None:
@@ -90,33 +90,33 @@ class ClassicGroup:
         self.current = GroupState.EMPTY
         self.previous: GroupState | None = None
         self.since_ms = since_ms
-        """When it came into its state; -1 if that is not known."""
+        """When it entered its state; -1 if unknown."""
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
-        """What the members of this generation chose."""
+        """The protocol selected for this generation."""
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}
         """Member ids by instance id."""
         self.pending: dict[str, None] = {}
-        """Member ids that were given to clients which have not come back with them."""
-        self.unsynced: dict[str, None] = {}
+        """Member ids whose clients have not rejoined with them yet (KIP-394)."""
+        self.pending_sync: dict[str, None] = {}
         """Members of this generation that have not sent SyncGroup."""
         self.joining = 0
-        """How many members' JoinGroup waits for an answer."""
+        """How many members await a JoinGroup response."""
         self.delay: Delay | None = None
-        """While the first rebalance waits for more members."""
-        self.has_grown = False
-        """Whether a member came since `delay` began."""
+        """Set during the initial rebalance delay."""
+        self.new_member_added = False
+        """Whether a member was added since `delay` was set."""
         self.topics: frozenset[str] | None = None
-        """What the consumers read; None if that is not known."""
+        """The subscribed topics of consumers; None if unknown."""
         self.join_timer: Final[TimerKey] = ("classic", "join", group_id, "")
         self.sync_timer: Final[TimerKey] = ("classic", "sync", group_id, "")
         self._support: dict[str, int] = {}
         self._timers: Final = timers
 
-    # What all kinds of groups have.
+    # The `Group` interface.
 
     @property
     def kind(self) -> str:
@@ -144,7 +144,7 @@ class ClassicGroup:
         elif not is_transactional:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and self.current is GroupState.COMPLETING_REBALANCE:
-            # It has had the answer to its JoinGroup, so it knows what this tells it.
+            # It has its JoinGroup response, so it will understand this error.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
@@ -153,7 +153,7 @@ class ClassicGroup:
             self.touch(member, now_ms)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may."""
+        """Always allowed."""
 
     def check_delete(self) -> None:
         if self.current is not GroupState.EMPTY:
@@ -182,7 +182,7 @@ class ClassicGroup:
     # Members.
 
     def check_member(self, member_id: str, instance_id: str | None, operation: str) -> None:
-        """Whether there is such a member. ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
@@ -201,7 +201,7 @@ class ClassicGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def add(self, member: Member, protocol_type: str, join: Ticket | None) -> None:
-        """A new member; its instance id must be free."""
+        """Add a new member; its instance id must be unused."""
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -211,35 +211,35 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count_support(member.protocols, 1)
         self.pending.pop(member.member_id, None)
-        self.wait_join(member, join)
+        self.set_join_ticket(member, join)
 
     def remove(self, member_id: str) -> None:
-        """A member or a pending one goes, and its timer with it; another leads if it did."""
+        """Remove a member or pending member, and its timer; if it was the leader, elect another."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_support(member.protocols, -1)
-            self.wait_join(member, None)
+            self.set_join_ticket(member, None)
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending.pop(member_id, None)
-        self.unsynced.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
         self._timers.cancel(member_timer(self.group_id, member_id))
 
     def replace(self, old: Member, new: Member) -> None:
-        """A static member has got another id. Both must offer the same protocols."""
+        """A static member has a new member id. Both must have the same protocols."""
         del self.members[old.member_id]
-        self.wait_join(old, None)
+        self.set_join_ticket(old, None)
         self._timers.cancel(old.timer)
         self.members[new.member_id] = new
         if self.leader == old.member_id:
             self.leader = new.member_id
         if new.instance_id is not None:
             self.static[new.instance_id] = new.member_id
-        if old.member_id in self.unsynced:
-            del self.unsynced[old.member_id]
-            self.unsynced[new.member_id] = None
+        if old.member_id in self.pending_sync:
+            del self.pending_sync[old.member_id]
+            self.pending_sync[new.member_id] = None
 
     def update(
         self,
@@ -248,28 +248,28 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """What a member says when it joins again."""
+        """Update a rejoining member from its request."""
         self._count_support(member.protocols, -1)
         member.protocols = protocols
         self._count_support(protocols, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def wait_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
-        """Let a member's JoinGroup wait, or no more; the ticket that waited."""
+    def set_join_ticket(self, member: Member, ticket: Ticket | None) -> Ticket | None:
+        """Set or clear a member's waiting JoinGroup; returns the previous ticket."""
         waited = member.join
         self.joining += (ticket is not None) - (waited is not None)
         member.join = ticket
         return waited
 
     def touch(self, member: Member, now_ms: int, timeout_ms: int | None = None) -> None:
-        """A member is alive: its session begins anew."""
+        """A member is alive: reset its session timeout."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
         member.deadline = self._timers.set(member.timer, now_ms + timeout_ms)
 
     def cancel_timers(self) -> None:
-        """The group is gone: it has no deadlines any more."""
+        """Cancel all timers of a deleted group."""
         for member in self.members.values():
             self._timers.cancel(member.timer)
         for member_id in self.pending:
@@ -283,11 +283,11 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance may take: the longest that a member asks for."""
+        """How long a rebalance may take: the maximum of the members' timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Let one lead that has joined, if the leader has not; whether there is one."""
+        """If the leader has not rejoined, elect a member that has; False if there is none."""
         if self.leader is None:
             return False
         leader = self.members[self.leader]
@@ -317,7 +317,7 @@ class ClassicGroup:
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: Sequence[OfferedProtocol]) -> bool:
-        """Whether one with these protocols can be in this group."""
+        """Whether a member with these protocols may join this group."""
         if self.current is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -326,7 +326,7 @@ class ClassicGroup:
         return any(self._support.get(name, 0) == count for name, _ in protocols)
 
     def choose_protocol(self) -> Slices[str | None]:
-        """What most members would have, of what all of them can do."""
+        """The protocol with the most votes, of those that all members support."""
         count = len(self.members)
         candidates = {name for name, support in self._support.items() if support == count}
         if len(candidates) <= 1:
@@ -353,7 +353,7 @@ class ClassicGroup:
     # States.
 
     def enter(self, state: GroupState, now_ms: int) -> None:
-        """Go over to another state."""
+        """Change the state."""
         if self.current not in _COMES_FROM[state]:
             raise AssertionError(f"group {self.group_id} was {self.current}, not to be {state}")
         self.previous = self.current
@@ -365,7 +365,7 @@ class ClassicGroup:
         return self.current in _COMES_FROM[GroupState.PREPARING_REBALANCE]
 
     def next_generation(self, now_ms: int) -> Slices[None]:
-        """All that joined are the members of a new generation."""
+        """Start a new generation of all members that have joined."""
         self.generation += 1
         self.delay = None
         self.protocol = (yield from self.choose_protocol()) if self.members else None
@@ -373,7 +373,7 @@ class ClassicGroup:
         yield from self.find_topics()
 
     def find_topics(self) -> Slices[None]:
-        """See what the members of this generation read."""
+        """Set `topics` from the subscriptions of this generation."""
         self.topics = (yield from self._topics()) if self.protocol_type == CONSUMER else None
 
     def _topics(self) -> Slices[frozenset[str] | None]:
@@ -392,7 +392,7 @@ class ClassicGroup:
     # Records.
 
     def record(self) -> Slices[Record]:
-        """What is stored of the group as it is."""
+        """The group's record with its current state."""
         members: list[StoredMember] = []
 
         def store(member: Member) -> None:
@@ -415,7 +415,7 @@ class ClassicGroup:
         return (yield from group_record(self.group_id, stored))
 
     def restore(self, stored: StoredGroup) -> Slices[None]:
-        """What a group that is empty is by its last record; no session of a member runs yet."""
+        """Restore an empty group from its last record; sessions are not started yet."""
         self.since_ms = stored.since_ms
         self.generation = stored.generation
         self.protocol_type = stored.protocol_type
@@ -435,7 +435,7 @@ class ClassicGroup:
         yield from self.find_topics()
 
 
-def empty_record(group: ClassicGroup) -> Record:
-    """What is stored when a group comes into being, whoever has joined by then."""
-    nobody = StoredGroup("", 0, None, None, group.since_ms, ())
-    return without_pauses(group_record(group.group_id, nobody))
+def empty_group_record(group: ClassicGroup) -> Record:
+    """The record of a new group, which has no members yet."""
+    empty = StoredGroup("", 0, None, None, group.since_ms, ())
+    return run_to_completion(group_record(group.group_id, empty))

@@ -1,4 +1,4 @@
-"""JoinGroup to a classic group: new members, members that come again, static ones. Pure."""
+"""JoinGroup to a classic group: new, rejoining and static members. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Rebalancing,
-    failing_as,
-    joined,
+    join_error,
+    join_response,
     joined_members,
-    not_joined,
+    with_error_reply,
 )
 from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.state import GroupsState
@@ -27,18 +27,18 @@ from kavka.wire.steps import Slices
 logger = logging.getLogger(__name__)
 
 _MEMBER_ID_REQUIRED_SINCE: Final = 4
-"""From this version on a new member comes a second time, with its id (KIP-394)."""
+"""From this version on a new member must rejoin with its member id (KIP-394)."""
 
 PENDING_MAX: Final = 10_000
-"""Ids of one group that have been given and not been used yet; of more the oldest is forgotten,
-and whoever comes with it gets another one. Apache Kafka keeps all for a session's time."""
+"""Limit of a group's pending members; beyond it the oldest is removed, and its client is given
+another id. Apache Kafka keeps all of them for the session timeout."""
 
 _SKIPS_ASSIGNMENT_SINCE: Final = 9
-"""From this version on a static leader can be told to leave the assignment as it is (KIP-814)."""
+"""From this version on a static leader can be told to skip the assignment (KIP-814)."""
 
 
 class Joining:
-    """Answers to JoinGroup."""
+    """Handles JoinGroup."""
 
     def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
         self._state: Final = state
@@ -48,8 +48,8 @@ class Joining:
     def join(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """Let a member in, now or when the rebalance ends; the group may be one of no member,
-        which is not among the groups yet."""
+        """Join a member; the response comes now or when the rebalance completes. The group may be
+        a new one that is not registered yet."""
         out = Decision()
         if not self._has_room(group, request.member_id):
             group.remove(request.member_id)
@@ -63,11 +63,11 @@ class Joining:
             yield from self._join_pending(group, request, ticket, now_ms, out)
         else:
             yield from self._join_known(group, request, ticket, now_ms, out)
-        return failing_as(out, ticket)
+        return with_error_reply(out, ticket)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """While all join, those that have joined count, so that the last ones of a group that is
-        too big are sent away."""
+        """During a rebalance only members that have rejoined count, so that the last members of an
+        oversized group are rejected."""
         size_max = self._state.settings().group_max_size
         if group.current is GroupState.EMPTY:
             return True
@@ -136,9 +136,9 @@ class Joining:
             known,
         )
         old = group.members[known]
-        new = _moved(group.group_id, old, member_id)
+        new = _with_member_id(group.group_id, old, member_id)
         code = ErrorCode.FENCED_INSTANCE_ID
-        self._rebalancing.answer_waiting(group, old, code, known, out)
+        self._rebalancing.respond_waiting(group, old, code, known, out)
         was_leader = group.leader
         group.replace(old, new)
         self._update(group, new, request)
@@ -155,12 +155,12 @@ class Joining:
                 f"client reason: {_reason(request)}"
             )
         else:
-            # The leader may have been told of the old id, and assign to that.
+            # The leader may know only the old id, and assign partitions to that.
             reason = (
                 f"Updating metadata for static member {member_id} with instance id "
                 f"{instance_id}; client reason: {_reason(request)}"
             )
-        group.wait_join(new, ticket)
+        group.set_join_ticket(new, ticket)
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _keep_generation(
@@ -174,18 +174,18 @@ class Joining:
         now_ms: int,
         out: Decision,
     ) -> Slices[None]:
-        """A static member is back and changes nothing: the new id is stored, and that is all."""
+        """A static member rejoins without changes: only its new member id is stored."""
         logger.info(
             "Static member which joins during Stable stage and doesn't affect the selected "
             "protocol will not trigger a rebalance."
         )
         if request.version >= _SKIPS_ASSIGNMENT_SINCE:
             leads = group.leader == new.member_id
-            told = (yield from joined_members(group)) if leads else ()
-            answer = joined(group, new, told, skips=leads)
+            members = (yield from joined_members(group)) if leads else ()
+            answer = join_response(group, new, members, skips=leads)
         else:
-            # One that takes itself for the leader would assign, which nobody would hear of.
-            answer = joined(group, new)
+            # If it believed to be the leader it would compute an assignment that is not used.
+            answer = join_response(group, new)
             answer.leader = was_leader or ""
         out.replies.append(Reply(ticket, answer))
 
@@ -202,7 +202,7 @@ class Joining:
             group.update(new, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
             group.replace(new, old)
             group.touch(old, now_ms)
-            failed = joined(group, new)
+            failed = join_response(group, new)
             failed.member_id, failed.error_code = "", code
             return Decision(replies=[Reply(ticket, failed)])
 
@@ -212,7 +212,7 @@ class Joining:
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
     ) -> Slices[None]:
         if request.instance_id is not None:
-            # A static member is never asked to come again, so nobody can be this one.
+            # Static members are never asked to rejoin with an id, so this can't be one.
             _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         logger.info(
@@ -245,7 +245,7 @@ class Joining:
         )
         member.is_new = True
         if group.current is GroupState.PREPARING_REBALANCE and group.previous is GroupState.EMPTY:
-            group.has_grown = True
+            group.new_member_added = True
         group.add(member, request.protocol_type, ticket)
         group.touch(member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = (
@@ -266,13 +266,13 @@ class Joining:
         member = group.members[member_id]
         why = self._rejoins_because(group, member, request)
         if why is None:
-            # Perhaps it has not got the answer to its last one; or it wants to see what is new.
-            out.replies.append(Reply(ticket, (yield from _present(group, member))))
+            # It may be a retry after a lost response, or a follower that checks for changes.
+            out.replies.append(Reply(ticket, (yield from _current_generation(group, member))))
             return
         self._update(group, member, request)
-        waited = group.wait_join(member, ticket)
+        waited = group.set_join_ticket(member, ticket)
         if waited is not None:
-            answer = not_joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            answer = join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
             out.replies.append(Reply(waited, answer))
         reason = f"{why}; client reason: {_reason(request)}"
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
@@ -280,11 +280,11 @@ class Joining:
     def _rejoins_because(
         self, group: ClassicGroup, member: Member, request: JoinRequest
     ) -> str | None:
-        """Why a member's coming again needs a rebalance; None if it does not."""
+        """Why a rejoining member needs a rebalance; None if it does not."""
         if group.current is GroupState.PREPARING_REBALANCE:
             return f"Member {member.member_id} is joining group during {group.current}"
         if group.current is GroupState.STABLE and group.leader == member.member_id:
-            # A leader sees changes of the assignment that are none of a member.
+            # A leader may rejoin to change the assignment, with unchanged metadata.
             return f"Leader {member.member_id} re-joining group during {group.current}"
         if tuple(member.protocols) != tuple(request.protocols):
             return f"Updating metadata for member {member.member_id} during {group.current}"
@@ -296,13 +296,13 @@ class Joining:
         )
 
 
-def _present(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
+def _current_generation(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
     assigns = group.leader == member.member_id and group.current is not GroupState.STABLE
-    return joined(group, member, (yield from joined_members(group)) if assigns else ())
+    return join_response(group, member, (yield from joined_members(group)) if assigns else ())
 
 
-def _moved(group_id: str, member: Member, member_id: str) -> Member:
-    """The same member by another id."""
+def _with_member_id(group_id: str, member: Member, member_id: str) -> Member:
+    """The same member with another member id."""
     return Member(
         group_id,
         member_id,
@@ -321,4 +321,4 @@ def _reason(request: JoinRequest) -> str:
 
 
 def _refuse(out: Decision, ticket: Ticket, code: ErrorCode, member_id: str = "") -> None:
-    out.replies.append(Reply(ticket, not_joined(code, member_id)))
+    out.replies.append(Reply(ticket, join_error(code, member_id)))

@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said, and which of its requests wait. Pure."""
+"""A member of a classic group: its subscription, and its waiting requests. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TimerKey: TypeAlias = tuple[str, str, str, str]
 
 
 class OfferedProtocol(NamedTuple):
-    """What a member can do, with what it has to say for it."""
+    """A protocol (assignor) that a member supports, with its metadata."""
 
     name: str
     metadata: bytes
 
 
 class Member:
-    """A member, by its id."""
+    """A member."""
 
     __slots__ = (
         "assignment",
@@ -58,37 +58,37 @@ class Member:
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
-        """In the order in which it prefers them."""
+        """In order of preference."""
         self.assignment = assignment
         self.join: Ticket | None = None
-        """Of the JoinGroup that waits for an answer. Set by the group, which counts them."""
+        """The waiting JoinGroup. Set by the group, which counts them."""
         self.sync: Ticket | None = None
-        """Of the SyncGroup that waits for the leader's."""
+        """The SyncGroup that waits for the leader's."""
         self.is_new = False
-        """Whether it has not been told its member id yet (JoinGroup before version 4)."""
+        """Whether it does not know its member id yet (JoinGroup before version 4)."""
         self.timer: Final = member_timer(group_id, member_id)
         self.deadline: Deadline | None = None
-        """The last that its session was given."""
+        """The current deadline of its session."""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said with a protocol."""
+        """Its metadata for a protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: Iterable[str]) -> str | None:
-        """Which of some protocols it would have."""
+        """The candidate that it prefers."""
         return next((name for name, _ in self.protocols if name in candidates), None)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it need not send heartbeats, as it waits for an answer."""
+        """Whether its session can't expire, since it waits for a response."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
 
 def member_timer(group_id: str, member_id: str) -> TimerKey:
-    """When the session of a member, or the wait for one that has been given an id, ends."""
+    """The timer of a member's session, or of a pending member."""
     return ("classic", "member", group_id, member_id)
 
 

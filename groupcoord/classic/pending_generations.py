@@ -1,9 +1,8 @@
-"""Records that a decision is about to append, and what is to be done once they are. Pure.
+"""Records that a decision appends, and the callbacks to run once they are appended. Pure.
 
-A group's record tells less than what is known of the group while its coordinator lives: who
-waits, who has joined, which deadlines run. So a record that was decided here is not replayed over
-the group, as one read from the log is, but does what the decision said. That the record is in the
-log comes first in both.
+A group's record has less than the group in memory: not the waiting requests, joined members and
+timers. So a record that was decided here is not replayed over the group, as one read from the log
+is; instead its callback runs. In both cases the record is in the log first.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from kavka.wire.errors import ErrorCode
 
 
 def _nothing() -> None:
-    """What has been said is true already."""
+    """The default callback: nothing to do."""
 
 
 class Proposals:
-    """The one record that may be about to be appended."""
+    """The one record that may be waiting to be appended."""
 
     __slots__ = ("_done", "_out", "_record")
 
@@ -36,15 +35,14 @@ class Proposals:
         done: Callable[[], None] = _nothing,
         refused: Callable[[ErrorCode, int], Decision] | None = None,
     ) -> None:
-        """Add a record to a decision, with what is to be done once it is in the log, and what
-        if it can't be appended. If it is but committed too late, all that is left to do is to
-        tell so."""
+        """Add a record to a decision: `done` runs once it is in the log, `refused` if it can't be
+        appended. After it is appended `refused` is cleared: a late commit only fails replies."""
         out.records = [*out.records, record]
         out.on_failure = refused
         self._record, self._out, self._done = record, out, done
 
     def applied(self, record: Record) -> bool:
-        """Do what was to be done with a record that is in the log; False if it is not of here."""
+        """Run the callback of an appended record; False if it was not proposed here."""
         if record is not self._record or self._out is None:
             return False
         self._out.on_failure = None

@@ -1,7 +1,7 @@
 """All classic groups of one partition of `__consumer_offsets`. Pure.
 
-Settled by Apache Kafka's GroupMetadataManager; the methods are called by the partition's shard,
-which hands a request to the kind of group that there is.
+The behaviour is that of Apache Kafka's GroupMetadataManager. The partition's shard dispatches
+requests by the kind of group.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import logging
 from collections.abc import Collection, Hashable, Iterator
 from typing import Final
 
-from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
 from kavka.groupcoord.classic.joining import Joining
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
-    failing_as,
-    not_joined,
+    join_error,
+    with_error_reply,
 )
 from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key, protocol_type_of
 from kavka.groupcoord.classic.requests import (
@@ -33,18 +33,18 @@ from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger = logging.getLogger(__name__)
 
 _GROUP_COST: Final = 20
 _BYTES_OF_ONE: Final = 8
-"""What a group that is read from its record counts for a `Pace`, and how many of its bytes count
-one."""
+"""`PauseCounter` items that decoding a group's record counts as, and record bytes that count as
+one more."""
 
 
 class ClassicProtocol:
-    """What classic groups answer, and what becomes of them."""
+    """Requests to classic groups, their records and their timers."""
 
     def __init__(self, state: GroupsState) -> None:
         self._state: Final = state
@@ -52,42 +52,42 @@ class ClassicProtocol:
         self._rebalancing: Final = Rebalancing(state, self._proposals)
         self._joining: Final = Joining(state, self._rebalancing, self._proposals)
         self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
-        self._unread: Final[dict[str, bytes]] = {}
-        """What is replayed, until it is led: a big group is written whole with each generation,
-        and only the last counts."""
+        self._undecoded: Final[dict[str, bytes]] = {}
+        """Replayed values by group id, decoded when the partition is led: each generation rewrites
+        the whole group, and only the last value counts."""
 
     def _group(self, group_id: str) -> ClassicGroup | None:
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def simple_group(self, group_id: str) -> ClassicGroup:
-        """A group that only keeps offsets, of consumers which assign partitions themselves. It
-        is not among the groups yet."""
+        """A new group that only stores offsets, of consumers that assign partitions themselves. It
+        is not registered yet."""
         return ClassicGroup(group_id, self._state.timers, NO_TIME)
 
     # Requests.
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """Answered with a JoinGroupResponse, which comes when the rebalance ends.
+        """Replies with a JoinGroupResponse when the rebalance completes.
 
-        A consumer group of that name must be empty; it becomes a classic one.
+        A consumer group of that name must be empty; it is replaced by a classic one.
         """
         group = self._group(request.group_id)
         if group is not None:
             return self._joining.join(group, request, ticket, now_ms)
         if request.member_id:
             code = ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision(replies=[Reply(ticket, not_joined(code, request.member_id))])
+            return Decision(replies=[Reply(ticket, join_error(code, request.member_id))])
         return self._join_new_group(request, ticket, now_ms)
 
     def _join_new_group(
         self, request: JoinRequest, ticket: Ticket, now_ms: int
     ) -> Slices[Decision]:
-        """The group is stored as an empty one before anybody hears of it."""
+        """A new group is first stored without members; only then are requests answered."""
         groups = self._state.groups
         other = groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._state.timers, now_ms)
-        record = empty_record(group)
+        record = empty_group_record(group)
         out = yield from self._joining.join(group, request, ticket, now_ms)
 
         def done() -> None:
@@ -105,7 +105,7 @@ class ClassicProtocol:
         return out
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
+        """Replies with a SyncGroupResponse after the leader's SyncGroup."""
         group = self._group(request.group_id)
         if group is None:
             answer = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -113,7 +113,7 @@ class ClassicProtocol:
         return self._syncing.sync(group, request, ticket, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """What the member is told."""
+        """The error code of the response."""
         group_id, generation, member_id, instance_id = request
         group = self._state.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
@@ -133,31 +133,31 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
+        """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._group(request.group_id)
         out = Decision()
-        told: list[LeftMember] = []
+        responses: list[LeftMember] = []
 
         def leave(leaver: Leaver) -> None:
             code = ErrorCode.UNKNOWN_MEMBER_ID
             if group is not None:
                 code = self._leave(group, leaver, out)
-            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
         yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        out.replies.append(Reply(ticket, LeaveGroupResponse(0, told)))
-        left = [one.member_id for one in told if not one.error_code]
+        out.replies.append(Reply(ticket, LeaveGroupResponse(0, responses)))
+        left = [one.member_id for one in responses if not one.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
             return out
         reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
-        return failing_as(out, ticket)
+        return with_error_reply(out, ticket)
 
     def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
         member_id, instance_id, reason = leaver
         reason = reason or "not provided"
         if not member_id:
-            # An administrator's: whoever has that instance id now.
+            # From an admin client: the current member with that instance id.
             member_id = group.static.get(instance_id, "") if instance_id is not None else ""
         elif member_id in group.pending:
             group.remove(member_id)
@@ -180,34 +180,34 @@ class ClassicProtocol:
             member_id,
             reason,
         )
-        self._rebalancing.dismiss(group, group.members[member_id], out)
+        self._rebalancing.remove_member(group, group.members[member_id], out)
         return ErrorCode.NONE
 
     # What happens without requests.
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A deadline of a classic group has passed."""
+        """A timer of a classic group has expired."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         group = self._group(group_id)
         out = Decision()
         if group is None:
             return out
-        return self._over(group, what, member_id, now_ms, out)
+        return self._expire(group, what, member_id, now_ms, out)
 
-    def _over(
+    def _expire(
         self, group: ClassicGroup, what: str, member_id: str, now_ms: int, out: Decision
     ) -> Slices[Decision]:
         if what == "member":
-            yield from self._rebalancing.member_over(group, member_id, now_ms, out)
+            yield from self._rebalancing.expire_member(group, member_id, now_ms, out)
         elif what == "join":
-            yield from self._rebalancing.joining_over(group, now_ms, out)
+            yield from self._rebalancing.expire_join(group, now_ms, out)
         else:
-            yield from self._rebalancing.syncing_over(group, now_ms, out)
+            yield from self._rebalancing.expire_sync(group, now_ms, out)
         return out
 
     def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Slices[Decision]:
-        """Have all members join again, for a reason from outside."""
+        """Trigger a rebalance for an external reason."""
         out = Decision()
         yield from self._rebalancing.prepare(group, reason, now_ms, out)
         return out
@@ -215,8 +215,8 @@ class ClassicProtocol:
     # Records.
 
     def apply(self, version: int, record: Record) -> None:
-        """A record whose key has version 2 is in the log. A group that was not decided here has
-        no members before all is `loaded`."""
+        """Apply a record with a key of version 2. A replayed group has no members until it is
+        `loaded`."""
         if self._proposals.applied(record):
             return
         group_id = decode_key(record.key)
@@ -226,48 +226,47 @@ class ClassicProtocol:
         if known is not None:
             known.cancel_timers()
             del self._state.groups[group_id]
-        self._unread.pop(group_id, None)
+        self._undecoded.pop(group_id, None)
         if record.value is None:
             return
         protocol_type = protocol_type_of(record.value)
         if protocol_type is None:
-            _leave_out(group_id)
+            _warn_unreadable(group_id)
             return
         self._state.groups[group_id] = group = self.simple_group(group_id)
         group.protocol_type = protocol_type
-        self._unread[group_id] = record.value
+        self._undecoded[group_id] = record.value
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """All groups have come out of the log: their members have a session's time to be heard
-        of, from now on."""
-        for _ in self.read_replayed():
+        """All records are replayed: decode the groups and start their members' sessions."""
+        for _ in self.decode_replayed():
             yield Decision()
         groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
         for group in groups:
             if group.members:
-                yield from self._begin_sessions(group, now_ms)
+                yield from self._start_sessions(group, now_ms)
 
-    def read_replayed(self) -> Slices[None]:
-        """Make groups of the records that have been taken in."""
-        pace = Pace()
-        for group_id, value in self._unread.items():
+    def decode_replayed(self) -> Slices[None]:
+        """Restore the groups from the replayed values."""
+        pauses = PauseCounter()
+        for group_id, value in self._undecoded.items():
             group = self._group(group_id)
             if group is not None:
                 yield from self._read(group, value)
-            if pace.is_over(_GROUP_COST + len(value) // _BYTES_OF_ONE):
+            if pauses.is_due(_GROUP_COST + len(value) // _BYTES_OF_ONE):
                 yield
-        self._unread.clear()
+        self._undecoded.clear()
 
     def _read(self, group: ClassicGroup, value: bytes) -> Slices[None]:
         stored = yield from decode(value)
         if stored is not None:
             yield from group.restore(stored)
-        else:  # what is left is one that keeps offsets
-            _leave_out(group.group_id)
+        else:  # it stays as a group that only stores offsets
+            _warn_unreadable(group.group_id)
             group.protocol_type = ""
 
-    def _begin_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
-        """What is to be done with a group that was made from its record."""
+    def _start_sessions(self, group: ClassicGroup, now_ms: int) -> Iterator[Decision]:
+        """Start the sessions of a replayed group, and rebalance it if it is oversized."""
         out = Decision()
         size, size_max = len(group.members), self._state.settings().group_max_size
         logger.info("Loaded classic group %s with %d members.", group.group_id, size)
@@ -286,8 +285,8 @@ class ClassicProtocol:
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
     ) -> Slices[None]:
-        """A consumer group becomes this classic one when `out` is in the log; for a `reason` its
-        members join again."""
+        """A consumer group is replaced by this classic one when `out` is in the log; if there is
+        a `reason` it rebalances."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))
         record = yield from group.record()
         if reason is not None:
@@ -299,21 +298,23 @@ class ClassicProtocol:
         self._proposals.propose(out, record, done=done)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """It is the members' business to see that."""
+        """Classic members detect topic changes themselves."""
         return iter(())
 
-    def dismiss_all(self, group: ClassicGroup, code: ErrorCode, now_ms: int) -> list[Reply]:
-        """No member waits any more, as the group is about to become another's. Answers for those
-        that waited; should the group stay, they have a session's time to be heard of."""
+    def fail_waiting_requests(
+        self, group: ClassicGroup, code: ErrorCode, now_ms: int
+    ) -> list[Reply]:
+        """Fail all waiting requests, since the group is about to be converted; returns the replies.
+        The members' sessions are reset, in case that the conversion fails."""
         out = Decision()
         for member in group.members.values():
             if member.join is not None or member.sync is not None:
                 group.touch(member, now_ms)
-                self._rebalancing.answer_waiting(group, member, code, member.member_id, out)
+                self._rebalancing.respond_waiting(group, member, code, member.member_id, out)
         return out.replies
 
     def tickets(self) -> list[Ticket]:
-        """All requests that wait in classic groups."""
+        """All waiting requests of classic groups."""
         return [
             ticket
             for group in self._state.groups.values()
@@ -324,5 +325,5 @@ class ClassicProtocol:
         ]
 
 
-def _leave_out(group_id: str) -> None:
+def _warn_unreadable(group_id: str) -> None:
     logger.warning("Skipped the record of group %s: it can't be read.", group_id)

@@ -1,8 +1,8 @@
-"""How a classic group gets from one generation to the next. Pure.
+"""The rebalance of a classic group. Pure.
 
-A rebalance has two phases: all members join (PreparingRebalance), then each asks for its part of
-what the leader assigns (CompletingRebalance). What is left undone has deadlines: members that do
-not join or sync in time are no longer members.
+It has two phases: all members join (PreparingRebalance), then each syncs its part of the leader's
+assignment (CompletingRebalance). Both have timeouts: members that do not join or sync in time are
+removed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kavka.wire.steps import Slices, each
 logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a new member may wait for the rebalance: it does not know its id, so it can't send
-heartbeats, and one that has gone would be waited for in vain."""
+"""Session timeout of a new member during its first rebalance. It can't heartbeat, since it does not
+know its member id; this limits the wait for a client that has gone."""
 
 
 class Rebalancing:
-    """What is done to a group, with what follows from it: added to a decision (`out`)."""
+    """Rebalance steps of a group; their records and replies are added to a decision (`out`)."""
 
     def __init__(self, state: GroupsState, proposals: Proposals) -> None:
         self._state: Final = state
@@ -39,17 +39,17 @@ class Rebalancing:
     def prepare_or_complete(
         self, group: ClassicGroup, reason: str, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """Begin a rebalance; or end the joining, if it was begun and nobody is missing."""
+        """Start a rebalance; or complete the join phase, if all members have joined."""
         if group.can_rebalance:
             yield from self.prepare(group, reason, now_ms, out)
         else:
             yield from self.complete_if_joined(group, now_ms, out)
 
     def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> Slices[None]:
-        """Begin a rebalance: all members must join again."""
+        """Start a rebalance: all members must rejoin."""
         if group.current is GroupState.COMPLETING_REBALANCE:
             yield from self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
-        group.unsynced.clear()
+        group.pending_sync.clear()
         self._timers.cancel(group.sync_timer)
         is_first = group.current is GroupState.EMPTY
         if is_first:
@@ -70,26 +70,26 @@ class Rebalancing:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
     def _begin_delay(self, group: ClassicGroup, now_ms: int) -> None:
-        """The group is new: more members are to be expected."""
+        """Start the initial rebalance delay: the group was empty, so more members may join."""
         delay_ms = self._state.settings().group_initial_rebalance_delay_ms
-        group.has_grown = False
+        group.new_member_added = False
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
-    def joining_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """The time to join has passed; a first rebalance goes on if members keep coming."""
+    def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+        """The join phase has timed out; an initial delay is extended if members keep joining."""
         delay = group.delay
-        if delay is None or not group.has_grown or not delay.remaining_ms:
+        if delay is None or not group.new_member_added or not delay.remaining_ms:
             yield from self.complete(group, now_ms, out)
             return
-        group.has_grown = False
+        group.new_member_added = False
         settings = self._state.settings()
         next_ms = min(settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
         group.delay = Delay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + next_ms)
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """End the joining if nobody is missing; but a first rebalance waits for its time."""
+        """Complete the join phase if all have joined; an initial rebalance waits for its delay."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         if group.previous is not GroupState.EMPTY and group.all_have_joined:
@@ -98,7 +98,7 @@ class Rebalancing:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
     def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """End the joining: who has joined makes the next generation."""
+        """Complete the join phase: the members that have joined form the next generation."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
         self._timers.cancel(group.join_timer)
@@ -108,13 +108,13 @@ class Rebalancing:
                 "Group %s could not complete rebalance because no members rejoined.",
                 group.group_id,
             )
-            # Static members stay until their sessions end. There is nobody whom a deadline would
-            # help (with a rebalance timeout of 0 it would have passed at once, again and again):
-            # the next one to join sets it, see `complete_if_joined`.
+            # Static members stay until their sessions expire. No join timer is set, since no member
+            # waits (with a rebalance timeout of 0 it would expire again and again): the next
+            # member that joins sets it, see `complete_if_joined`.
             return
         yield from group.next_generation(now_ms)
         if group.members:
-            yield from self._announce(group, now_ms, out)
+            yield from self._complete_joins(group, now_ms, out)
         else:
             logger.info(
                 "Group %s with generation %d is now empty.", group.group_id, group.generation
@@ -135,29 +135,29 @@ class Rebalancing:
                 ", ".join(absent),
             )
 
-    def _announce(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def _complete_joins(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
         logger.info(
             "Stabilized group %s generation %d with %d members.",
             group.group_id,
             group.generation,
             len(group.members),
         )
-        told = yield from joined_members(group)
+        members = yield from joined_members(group)
 
         def announce(member: Member) -> None:
-            ticket = group.wait_join(member, None)
+            ticket = group.set_join_ticket(member, None)
             if ticket is not None:
-                out.replies.append(Reply(ticket, joined(group, member, told)))
+                out.replies.append(Reply(ticket, join_response(group, member, members)))
             group.touch(member, now_ms)
             member.is_new = False
-            group.unsynced[member.member_id] = None
+            group.pending_sync[member.member_id] = None
 
         yield from each(group.members.values(), announce)
         self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
-    def syncing_over(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
-        """The time to sync has passed: who has not is out."""
-        late = list(group.unsynced)
+    def expire_sync(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+        """The sync phase has timed out: remove the members that have not synced."""
+        late = list(group.pending_sync)
         if not late:
             return
         yield from each(late, group.remove)
@@ -169,10 +169,10 @@ class Rebalancing:
         reason = f"Removing [{', '.join(late)}] on pending sync request expiration"
         yield from self.prepare(group, reason, now_ms, out)
 
-    def member_over(
+    def expire_member(
         self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """A session has ended, or nobody came with the id that was given."""
+        """A session has expired, or a pending member has not rejoined."""
         if member_id in group.pending:
             logger.info(
                 "Pending member %s in group %s has been removed after session timeout expiration.",
@@ -190,7 +190,7 @@ class Rebalancing:
             member_id,
             group.group_id,
         )
-        self.dismiss(group, member, out)
+        self.remove_member(group, member, out)
         if group.current is GroupState.PREPARING_REBALANCE:
             yield from self._completed_by_removal(group, now_ms, out)
         else:
@@ -203,26 +203,26 @@ class Rebalancing:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
 
-    def dismiss(self, group: ClassicGroup, member: Member, out: Decision) -> None:
-        """A member is out. One that waits for something is to ask for a new id."""
-        self.answer_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
+    def remove_member(self, group: ClassicGroup, member: Member, out: Decision) -> None:
+        """Remove a member; its waiting requests fail with UNKNOWN_MEMBER_ID."""
+        self.respond_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
         group.remove(member.member_id)
 
-    def answer_waiting(
+    def respond_waiting(
         self, group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, out: Decision
     ) -> None:
-        """Whatever waits for an answer gets `code`."""
-        join, sync = group.wait_join(member, None), member.sync
+        """Respond to the member's waiting requests with `code`."""
+        join, sync = group.set_join_ticket(member, None), member.sync
         member.sync = None
         if join is not None:
-            out.replies.append(Reply(join, not_joined(code, member_id)))
+            out.replies.append(Reply(join, join_error(code, member_id)))
         if sync is not None:
             out.replies.append(Reply(sync, SyncGroupResponse(code)))
 
     def fail_sync(
         self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
     ) -> Slices[None]:
-        """Nobody has an assignment; who waits for one is told why."""
+        """Clear all assignments; waiting SyncGroups fail with `code`."""
 
         def fail(member: Member) -> None:
             member.assignment = b""
@@ -234,10 +234,14 @@ class Rebalancing:
         yield from each(group.members.values(), fail)
 
 
-def joined(
-    group: ClassicGroup, member: Member, told: Sequence[JoinedMember] = (), *, skips: bool = False
+def join_response(
+    group: ClassicGroup,
+    member: Member,
+    members: Sequence[JoinedMember] = (),
+    *,
+    skips: bool = False,
 ) -> JoinGroupResponse:
-    """The answer to a member of the present generation; if it leads, it is `told` of all."""
+    """The response to a member of the current generation; the leader gets all `members`."""
     return JoinGroupResponse(
         member.member_id,
         0,
@@ -246,30 +250,30 @@ def joined(
         group.protocol,
         group.leader or "",
         skips,
-        told if group.leader == member.member_id else (),
+        members if group.leader == member.member_id else (),
     )
 
 
 def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
-    """All members, as the leader is told of them."""
-    told: list[JoinedMember] = []
+    """All members, as in the leader's response."""
+    members: list[JoinedMember] = []
 
-    def tell(member: Member) -> None:
+    def add(member: Member) -> None:
         metadata = member.metadata(group.protocol)
-        told.append(JoinedMember(member.member_id, member.instance_id, metadata))
+        members.append(JoinedMember(member.member_id, member.instance_id, metadata))
 
-    yield from each(group.members.values(), tell)
-    return told
+    yield from each(group.members.values(), add)
+    return members
 
 
-def not_joined(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """The answer to one that can't join."""
+def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """The response to a member that can't join."""
     return JoinGroupResponse(member_id, code)
 
 
-def failing_as(out: Decision, ticket: Ticket) -> Decision:
-    """If its records can't be appended, `ticket` is told, and the others hear what they would
-    have heard."""
+def with_error_reply(out: Decision, ticket: Ticket) -> Decision:
+    """Make `out` fail only the request of `ticket` if its records can't be appended; the other
+    requests still get their replies."""
 
     def refused(code: ErrorCode, now_ms: int) -> Decision:
         failure = ApiError(code)

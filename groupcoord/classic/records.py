@@ -1,7 +1,7 @@
-"""The record of a classic group: what it looks like in `__consumer_offsets`. Pure.
+"""The record of a classic group in `__consumer_offsets`. Pure.
 
 Keys have version 2. Values have the versions 0 to 4; 3 is written, as Apache Kafka does: 4 is
-flexible and says nothing more. The schemas are its GroupMetadataKey and GroupMetadataValue.
+flexible without new fields. The schemas are its GroupMetadataKey and GroupMetadataValue.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _FIRST_FLEXIBLE: Final = 4
 
 
 class StoredMember(NamedTuple):
-    """A member as its group's record tells of it."""
+    """A member in its group's record."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     client_host: str
     rebalance_timeout_ms: int
-    """-1 in values of version 0, which do not have it."""
+    """-1 in values of version 0, which lack it."""
 
     session_timeout_ms: int
     subscription: bytes
-    """What the member said with the protocol that the group chose."""
+    """The member's metadata for the group's protocol."""
 
     assignment: bytes
 
 
 class StoredGroup(NamedTuple):
-    """What a value says."""
+    """The content of a value."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     since_ms: int
-    """When the group came into its state; `NO_TIME` in values of version 0 and 1."""
+    """When the group entered its state; `NO_TIME` in values of version 0 and 1."""
 
     members: Sequence[StoredMember]
 
@@ -75,7 +75,7 @@ def decode_key(key: bytes) -> str | None:
 
 
 def encode(group: StoredGroup) -> Slices[bytes]:
-    """A value. ValueError if a text is too long for it."""
+    """A value. ValueError if a string is too long for it."""
     out = [
         _SHORT.pack(_WRITTEN_VERSION),
         _string(group.protocol_type),
@@ -104,17 +104,17 @@ def _member(member: StoredMember) -> tuple[bytes, ...]:
 
 
 def group_record(group_id: str, group: StoredGroup) -> Slices[Record]:
-    """What is appended for a group."""
+    """The record to append for a group."""
     return Record(encode_key(group_id), (yield from encode(group)))
 
 
 def tombstone(group_id: str) -> Record:
-    """What makes a group go."""
+    """The record that deletes a group."""
     return Record(encode_key(group_id), None)
 
 
 def decode(value: bytes) -> Slices[StoredGroup | None]:
-    """What a value says; None if it can't be read, as those of versions to come."""
+    """The content of a value; None if it can't be decoded, e.g. has a later version."""
     try:
         return (yield from _Reader(value).group())
     except ValueError:
@@ -122,7 +122,7 @@ def decode(value: bytes) -> Slices[StoredGroup | None]:
 
 
 def protocol_type_of(value: bytes) -> str | None:
-    """The beginning of what a value says; None if it can't be read."""
+    """The first field of a value; None if it can't be decoded."""
     try:
         return _Reader(value).protocol_type()
     except ValueError:
@@ -134,7 +134,7 @@ def _string(text: str) -> bytes:
     try:
         return _SHORT.pack(len(data)) + data
     except StructError:
-        raise ValueError(f"a text of {len(data)} bytes is too long for a record") from None
+        raise ValueError(f"a string of {len(data)} bytes is too long for a record") from None
 
 
 def _nullable(text: str | None) -> bytes:
@@ -142,7 +142,7 @@ def _nullable(text: str | None) -> bytes:
 
 
 class _Reader(Reader):
-    """Goes through one value. ValueError where it is malformed."""
+    """Decodes one value. ValueError where it is malformed."""
 
     __slots__ = ("_is_flexible", "_version")
 
@@ -188,7 +188,7 @@ class _Reader(Reader):
         )
 
     def _length(self, plain: Struct) -> int:
-        """Of a text (2 bytes), of bytes or an array (4), or compact; -1 for null."""
+        """The length of a string (2 bytes), of bytes or an array (4), or compact; -1 for null."""
         if self._is_flexible:
             return self.uvarint() - 1
         return int.from_bytes(self.take(plain.size), "big", signed=True)

@@ -1,7 +1,7 @@
-"""What the requests of the classic protocol ask, of whichever kind of group. Pure.
+"""Requests of the classic protocol, to any kind of group. Pure.
 
-A group that members of both protocols are in answers them as well (KIP-848), so who asks does not
-know which rules will answer.
+A consumer group with members of both protocols handles them too (KIP-848), so the caller does not
+know which implementation will.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.wire.errors import ErrorCode
 
 LEAVERS_A_STEP: Final = 100
-"""Members that leave in one go: each costs a line in the log."""
+"""Members that leave between two pauses; each of them is logged."""
 
 
 class JoinRequest(NamedTuple):
-    """JoinGroup in `version`; `member_id` is "" for one without."""
+    """JoinGroup in `version`; `member_id` is "" if there is none."""
 
     group_id: str
     member_id: str
@@ -29,7 +29,7 @@ class JoinRequest(NamedTuple):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: Sequence[OfferedProtocol]
-    """Each name once, the most liked in front."""
+    """Without duplicates, in order of preference."""
 
     reason: str | None
     version: int
@@ -58,7 +58,7 @@ class HeartbeatRequest(NamedTuple):
 
 
 class Leaver(NamedTuple):
-    """One that is to leave a group: a member by its id, or a static one by its instance id."""
+    """A member to remove: by its member id, or a static one by its instance id."""
 
     member_id: str
     instance_id: str | None = None
@@ -70,25 +70,26 @@ class LeaveRequest(NamedTuple):
 
     group_id: str
     leavers: Iterable[Leaver]
-    """Gone through once."""
+    """Iterated only once."""
 
 
 class ClassicRequests(Protocol):
-    """Who answers them."""
+    """The handler of these requests."""
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """Answered with a JoinGroupResponse, which comes when the rebalance ends; the answer
-        must be the ticket's alone."""
+        """Replies with a JoinGroupResponse, for a classic group when the rebalance completes; the
+        response object must not be shared by tickets."""
         ...
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """Answered with a SyncGroupResponse, which comes when the leader has asked too."""
+        """Replies with a SyncGroupResponse, in a classic group after the leader's SyncGroup."""
         ...
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """What the member is told, when what it rests on is committed. ApiError, or a code."""
+        """The error code of the response, to be sent once the state it depends on is committed.
+        May raise ApiError instead."""
         ...
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """Answered with a LeaveGroupResponse, which has a code for each of the leavers."""
+        """Replies with a LeaveGroupResponse with an error code for each leaver."""
         ...

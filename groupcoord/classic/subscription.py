@@ -1,8 +1,8 @@
-"""What the consumers of a group say to each other, as far as a broker looks into it. Pure.
+"""Decodes the topics in the subscription metadata of classic consumers. Pure.
 
-It is the consumers' business, and opaque in the protocol; but offsets of topics that somebody
-reads neither expire nor are deleted, so the topics are read from it (ConsumerProtocolSubscription
-of Apache Kafka; the part of version 0 is in front in all versions).
+The metadata is opaque to the broker. But offsets of subscribed topics are neither expired nor
+deleted, so the topics are decoded from it (Apache Kafka's ConsumerProtocolSubscription; all
+versions begin with the fields of version 0).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""
@@ -24,14 +24,14 @@ _BYTES_LENGTH: Final = Struct(">i")
 
 
 def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | None]:
-    """The topics that some consumers' metadata names together; None if any can't be read.
+    """The union of the topics in some consumers' metadata; None if any can't be decoded.
 
-    Consumers of one group mostly name the same ones, in front of what else they say.
+    Consumers of one group mostly have the same topics, so equal prefixes are decoded once.
     """
     found: set[str] = set()
-    before, pace = b"", Pace()
+    before, pauses = b"", PauseCounter()
     for metadata in subscriptions:
-        if pace.is_over(2):
+        if pauses.is_due(2):
             yield
         end = _VERSION_BYTES + len(before)
         if before and metadata.startswith(before, _VERSION_BYTES) and _is_whole(metadata, end):
@@ -40,7 +40,7 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
         if read is None:
             return None
         topics, end = read
-        if pace.is_over(3 * len(topics)):
+        if pauses.is_due(3 * len(topics)):
             yield
         found.update(topics)
         before = metadata[_VERSION_BYTES:end]
@@ -48,7 +48,7 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
 
 
 def _read(metadata: bytes) -> tuple[list[str], int] | None:
-    """The topics that a consumer's metadata names, and where they end."""
+    """(topics in a consumer's metadata, position after them)."""
     try:
         _, count = _HEAD.unpack_from(metadata)
         if count < 0:
@@ -67,7 +67,7 @@ def _read(metadata: bytes) -> tuple[list[str], int] | None:
 
 
 def _is_whole(metadata: bytes, end: int) -> bool:
-    """Whether the user data, which come behind the topics, are there."""
+    """Whether the user data after the topics is complete."""
     try:
         user_data_bytes: int = _BYTES_LENGTH.unpack_from(metadata, end)[0]
     except StructError:

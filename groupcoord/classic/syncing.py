@@ -1,4 +1,4 @@
-"""SyncGroup to a classic group: what the leader assigned is kept, each gets its part. Pure."""
+"""SyncGroup to a classic group: stores the leader's assignment and returns each member's. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger = logging.getLogger(__name__)
 
 
 class Syncing:
-    """Answers to SyncGroup."""
+    """Handles SyncGroup."""
 
     def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
         self._timers: Final = state.timers
@@ -31,15 +31,15 @@ class Syncing:
     def sync(
         self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int
     ) -> DecisionOrSteps:
-        """Give a member its assignment, as soon as the leader's is stored."""
+        """Reply with a member's assignment, as soon as the leader's is stored."""
         out = Decision()
         refusal = _refusal(group, request)
         if refusal is not None:
             out.replies.append(Reply(ticket, SyncGroupResponse(refusal)))
             return out
         member = group.members[request.member_id]
-        group.unsynced.pop(member.member_id, None)
-        if not group.unsynced:
+        group.pending_sync.pop(member.member_id, None)
+        if not group.pending_sync:
             self._timers.cancel(group.sync_timer)
         if group.current is GroupState.STABLE:
             out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
@@ -76,16 +76,16 @@ class Syncing:
 
         waited: list[tuple[Member, Ticket]] = []
 
-        def tell(member: Member) -> None:
+        def assign(member: Member) -> None:
             member.assignment = assignments.get(member.member_id, b"")
             ticket, member.sync = member.sync, None
             if ticket is not None:
                 out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
                 waited.append((member, ticket))
-                # Its session may have ended while it waited, which did not count.
+                # Its session may have expired meanwhile; that is ignored for waiting members.
                 group.touch(member, now_ms)
 
-        yield from each(group.members.values(), tell)
+        yield from each(group.members.values(), assign)
 
         def done() -> None:
             group.enter(GroupState.STABLE, now_ms)
@@ -94,22 +94,22 @@ class Syncing:
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             for member, ticket in waited:
                 member.sync = ticket
-            return self._not_stored(group, leader, code, now_ms)
+            return self._assignment_not_stored(group, leader, code, now_ms)
 
         record = yield from group.record()
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
 
-    def _not_stored(
+    def _assignment_not_stored(
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()
-        without_pauses(self._rebalancing.fail_sync(group, code, now_ms, out))
+        run_to_completion(self._rebalancing.fail_sync(group, code, now_ms, out))
         reason = (
             f"Error {code.name} when storing group assignment during SyncGroup "
             f"(member: {leader.member_id})."
         )
-        without_pauses(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
+        run_to_completion(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
         return out
 
 

@@ -1,1 +1,1 @@
-"""The consumer protocol: members tell what they want, the coordinator assigns (KIP-848)."""
+"""The consumer protocol: the coordinator assigns partitions (KIP-848)."""

@@ -1,8 +1,7 @@
-"""Members of a consumer group that use the classic protocol: the group's rules hold for them, in
-the form that they know (KIP-848).
+"""Members of a consumer group that use the classic protocol (KIP-848).
 
-There is no leader among them: each is given its part by SyncGroup, and told by Heartbeat to join
-again when it has to give partitions up, or can have more.
+No leader is among them: each gets its assignment by SyncGroup, and is told by Heartbeat to rejoin
+when it has to revoke partitions or can get more.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kavka.groupcoord.classic.requests import (
 from kavka.groupcoord.consumer import embedded_protocol
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import JOIN, SYNC, Book
+from kavka.groupcoord.consumer.group_index import JOIN, SYNC, GroupIndex
 from kavka.groupcoord.consumer.heartbeats import (
     check_instance,
     check_size,
@@ -37,7 +36,7 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
-from kavka.groupcoord.consumer.member_update import Change, RegexChange
+from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import DISABLED, Migration
 from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.log.journal import Decision, Record, Reply, Ticket
@@ -46,34 +45,34 @@ from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 logger: Final = logging.getLogger(__name__)
 
 _ID_FIRST_SINCE: Final = 4
-"""From this version of JoinGroup on a new member is given its id, and asks again with it."""
+"""From this version of JoinGroup on a new member must rejoin with its member id (KIP-394)."""
 
 
 class ClassicMembers:
     """The requests of the classic protocol to consumer groups that have members. ApiError."""
 
-    __slots__ = ("_book", "_fencing", "_migration")
+    __slots__ = ("_index", "_fencing", "_migration")
 
-    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, fencing: Fencing, migration: Migration) -> None:
+        self._index = index
         self._fencing = fencing
         self._migration = migration
 
     # -- JoinGroup -------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a JoinGroupResponse at once."""
-        book = self._book
-        group = book.group(request.group_id)
+        """Replies with a JoinGroupResponse immediately."""
+        index = self._index
+        group = index.group(request.group_id)
         self._check_policy(group)
         is_new = not request.member_id
-        member_id = request.member_id or random_id(book.state.random)
-        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        member_id = request.member_id or random_id(index.state.random)
+        check_size(group, request.member_id, index.settings().group_consumer_max_size)
         _check_protocols(group, request, member_id)
         if is_new and request.instance_id is None and request.version >= _ID_FIRST_SINCE:
             logger.info(
@@ -88,8 +87,8 @@ class ClassicMembers:
         out = Decision()
         collected: list[Record] = []
         old = self._member(group, request, member_id, collected)
-        new = _told(old, request, subscription)
-        change = Change(book, group, old, collected, now_ms)
+        new = _updated(old, request, subscription)
+        change = MemberUpdate(index, group, old, collected, now_ms)
         other_names = yield from change.update_member(new)
         regex = change.update_regex(new, lambda topic: True)
         changed = other_names or regex is not RegexChange.NONE
@@ -102,16 +101,16 @@ class ClassicMembers:
         else:
             target = yield from change.update_target(new, epoch, alike=alike)
             new = yield from change.reconcile(new, target, reported, subscription_changed=changed)
-            book.keep_alive(group, new, now_ms)
+            index.keep_alive(group, new, now_ms)
             sync_by_ms = now_ms + request.rebalance_timeout_ms
-            book.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
-        book.cancel_timer(JOIN, group.group_id, new.member_id)
+            index.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
+        index.cancel_timer(JOIN, group.group_id, new.member_id)
         out.replies.append(Reply(ticket, _joined(new)))
         return out
 
     def _downgraded(
         self,
-        change: Change,
+        change: MemberUpdate,
         new: Member,
         epoch: int,
         reported: Reported,
@@ -119,7 +118,7 @@ class ClassicMembers:
         *,
         changed: bool,
     ) -> Slices[Member]:
-        """The group becomes a classic one by this member's joining."""
+        """This member's join converts the group to a classic one."""
         group = change.group
         reason = None
         if group.assignment_epoch < epoch:
@@ -163,8 +162,8 @@ class ClassicMembers:
     # -- SyncGroup -------------------------------------------------------------------------------
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
-        """Answered with a SyncGroupResponse at once."""
-        group = self._book.group(request.group_id)
+        """Replies with a SyncGroupResponse immediately."""
+        group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         protocols = _check_generation(member, request.generation)
         _check_named(member, protocols, request)
@@ -178,9 +177,9 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member "
                 f"{member.member_id} should rejoin to catch up.",
             )
-        self._book.cancel_timer(SYNC, group.group_id, member.member_id)
-        self._book.keep_alive(group, member, now_ms)
-        names = self._migration.by_name(without_pauses(partitions_of(member.assigned)))
+        self._index.cancel_timer(SYNC, group.group_id, member.member_id)
+        self._index.keep_alive(group, member, now_ms)
+        names = self._migration.by_name(run_to_completion(partitions_of(member.assigned)))
         assignment = embedded_protocol.assignment(
             names, embedded_protocol.version_of(protocols.protocols[0][1])
         )
@@ -188,18 +187,18 @@ class ClassicMembers:
         return Decision(replies=[Reply(ticket, answer)])
 
     def _must_join(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
-        """The member is told to join again, and has its rebalance timeout for it."""
+        """Start the timer for a member that must rejoin: its rebalance timeout."""
         at_ms = now_ms + member.rebalance_timeout_ms
-        self._book.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
+        self._index.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
 
     # -- Heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
-        group = self._book.group(request.group_id)
+        """NONE, or REBALANCE_IN_PROGRESS if the member must rejoin."""
+        group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
         _check_generation(member, request.generation)
-        self._book.keep_alive(group, member, now_ms)
+        self._index.keep_alive(group, member, now_ms)
         if (
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -215,10 +214,10 @@ class ClassicMembers:
     # -- LeaveGroup ------------------------------------------------------------------------------
 
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        """Answered with a LeaveGroupResponse, which has a code for each."""
-        group = self._book.group(request.group_id)
+        """Replies with a LeaveGroupResponse with an error code for each leaver."""
+        group = self._index.group(request.group_id)
         gone: dict[str, Member] = {}
-        told = []
+        responses = []
 
         def leave(leaver: Leaver) -> None:
             code = ErrorCode.NONE
@@ -227,14 +226,14 @@ class ClassicMembers:
                 gone[member.member_id] = member
             except ApiError as refusal:
                 code = refusal.code
-            told.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
         yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        reply = Reply(ticket, LeaveGroupResponse(0, told))
+        reply = Reply(ticket, LeaveGroupResponse(0, responses))
         return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
 
-def _told(
+def _updated(
     old: Member, request: JoinRequest, subscription: embedded_protocol.Subscription
 ) -> Member:
     timeout_ms = request.rebalance_timeout_ms
@@ -264,7 +263,7 @@ def _joined(member: Member) -> JoinGroupResponse:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str) -> None:
-    """One of the member's protocols must be known to all members of its kind."""
+    """One of the member's protocols must be supported by all classic members."""
     if request.protocol_type == CONSUMER and any(
         group.classic_protocols.get(name, 0) == group.classic_members
         for name, _ in request.protocols
@@ -276,7 +275,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str)
 
 
 def _subscription(request: JoinRequest) -> embedded_protocol.Subscription:
-    """All protocols of a member name the same topics."""
+    """The subscription, from the first protocol: all of them have the same topics."""
     try:
         return embedded_protocol.read_subscription(request.protocols[0].metadata)
     except Malformed as failure:
@@ -301,7 +300,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Mem
 
 
 def _check_generation(member: Member, generation: int) -> ClassicProtocols:
-    """What the member told when it joined. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
+    """The protocols of the member's JoinGroup. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
     if member.classic is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -333,7 +332,7 @@ def _check_named(member: Member, protocols: ClassicProtocols, request: SyncReque
 
 
 def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
-    """Whether partitions that the member shall have still belong to others."""
+    """Whether partitions of the member's target are still owned by others."""
     return any(
         partition not in member.assigned.get(topic, ()) and group.has_owner(topic, partition)
         for topic, partitions in group.targets.get(member.member_id, {}).items()
@@ -346,7 +345,7 @@ def _leaving(group: ConsumerGroup, leaver: Leaver) -> Member:
     if leaver.instance_id is None:
         member, kind = group.member(leaver.member_id), "Dynamic"
     else:
-        # an administrator names the instance alone
+        # an admin client sends only the instance id
         owner = group.static_members.get(leaver.instance_id, "")
         member_id = leaver.member_id or owner
         member, kind = known_static_member(group, member_id, leaver.instance_id), "Static"

@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol say within it: subscriptions and assignments.
+"""The consumer protocol embedded in the classic protocol: subscriptions and assignments.
 
 Source: Apache Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to
-3; what a later version has more stands behind the rest.
+3; fields of later versions are appended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _int32: Final = struct.Struct(">i").pack
 
 
 class Subscription(NamedTuple):
-    """`owned` is by topic; a member of version 0 does not tell it."""
+    """`owned` partitions are by topic; version 0 does not have them."""
 
     topics: Sequence[str]
     owned: Mapping[str, Sequence[int]]
@@ -34,7 +34,7 @@ class Assignment(NamedTuple):
 
 
 def version_of(metadata: bytes) -> int:
-    """Malformed if there is none."""
+    """The version of the metadata. Malformed."""
     version = Reader(metadata).int16()
     if version < 0:
         raise Malformed(f"version {version}")
@@ -59,7 +59,7 @@ def read_subscription(metadata: bytes) -> Subscription:
 
 
 def read_assignment(data: bytes) -> Assignment:
-    """Malformed. An assignment that was never given is empty."""
+    """Malformed. No data is an empty assignment."""
     if not data:
         return Assignment({}, b"")
     version_of(data)
@@ -69,7 +69,7 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
-    """An assignment without user data, for a member that speaks `version`."""
+    """An assignment without user data, for a member that uses `version`."""
     out = bytearray(fields.int16(min(version, VERSION_MAX)))
     out += _int32(len(partitions))
     for topic, indexes in partitions.items():
@@ -83,7 +83,7 @@ def assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
 def _array(reader: Reader, read: Callable[[], T]) -> list[T]:
     count = reader.int32()
     if count > reader.left:
-        raise Malformed(f"{count} elements are not there")
+        raise Malformed(f"{count} elements, but {reader.left} bytes are left")
     return [read() for _ in range(count)]
 
 

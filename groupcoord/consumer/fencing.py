@@ -1,4 +1,4 @@
-"""Members that leave a group, or are put out of it."""
+"""Removes members that leave a group or are fenced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.member_update import new_epoch
 from kavka.groupcoord.consumer.migration import Migration
@@ -19,24 +19,24 @@ from kavka.wire.steps import Slices, each
 logger: Final = logging.getLogger(__name__)
 
 MEMBERS_A_STEP: Final = 100
-"""Members whose going is written down in one go, at 10 us each."""
+"""Members whose tombstones are created between two pauses, at 10 us each."""
 
 
 class Fencing:
-    """The one way out of a group."""
+    """Removes members from consumer groups."""
 
-    __slots__ = ("_book", "_migration")
+    __slots__ = ("_index", "_migration")
 
-    def __init__(self, book: Book, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, migration: Migration) -> None:
+        self._index = index
         self._migration = migration
 
     def fence(
         self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
     ) -> Slices[Decision]:
-        """Without `members` the group has a new epoch; if those that stay use the classic
-        protocol, it becomes a classic group. ApiError: it can't, and somebody asked for it; where
-        a deadline has passed, it stays as it is without them."""
+        """Remove `members` and bump the group epoch; if all remaining members use the classic
+        protocol, convert the group to a classic one. If that fails: ApiError for a request; for a
+        timer the group stays a consumer group."""
         if not members:
             return Decision(replies=replies)
         if self._migration.may_downgrade(group, members):
@@ -48,7 +48,7 @@ class Fencing:
             try:
                 yield from downgrade(group, out, now_ms, leaving=members, reason=reason)
             except ApiError as refusal:
-                if replies:  # who wants to leave is told, as by Apache Kafka
+                if replies:  # a LeaveGroup fails, as in Apache Kafka
                     raise
                 logger.warning("[GroupId %s] %s", group.group_id, refusal.message)
             else:
@@ -66,10 +66,10 @@ class Fencing:
         for regex in group.last_of(regexes):
             collected.append(records.tombstone(records.REGEX, group.group_id, regex))
         subscriptions = yield from group.subscriptions_without(members)
-        metadata_hash = yield from self._book.hashes.of_group(subscriptions)
+        metadata_hash = yield from self._index.hashes.of_group(subscriptions)
         collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))
         out = Decision(collected, replies)
-        yield from self._migration.take_timers(
+        yield from self._migration.cancel_timers(
             group.group_id, [one.member_id for one in members], out
         )
         return out

@@ -1,4 +1,4 @@
-"""A consumer group: what its records say, and what follows from that at once."""
+"""A consumer group: the state in its records, and state derived from it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.group import PartitionCheck
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 CONSUMER: Final = "consumer"
 
 FIRST_EPOCH: Final = 1
-"""Of a group that has no record yet, and of its assignment."""
+"""The epoch of a new group and of its assignment."""
 
 NO_ASSIGNMENT: Final[Target] = {}
 NAMES_A_STEP: Final = 1_000
-"""Names of topics that are counted in one go, at a microsecond each."""
+"""Topic names counted between two pauses, at a microsecond each."""
 
 COMMIT_VERSION_MIN: Final = 9
-"""Of OffsetCommit: earlier ones have no member epoch."""
+"""Of OffsetCommit; earlier versions have no member epoch."""
 
 
 class SubscriptionCount(NamedTuple):
-    """How many members subscribe to a topic by name, and how many expressions stand for it."""
+    """How many members subscribe to a topic by name, and how many regexes match it."""
 
     by_name: int
     by_regex: int
 
 
 class ConsumerGroup:
-    """One group. What changes it is `apply` of the machine's records, nothing else; but for
-    `refresh_topics` and `refreshed_epoch`, which say when to look at the topics again."""
+    """One group. Only applied records change it, except `refresh_topics` and
+    `refreshed_epoch`, which control when topic metadata is checked again."""
 
     __slots__ = (
         "_reconciled_to",
@@ -69,33 +69,33 @@ class ConsumerGroup:
         self.has_topics_record = False
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
-        """When the assignment was made; 0: there was none, or it is not known."""
+        """When the assignment was computed; 0 if there was none, or it is unknown."""
         self.members: dict[str, Member] = {}
         self.targets: dict[str, Target] = {}
-        """{member id: what it shall have}."""
+        """{member id: target assignment}."""
         self.static_members: dict[str, str] = {}
         """{instance id: member id}."""
         self.resolved: dict[str, Resolved] = {}
-        """{regular expression: what it stands for}."""
+        """{regular expression: its matching topics}."""
         self.owners: dict[UUID, dict[int, str]] = {}
-        """{topic id: {partition: the member that has it, or has not given it up yet}}."""
+        """{topic id: {partition: the member that owns it, or has not revoked it yet}}."""
         self.subscriptions: dict[str, SubscriptionCount] = {}
         self.regexes: dict[str, int] = {}
-        """{regular expression: how many members subscribe to it}."""
+        """{regular expression: number of members that subscribe to it}."""
         self.assignors: dict[str, int] = {}
-        """{server-side assignor: how many members ask for it}."""
+        """{server-side assignor: number of members that request it}."""
         self.classic_members = 0
         self.classic_protocols: dict[str, int] = {}
-        """{protocol: how many of the classic members know it}."""
+        """{protocol: number of classic members that support it}."""
         self.refresh_topics = True
-        """Whether a topic may have changed since `metadata_hash` was made."""
+        """Whether topics may have changed since `metadata_hash` was computed."""
         self.refreshed_epoch = 0
-        """The group's epoch when `refresh_topics` was set to False: if the group is at an earlier
-        one, the record that it went with has not come into the log."""
+        """The group epoch decided when `refresh_topics` was reset. If the group has a lower epoch,
+        the record of that decision was not appended."""
         self._unreconciled = 0
         self._reconciled_to: int | None = None
 
-    # -- what a group is, to whoever asks for any kind of group ----------------------------------
+    # -- the `Group` interface -------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
@@ -114,7 +114,7 @@ class ConsumerGroup:
         return "Reconciling" if self._count_unreconciled() else "Stable"
 
     def _count_unreconciled(self) -> int:
-        """Counted anew only when members or the assignment have changed."""
+        """Cached until members or the assignment change."""
         epoch = self.assignment_epoch
         if self._reconciled_to != epoch:
             members = self.members.values()
@@ -131,7 +131,7 @@ class ConsumerGroup:
         is_transactional: bool,
         version: int,
     ) -> PartitionCheck | None:
-        """KIP-848; with an earlier epoch, those that the member has had since then (KIP-1251)."""
+        """KIP-848. With an earlier epoch only partitions assigned no later than that (KIP-1251)."""
         if generation < 0 and not self.members:
             return None
         if is_transactional and generation == -1 and not member_id and instance_id is None:
@@ -156,7 +156,7 @@ class ConsumerGroup:
         return _commit_check(member, generation)
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A commit is not a heartbeat here."""
+        """A commit does not count as a heartbeat here."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
@@ -176,7 +176,7 @@ class ConsumerGroup:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def check_offset_delete(self) -> None:
-        """Which offsets, depends on their topics alone."""
+        """Always allowed; only the topics' subscriptions matter."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions
@@ -204,7 +204,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member: Member) -> Target:
-        """What a member shall have; a static one takes it over from the member before it."""
+        """A member's target assignment; a static member takes over its predecessor's."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, "")
@@ -214,9 +214,9 @@ class ConsumerGroup:
         return partition in self.owners.get(topic, ())
 
     def put_member(self, member: Member) -> None:
-        """A member is there, or has changed."""
+        """Add or replace a member."""
         old = self.members.get(member.member_id)
-        self._forget(old)
+        self._subtract_counts(old)
         self._count_names(old.topic_names if old is not None else (), member.topic_names)
         self.members[member.member_id] = member
         if member.regex is not None:
@@ -228,7 +228,7 @@ class ConsumerGroup:
             for name, _ in member.classic.protocols:
                 _count(self.classic_protocols, name, 1)
         if old is not None and old.instance_id != member.instance_id:
-            self._let_instance_go(old)
+            self._release_instance_id(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         for part in (member.assigned, member.revoking):
@@ -239,21 +239,21 @@ class ConsumerGroup:
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.get(member_id)
-        self._forget(member)
+        self._subtract_counts(member)
         if member is None:
             return
         self._count_names(member.topic_names, ())
         del self.members[member_id]
-        self._let_instance_go(member)
+        self._release_instance_id(member)
 
-    def _let_instance_go(self, member: Member) -> None:
-        """Its instance id is nobody's, unless another has taken it over."""
+    def _release_instance_id(self, member: Member) -> None:
+        """Release the member's instance id, unless another member has taken it over."""
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
-    def _forget(self, member: Member | None) -> None:
-        """What was counted for a member is no more, but the topics that it names."""
+    def _subtract_counts(self, member: Member | None) -> None:
+        """Subtract a member from all counts except those of topic names."""
         self._reconciled_to = None
         if member is None:
             return
@@ -265,23 +265,23 @@ class ConsumerGroup:
             self.classic_members -= 1
             for name, _ in member.classic.protocols:
                 _count(self.classic_protocols, name, -1)
-        self._let_go(member.member_id, member.assigned)
-        self._let_go(member.member_id, member.revoking)
+        self._release_partitions(member.member_id, member.assigned)
+        self._release_partitions(member.member_id, member.revoking)
 
-    def _let_go(self, member_id: str, owned: Owned) -> None:
+    def _release_partitions(self, member_id: str, owned: Owned) -> None:
         for topic_id, partitions in owned.items():
             of_topic = self.owners.get(topic_id)
             if of_topic is None:
                 continue
             for partition in partitions:
-                # after compaction the record of who has it now may stand in front of this one
+                # after compaction the record of the new owner may precede this one
                 if of_topic.get(partition) == member_id:
                     del of_topic[partition]
             if not of_topic:
                 del self.owners[topic_id]
 
     def release_member(self, member_id: str) -> None:
-        """All that a member has is taken from it; it is going to be removed."""
+        """Release a member's partitions; it is about to be removed."""
         member = self.members.get(member_id)
         if member is not None:
             gone = replace(
@@ -296,7 +296,7 @@ class ConsumerGroup:
     # -- subscriptions ---------------------------------------------------------------------------
 
     def _count_names(self, before: Sequence[str], now: Sequence[str]) -> None:
-        """Mostly they stay the same, and may be thousands."""
+        """Update the counts by name; mostly nothing changes, and there may be thousands."""
         if before == now:
             return
         add_subscriptions(self.subscriptions, before, -1, 0)
@@ -313,22 +313,22 @@ class ConsumerGroup:
             add_subscriptions(self.subscriptions, old.topics, 0, -1)
 
     def subscribed_topics(self, member: Member) -> Sequence[str]:
-        """Of one member: by name, and by what its expression stands for so far."""
+        """The topics of one member: by name, and those its regex matched so far."""
         resolved = self.resolved.get(member.regex) if member.regex is not None else None
         if resolved is None or not resolved.topics:
             return member.topic_names
         return list(dict.fromkeys((*member.topic_names, *resolved.topics)))
 
     def last_resolved(self) -> Resolved | None:
-        """All expressions are resolved together, so any of them tells when that was."""
+        """The last resolution: all regexes of a group are resolved together."""
         return next(iter(self.resolved.values()), None)
 
-    # -- what would be so if --------------------------------------------------------------------
+    # -- hypothetical state ---------------------------------------------------------------------
 
     def subscriptions_with(
         self, old: Member | None, new: Member | None
     ) -> Slices[dict[str, SubscriptionCount]]:
-        """The subscriptions if `new` was in the place of `old`."""
+        """The subscriptions if `new` replaced `old`."""
         found = dict(self.subscriptions)
         names = old.topic_names if old is not None else ()
         yield from each(names, lambda topic: add_subscription(found, topic, -1, 0), NAMES_A_STEP)
@@ -346,23 +346,23 @@ class ConsumerGroup:
     def subscriptions_without(
         self, members: Iterable[Member]
     ) -> Slices[dict[str, SubscriptionCount]]:
-        """The subscriptions if `members` were gone."""
-        found, pace = dict(self.subscriptions), Pace()
+        """The subscriptions if `members` were removed."""
+        found, pauses = dict(self.subscriptions), PauseCounter()
         gone: dict[str, int] = {}
         for member in members:
             for topic in member.topic_names:
                 add_subscription(found, topic, -1, 0)
             if member.regex is not None:
                 _count(gone, member.regex, 1)
-            if pace.is_over(1 + 5 * len(member.topic_names)):
+            if pauses.is_due(1 + 5 * len(member.topic_names)):
                 yield
         self._without_regexes(found, self.last_of(gone))
         return found
 
     def last_of(self, regexes: Mapping[str, int]) -> list[str]:
-        """Expressions to which nobody subscribes if so many of their members go. Those are among
-        them to which nobody does already: a member that takes over another's instance id, under
-        the id of a third, leaves that one's behind."""
+        """Regexes without subscribers if that many of their members are removed. They include
+        regexes that have none already: a member that takes over an instance id under a third
+        member's id leaves that member's regex behind."""
         left = {**dict.fromkeys(self.resolved, 0), **regexes}
         return [regex for regex, count in left.items() if self.regexes.get(regex, 0) == count]
 
@@ -375,7 +375,7 @@ class ConsumerGroup:
                 add_subscription(subscriptions, topic, 0, -1)
 
     def regexes_with(self, old: Member | None, new: Member | None) -> dict[str, int]:
-        """The expressions if `new` was in the place of `old`."""
+        """The regexes if `new` replaced `old`."""
         found = dict(self.regexes)
         if old is not None and old.regex is not None:
             _count(found, old.regex, -1)
@@ -386,7 +386,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: Member | None = None, new: Member | None = None
     ) -> str | None:
-        """What most members ask for, if `new` was in the place of `old`."""
+        """The most requested assignor if `new` replaced `old`."""
         counts = dict(self.assignors)
         if old is not None and old.server_assignor is not None:
             _count(counts, old.server_assignor, -1)
@@ -398,7 +398,7 @@ class ConsumerGroup:
 def is_homogeneous(
     regexes: Mapping[str, int], subscriptions: Mapping[str, SubscriptionCount], members: int
 ) -> bool:
-    """Whether all members subscribe to the same topics: by names alone, or by one expression."""
+    """Whether all members subscribe to the same topics: by name only, or by one regex."""
     if not regexes:
         return all(count.by_name == members for count in subscriptions.values())
     if next(iter(regexes.values())) != members:
@@ -409,7 +409,7 @@ def is_homogeneous(
 def add_subscription(
     subscriptions: dict[str, SubscriptionCount], topic: str, names: int, regexes: int
 ) -> None:
-    """Count so many more."""
+    """Add to a topic's counts."""
     old = subscriptions.get(topic)
     if old is None:
         by_name, by_regex = names, regexes
@@ -427,8 +427,8 @@ _NEVER: Final = SubscriptionCount(-1, -1)
 def add_subscriptions(
     subscriptions: dict[str, SubscriptionCount], topics: Iterable[str], names: int, regexes: int
 ) -> None:
-    """Count so many more of each. They may be thousands, and are counted in one go: most of them
-    have the same count, which is one object."""
+    """Add to the counts of many topics without a pause: there may be thousands, but most have the
+    same count, which is one shared object."""
     before: SubscriptionCount | None = _NEVER
     after: SubscriptionCount | None = None
     for topic in topics:

@@ -1,4 +1,4 @@
-"""What the rules of consumer groups share: the groups, and what is kept beside their records."""
+"""The consumer groups of a partition, with indexes, timers and caches that records don't have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGEX: Final = "regex"
 DOWNGRADED: Final = "downgraded"
 
 TOPICS_A_SLICE: Final = 500
-"""Changed topics that are looked at in one go."""
+"""Changed topics processed between two pauses."""
 
 _OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
 
@@ -32,19 +32,26 @@ Deadlines: TypeAlias = Sequence[tuple[str, str, str, int]]
 """(what, group id, member id, when)."""
 
 
-class Book:
+class GroupIndex:
     """The consumer groups of one partition."""
 
-    __slots__ = ("_readers", "_with_regexes", "hashes", "resolutions", "state", "topics_version")
+    __slots__ = (
+        "_subscribers",
+        "_with_regexes",
+        "hashes",
+        "resolutions",
+        "state",
+        "topics_version",
+    )
 
     def __init__(self, state: GroupsState) -> None:
         self.state: Final = state
         self.hashes: Final = TopicHashes(state.topics)
         self.resolutions: Final[dict[str, Resolution]] = {}
-        """{group id: what is being found out about its regular expressions}."""
+        """{group id: the running resolution of its regexes}."""
         self.topics_version = 0
-        """Grows when topics come: in ms since the epoch, so that it does so beyond this broker."""
-        self._readers: dict[str, dict[str, None]] = {}
+        """Grows when topics are created; in ms since 1970, so that it also grows across brokers."""
+        self._subscribers: dict[str, dict[str, None]] = {}
         self._with_regexes: dict[str, None] = {}
 
     def settings(self) -> GroupSettings:
@@ -68,39 +75,39 @@ class Book:
         member = group.members.get(member_id)
         return None if member is None else (group, member)
 
-    # -- which groups read a topic ---------------------------------------------------------------
+    # -- topics -> groups ------------------------------------------------------------------------
 
     def subscribed(self, group: ConsumerGroup, before: Collection[str]) -> None:
-        """What a group subscribes to has changed."""
+        """Update the index: a group's subscriptions have changed."""
         now, group_id = group.subscriptions, group.group_id
         for topic in before:
             if topic not in now:
                 self._unsubscribe(group_id, topic)
         for topic in now:
-            self._readers.setdefault(topic, {})[group_id] = None
+            self._subscribers.setdefault(topic, {})[group_id] = None
         if group.regexes:
             self._with_regexes[group_id] = None
         else:
             self._with_regexes.pop(group_id, None)
 
     def _unsubscribe(self, group_id: str, topic: str) -> None:
-        readers = self._readers.get(topic)
-        if readers is None:
+        subscribers = self._subscribers.get(topic)
+        if subscribers is None:
             return
-        readers.pop(group_id, None)
-        if not readers:
-            del self._readers[topic]
-            self.hashes.forget(topic)
+        subscribers.pop(group_id, None)
+        if not subscribers:
+            del self._subscribers[topic]
+            self.hashes.invalidate(topic)
 
     def topics_changed(self, topics: Iterable[str], now_ms: int) -> Iterator[None]:
-        """Topics have come, gone, or changed: their readers look at them at the next heartbeat.
-        Done in slices."""
+        """Topics were created, deleted or changed: subscribed groups check them at the next
+        heartbeat. Done in slices."""
         rest = iter(topics)
         there: list[str] = []
         while some := list(islice(rest, TOPICS_A_SLICE)):
             for topic in some:
-                self.hashes.forget(topic)
-                for group_id in self._readers.get(topic, ()):
+                self.hashes.invalidate(topic)
+                for group_id in self._subscribers.get(topic, ()):
                     group = self.state.groups.get(group_id)
                     if isinstance(group, ConsumerGroup):
                         group.refresh_topics = True
@@ -113,8 +120,8 @@ class Book:
             yield
 
     def _find_new(self, topics: Sequence[str]) -> Iterator[bool]:
-        """Whether an expression stands for one of the topics that was resolved without it, told
-        slice by slice."""
+        """For each slice, whether a regex matches a topic that its last resolution did not
+        include."""
         for group_id in list(self._with_regexes):
             group = self.state.groups.get(group_id)
             resolved = list(group.resolved.items()) if isinstance(group, ConsumerGroup) else ()
@@ -133,15 +140,15 @@ class Book:
         self.state.timers.set(("consumer", what, group_id, member_id), at_ms)
 
     def set_timer_once(self, what: str, group_id: str, member_id: str, at_ms: int) -> None:
-        """If there is none yet."""
+        """Set a timer unless it is already set."""
         if ("consumer", what, group_id, member_id) not in self.state.timers:
             self.set_timer(what, group_id, member_id, at_ms)
 
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
-        """Cancel all deadlines of members that are about to go; what they were."""
+    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
+        """Cancel all timers of members that are about to be removed; returns them."""
         taken: list[tuple[str, str, str, int]] = []
 
         def take(member_id: str) -> None:
@@ -154,14 +161,14 @@ class Book:
         yield from each(member_ids, take)
         return taken
 
-    def put_back(self, taken: Deadlines) -> None:
-        """Of members that could not be put out, so that they do not stay for ever."""
+    def restore_timers(self, taken: Deadlines) -> None:
+        """Restore the timers of members whose removal failed, so that they still expire."""
         for what, group_id, member_id, at_ms in taken:
             if self.find(group_id, member_id) is not None:
                 self.set_timer_once(what, group_id, member_id, at_ms)
 
     def keep_alive(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
-        """A member has been heard of: its session lasts on."""
+        """Reset a member's session timer."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         else:
@@ -196,7 +203,7 @@ class Book:
 
 
 def _between(least_ms: int, time_ms: int, most_ms: int) -> int:
-    """A group's own time within the broker's bounds, which may have changed since it was set."""
+    """A group's dynamic config within the broker's bounds, which may have changed since."""
     return max(least_ms, min(time_ms, most_ms))
 
 

@@ -1,8 +1,8 @@
-"""What the topics of a group looked like, in 64 bits (KIP-1101).
+"""A 64-bit hash of the metadata of a group's topics (KIP-1101).
 
-When the number differs from the one that the group's record has, topics have changed and the
-group needs another assignment. It is Apache Kafka's number, so that a group which moves between
-both brokers' logs does not seem to have changed.
+If it differs from the hash in the group's record, topics have changed and the group needs a new
+assignment. It equals Apache Kafka's hash, so that a group which moves between both brokers' logs
+does not get a new assignment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGN_BIT: Final = 1 << 63
 
 
 def _text(value: str) -> bytes:
-    """UTF-16 units, then how many there are."""
+    """UTF-16 code units, then their count."""
     encoded = value.encode("utf-16-le", "surrogatepass")
     return encoded + _int32(len(encoded) // 2)
 
@@ -34,7 +34,7 @@ def _signed(value: int) -> int:
 
 
 class TopicHashes:
-    """The hashes of topics that groups subscribe to, kept until a topic changes."""
+    """Cached hashes of subscribed topics, until a topic changes."""
 
     __slots__ = ("_kept", "_topics")
 
@@ -42,16 +42,16 @@ class TopicHashes:
         self._topics = topics
         self._kept: dict[str, bytes] = {}
 
-    def forget(self, topic: str) -> None:
-        """It has changed, or nobody subscribes to it any more."""
+    def invalidate(self, topic: str) -> None:
+        """The topic has changed, or no group subscribes to it any more."""
         self._kept.pop(topic, None)
 
     def prepare(self, topic: str) -> None:
-        """Have its hash at hand for when many are asked for together."""
+        """Compute its hash now, so that `of_group` finds it in the cache."""
         self._topic(topic)
 
     def of_group(self, topics: Iterable[str]) -> Slices[int]:
-        """The hash of those of the topics that exist, signed; 0 if there is none."""
+        """The hash of the existing topics, signed; 0 if none exists."""
         found: list[bytes] = []
         yield from each(sorted(topics), lambda one: found.append(self._topic(one)))
         return _signed(xxh3_64_intdigest(b"".join(found))) if any(found) else 0
@@ -65,7 +65,7 @@ class TopicHashes:
         return kept
 
     def _make(self, name: str) -> bytes:
-        """Empty if there is no such topic."""
+        """Empty if the topic does not exist."""
         topics = self._topics
         topic_id, partitions = topics.topic_id(name), topics.partition_count(name)
         if topic_id is None or partitions is None:

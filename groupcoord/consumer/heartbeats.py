@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: members join, say what they have, and are told what to have (KIP-848)."""
+"""ConsumerGroupHeartbeat: members join, report owned partitions, get assignments (KIP-848)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -23,7 +23,7 @@ from kavka.groupcoord.consumer.member import (
     in_order,
     partitions_of,
 )
-from kavka.groupcoord.consumer.member_update import Change, RegexChange
+from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
@@ -35,7 +35,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 class Heartbeat(NamedTuple):
-    """One request. None, and -1 for the timeout: as it was."""
+    """One request. None, and -1 for the timeout, mean unchanged."""
 
     group_id: str
     member_id: str
@@ -49,13 +49,13 @@ class Heartbeat(NamedTuple):
     topic_regex: str | None = None
     server_assignor: str | None = None
     reported: Reported | None = None
-    """Partitions that the member says it has."""
+    """Partitions that the member owns, as it reports."""
     may_see: Callable[[str], bool] = lambda topic: True
-    """Whether the member may describe a topic that its expression stands for."""
+    """Whether the member is authorized to describe a topic that its regex matches."""
 
 
-class Answer(NamedTuple):
-    """`assignment` is told when it is new to the member."""
+class HeartbeatResult(NamedTuple):
+    """`assignment` is None if the member knows it already."""
 
     member_id: str
     member_epoch: int
@@ -64,27 +64,27 @@ class Answer(NamedTuple):
 
 
 class Heartbeats:
-    """Each request leads to a decision, or is refused with an ApiError."""
+    """Handles ConsumerGroupHeartbeat: each request gives a decision or an ApiError."""
 
-    __slots__ = ("_book", "_fencing", "_migration")
+    __slots__ = ("_index", "_fencing", "_migration")
 
-    def __init__(self, book: Book, fencing: Fencing, migration: Migration) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, fencing: Fencing, migration: Migration) -> None:
+        self._index = index
         self._fencing = fencing
         self._migration = migration
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        answer = self._unchanged(request, now_ms)
+        answer = self._fast_path(request, now_ms)
         if answer is not None:
             return Decision(replies=[Reply(ticket, answer)])
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request, ticket, now_ms)
         return self._update(request, ticket, now_ms)
 
-    def _unchanged(self, request: Heartbeat, now_ms: int) -> Answer | None:
-        """The answer if nothing is to be done, as it mostly is: a short way."""
-        book = self._book
-        group = book.state.groups.get(request.group_id)
+    def _fast_path(self, request: Heartbeat, now_ms: int) -> HeartbeatResult | None:
+        """Fast path: the result if nothing has changed, the most frequent case; else None."""
+        index = self._index
+        group = index.state.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or group.refresh_topics:
             return None
         if group.regexes or group.resolved:
@@ -107,22 +107,22 @@ class Heartbeats:
             or member.classic is not None
         ):
             return None
-        book.keep_alive(group, member, now_ms)
-        interval_ms = book.heartbeat_interval_ms(request.group_id)
-        return Answer(member.member_id, member.member_epoch, interval_ms)
+        index.keep_alive(group, member, now_ms)
+        interval_ms = index.heartbeat_interval_ms(request.group_id)
+        return HeartbeatResult(member.member_id, member.member_epoch, interval_ms)
 
-    # -- to join, and to stay --------------------------------------------------------------------
+    # -- join and heartbeat ----------------------------------------------------------------------
 
     def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Slices[Decision]:
-        book, joins = self._book, request.member_epoch == JOIN_EPOCH
+        index, joins = self._index, request.member_epoch == JOIN_EPOCH
         collected: list[Record] = []
         group = yield from self._migration.consumer_group(
             request.group_id, collected, now_ms, creates=joins
         )
-        check_size(group, request.member_id, book.settings().group_consumer_max_size)
+        check_size(group, request.member_id, index.settings().group_consumer_max_size)
         old = self._member(group, request, collected)
-        new = _told(old, request)
-        change = Change(book, group, old, collected, now_ms)
+        new = _updated(old, request)
+        change = MemberUpdate(index, group, old, collected, now_ms)
         other_names = yield from change.update_member(new)
         regex = change.update_regex(new, request.may_see)
         bump = other_names or regex is RegexChange.RESOLVED
@@ -134,27 +134,31 @@ class Heartbeats:
             request.reported,
             subscription_changed=other_names or regex is not RegexChange.NONE,
         )
-        book.keep_alive(group, new, now_ms)
+        index.keep_alive(group, new, now_ms)
         is_full = (
             request.rebalance_timeout_ms != UNSET
             and (request.topic_names is not None or request.topic_regex is not None)
             and request.reported is not None
         )
-        tells = joins or is_full or new.assigned != old.assigned
-        answer = Answer(
+        send_assignment = joins or is_full or new.assigned != old.assigned
+        answer = HeartbeatResult(
             new.member_id,
             new.member_epoch,
-            book.heartbeat_interval_ms(request.group_id),
-            (yield from partitions_of(new.assigned)) if tells else None,
+            index.heartbeat_interval_ms(request.group_id),
+            (yield from partitions_of(new.assigned)) if send_assignment else None,
         )
         return Decision(
-            collected, [*self._migration.let_go(request.group_id, now_ms), Reply(ticket, answer)]
+            collected,
+            [
+                *self._migration.fail_waiting_requests(request.group_id, now_ms),
+                Reply(ticket, answer),
+            ],
         )
 
     def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:
-        """The member as it is, or as it begins."""
+        """The existing member, or a new one."""
         joins = request.member_epoch == JOIN_EPOCH
-        member_id = request.member_id or random_id(self._book.state.random)
+        member_id = request.member_id or random_id(self._index.state.random)
         if request.instance_id is not None:
             return static_member(
                 group, member_id, request.instance_id, collected, request=request, joins=joins
@@ -170,11 +174,11 @@ class Heartbeats:
         _check_epoch(member, request)
         return member
 
-    # -- to leave --------------------------------------------------------------------------------
+    # -- leave -----------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        group = self._book.group(request.group_id)
-        answer = Answer(request.member_id, request.member_epoch)
+        group = self._index.group(request.group_id)
+        answer = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
             member = group.member(request.member_id)
             logger.info(
@@ -184,15 +188,15 @@ class Heartbeats:
             )
             return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
         member = known_static_member(group, request.member_id, request.instance_id)
-        for_good = request.member_epoch == LEAVE_EPOCH
+        permanently = request.member_epoch == LEAVE_EPOCH
         logger.info(
             "[GroupId %s] Static member %s with instance id %s %sleft the consumer group.",
             group.group_id,
             member.member_id,
             request.instance_id,
-            "" if for_good else "temporarily ",
+            "" if permanently else "temporarily ",
         )
-        if for_good:
+        if permanently:
             return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
         away = replace(
             member,
@@ -203,8 +207,8 @@ class Heartbeats:
         return Decision([records.current_member(group.group_id, away)], [Reply(ticket, answer)])
 
 
-def _told(old: Member, request: Heartbeat) -> Member:
-    """The member with what its request says about it."""
+def _updated(old: Member, request: Heartbeat) -> Member:
+    """The member updated from its request."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     return replace(
         old,
@@ -221,7 +225,7 @@ def _told(old: Member, request: Heartbeat) -> Member:
 
 
 def random_id(random: Random) -> str:
-    """A member's id, of the form that Apache Kafka gives it."""
+    """A member id in Apache Kafka's format."""
     while True:
         drawn = random.getrandbits(128).to_bytes(16, "big")
         text = base64.urlsafe_b64encode(drawn).decode().rstrip("=")
@@ -242,8 +246,8 @@ def check_size(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 
 
 def _check_epoch(member: Member, request: Heartbeat) -> None:
-    """ApiError FENCED_MEMBER_EPOCH. The epoch before is good if the answer that told the member
-    of the present one may have been lost."""
+    """ApiError FENCED_MEMBER_EPOCH. The previous epoch is accepted if the response with the current
+    one may have been lost."""
     epoch = request.member_epoch
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
@@ -262,7 +266,7 @@ def _check_epoch(member: Member, request: Heartbeat) -> None:
 
 
 def _is_part(reported: Reported | None, member: Member) -> bool:
-    """Whether the member says that it has nothing but what is assigned to it."""
+    """Whether all partitions that the member reports are assigned to it."""
     if reported is None:
         return False
     return all(
@@ -283,8 +287,8 @@ def static_member(
     joins: bool,
     request: Heartbeat | None = None,
 ) -> Member:
-    """The static member as it is, or as it begins: then it takes the place of the one before it.
-    Without a `request` it uses the classic protocol. ApiError."""
+    """The existing static member, or a new one, which replaces the previous member with its
+    instance id. Without a `request` it uses the classic protocol. ApiError."""
     protocol = "classic" if request is None else "consumer"
     if not joins:
         member = known_static_member(group, member_id, instance_id)
@@ -332,7 +336,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def check_instance(group: ConsumerGroup, member: Member, member_id: str, instance_id: str) -> None:
-    """Whether the instance id is this member's. ApiError FENCED_INSTANCE_ID."""
+    """ApiError FENCED_INSTANCE_ID if the instance id belongs to another member."""
     if member.member_id != member_id:
         logger.info(
             "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",

@@ -1,4 +1,4 @@
-"""One member of a consumer group. Values only: every change makes another one."""
+"""One member of a consumer group, immutable: a change creates another object."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 Target: TypeAlias = Mapping[UUID, Sequence[int]]
-"""{topic id: partitions, in ascending order}; no topic is without partitions."""
+"""{topic id: partitions, in ascending order}; no empty topics."""
 
 Owned: TypeAlias = Mapping[UUID, Mapping[int, int]]
-"""{topic id: {partition: epoch at which the member got it}}; no topic is without partitions."""
+"""{topic id: {partition: epoch at which it was assigned}}; no empty topics."""
 
 NOTHING: Final[Mapping[UUID, Mapping[int, int]]] = {}
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
-"""A static member that has gone, but may come back within its session's time."""
+"""A static member that left temporarily; it may come back within its session timeout."""
 
 NO_EPOCH: Final = -1
-"""Of a member that has had no epoch before, and of a group whose assignment is gone."""
+"""Of a member without a previous epoch, and of a group without an assignment."""
 
 UNSET: Final = -1
-"""Of a time in a request or a record: there is none."""
+"""A timeout that is not set, in a request or record."""
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to its target assignment (KIP-848)."""
+    """The state of a member's reconciliation with its target assignment (KIP-848)."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It was told to give partitions up, and has not said yet that it did."""
+    """It must revoke partitions, and has not acknowledged that yet."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up yet."""
+    """It waits for partitions that others have not revoked yet."""
     UNKNOWN = 127
     """Written by a later version of Apache Kafka."""
 
@@ -47,7 +47,7 @@ class MemberState(IntEnum):
 
 
 class ClassicProtocols(NamedTuple):
-    """What a member that uses the classic protocol told when it joined."""
+    """The JoinGroup data of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -56,7 +56,7 @@ class ClassicProtocols(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Times are in ms. `classic` is there if the member uses the classic protocol."""
+    """Times are in ms. `classic` is set if the member uses the classic protocol."""
 
     member_id: str
     member_epoch: int = JOIN_EPOCH
@@ -68,17 +68,17 @@ class Member:
     client_id: str = ""
     client_host: str = ""
     topic_names: tuple[str, ...] = ()
-    """In order, each once."""
+    """Sorted, without duplicates."""
     topic_regex: str | None = ""
     server_assignor: str | None = None
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)
-    """What it has to give up."""
+    """Partitions that it must revoke."""
     classic: ClassicProtocols | None = None
 
     @property
     def regex(self) -> str | None:
-        """The expression it subscribes to, if there is one."""
+        """The regex it subscribes to, if any."""
         return self.topic_regex or None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
@@ -86,20 +86,20 @@ class Member:
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """Names of topics as members keep them."""
+    """Topic names in the form of `Member.topic_names`."""
     return tuple(sorted(set(names)))
 
 
 def with_epoch(target: Target, epoch: int) -> dict[UUID, dict[int, int]]:
-    """A target assignment that became an assignment at `epoch`."""
+    """A target assignment as an assignment made at `epoch`."""
     return {topic: dict.fromkeys(partitions, epoch) for topic, partitions in target.items()}
 
 
 def partitions_of(owned: Owned) -> Slices[dict[UUID, list[int]]]:
-    """An assignment without its epochs; partitions in order."""
-    found, pace = {}, Pace()
+    """An assignment without its epochs; partitions are sorted."""
+    found, pauses = {}, PauseCounter()
     for topic, partitions in owned.items():
         found[topic] = sorted(partitions)
-        if pace.is_over(2 + len(partitions)):
+        if pauses.is_due(2 + len(partitions)):
             yield
     return found

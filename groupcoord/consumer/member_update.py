@@ -1,5 +1,5 @@
-"""What a member's request does to its group, whichever protocol the member uses: the topics that
-the group reads, its epoch, who shall have which partitions, and how far the member is.
+"""A member's request updates its group, whichever protocol the member uses: the subscriptions, the
+group epoch, the target assignment, and the member's reconciliation.
 """
 
 from __future__ import annotations
@@ -12,49 +12,53 @@ from typing import Final
 from kavka.groupcoord.consumer import records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
-from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, Book
+from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, GroupIndex
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
-from kavka.groupcoord.consumer.reconcile import Reported, Towards, next_member
+from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, reconcile_member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
 RESOLVING_INTERVAL_MS: Final = 10_000
-"""The least time from one resolution of a group's regular expressions to the next."""
+"""The minimum time between two resolutions of a group's regexes."""
 
 
 class RegexChange(Enum):
-    """What a request says about the regular expression that its member subscribes to."""
+    """How a request changes the regex that its member subscribes to."""
 
     NONE = auto()
     CHANGED = auto()
     RESOLVED = auto()
-    """It is another one, and known which topics it stands for (or it is none)."""
+    """Changed, and its topics are already resolved (or the regex was removed)."""
 
 
-class Change:
-    """One request on its way through a group. `old` is the member before it; `records` are those
-    that have come together so far."""
+class MemberUpdate:
+    """The processing of one request. `old` is the member before it; `records` collects the records
+    to append."""
 
-    __slots__ = ("_pace", "book", "group", "now_ms", "old", "records")
+    __slots__ = ("_pauses", "index", "group", "now_ms", "old", "records")
 
     def __init__(
-        self, book: Book, group: ConsumerGroup, old: Member, records: list[Record], now_ms: int
+        self,
+        index: GroupIndex,
+        group: ConsumerGroup,
+        old: Member,
+        records: list[Record],
+        now_ms: int,
     ) -> None:
-        self.book: Final = book
+        self.index: Final = index
         self.group: Final = group
         self.old: Final = old
         self.records: Final = records
         self.now_ms: Final = now_ms
-        self._pace: Final = Pace()
+        self._pauses: Final = PauseCounter()
 
     def update_member(self, new: Member) -> Slices[bool]:
-        """Record how the member is now, if it has changed; whether it reads topics by other
-        names."""
+        """Add the member's record if it has changed; whether its topic names have changed."""
         if new == self.old:
             return False
         self.records.append((yield from records.member_in_steps(self.group.group_id, new)))
@@ -63,8 +67,8 @@ class Change:
     # -- regular expressions -------------------------------------------------------------------
 
     def update_regex(self, new: Member, may_see: Callable[[str], bool]) -> RegexChange:
-        """Check an expression that is new, and have the group's expressions resolved if it is
-        time to. ApiError INVALID_REGULAR_EXPRESSION."""
+        """Validate a new regex, and start resolving the group's regexes if that is due. ApiError
+        INVALID_REGULAR_EXPRESSION."""
         group, change, must = self.group, RegexChange.NONE, False
         if new.topic_regex != self.old.topic_regex:
             change = RegexChange.CHANGED
@@ -82,55 +86,55 @@ class Change:
         return change
 
     def _resolve(self, new: Member, may_see: Callable[[str], bool], *, must: bool) -> None:
-        book, group = self.book, self.group
-        if group.group_id in book.resolutions:
+        index, group = self.index, self.group
+        if group.group_id in index.resolutions:
             return
         last = group.last_resolved()
         if last is not None and self.now_ms <= last.timestamp_ms + RESOLVING_INTERVAL_MS:
             return
         expressions = group.regexes_with(self.old, new)
-        interval_ms = book.settings().group_consumer_regex_refresh_interval_ms
+        interval_ms = index.settings().group_consumer_regex_refresh_interval_ms
         due = (
             must
             or expressions.keys() != group.resolved.keys()
             or last is None
-            or last.version < book.topics_version
+            or last.version < index.topics_version
             or self.now_ms > last.timestamp_ms + interval_ms
         )
         if due and (expressions or group.resolved):
-            book.resolutions[group.group_id] = Resolution(
+            index.resolutions[group.group_id] = Resolution(
                 expressions,
-                book.state.topics,
+                index.state.topics,
                 may_see,
-                version=book.topics_version,
+                version=index.topics_version,
                 now_ms=self.now_ms,
-                seen=book.hashes.prepare,
+                seen=index.hashes.prepare,
             )
-            book.set_timer(REGEX, group.group_id, "", self.now_ms)
+            index.set_timer(REGEX, group.group_id, "", self.now_ms)
 
     # -- the group's epoch -----------------------------------------------------------------------
 
     def update_epoch(self, new: Member, *, bump: bool) -> Slices[tuple[int, bool]]:
-        """(the group's epoch, whether all its members read the same topics): there is a new epoch
-        if `bump`, or if topics have changed since the last one."""
+        """(group epoch, whether all members subscribe to the same topics): the epoch is bumped if
+        `bump`, or if topics have changed since the last one."""
         group = self.group
         expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
         if not bump and not expired:
             members = len(group.members)
-            # to find it out takes a while, and is of use for a new assignment only
+            # expensive, and needed only for a new assignment
             alike = group.assignment_epoch < group.group_epoch and is_homogeneous(
                 group.regexes, group.subscriptions, members
             )
             return group.group_epoch, alike
         subscriptions = yield from group.subscriptions_with(self.old, new)
-        metadata_hash = yield from self.book.hashes.of_group(subscriptions)
+        metadata_hash = yield from self.index.hashes.of_group(subscriptions)
         members = len(group.members)
         if new.member_id not in group.members and new.instance_id not in group.static_members:
             members += 1
         epoch = group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
-            self.book.state.counts.consumer_rebalances += 1
+            self.index.state.counts.consumer_rebalances += 1
             self.records.append(new_epoch(group, epoch, metadata_hash))
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:
@@ -138,21 +142,21 @@ class Change:
         alike = is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
         return epoch, alike
 
-    # -- who shall have what ---------------------------------------------------------------------
+    # -- target assignment -----------------------------------------------------------------------
 
     def update_target(self, new: Member, epoch: int, *, alike: bool) -> Slices[tuple[int, Target]]:
-        """(the assignment's epoch, what the member shall have): a new assignment if the group has
-        another epoch, and the last one was long enough ago."""
+        """(assignment epoch, the member's target): computes a new assignment if the group epoch is
+        newer and the assignment interval has passed."""
         group = self.group
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(new)
         name = group.preferred_assignor(self.old, new)
-        if name is None or name not in ASSIGNORS:  # perhaps a broker that has others let it in
-            name = self.book.settings().group_consumer_assignors[0]
-        topics = self.book.state.topics
+        if name is None or name not in ASSIGNORS:  # perhaps from a broker with other assignors
+            name = self.index.settings().group_consumer_assignors[0]
+        topics = self.index.state.topics
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
-            if self._pace.is_over(1 + 5 * len(target)):
+            if self._pauses.is_due(1 + 5 * len(target)):
                 yield
             if group.targets.get(member_id) != target:
                 made = records.target_member_in_steps(group.group_id, member_id, target)
@@ -167,9 +171,9 @@ class Change:
         return epoch, found[new.member_id]
 
     def _may_assign(self) -> bool:
-        """KIP-1263: assignments are made in batches."""
+        """KIP-1263: a minimum interval batches changes into one assignment."""
         last_ms = self.group.assignment_timestamp_ms
-        interval_ms = self.book.assignment_interval_ms(self.group.group_id)
+        interval_ms = self.index.assignment_interval_ms(self.group.group_id)
         return not last_ms or self.now_ms >= last_ms + interval_ms
 
     # -- the member ------------------------------------------------------------------------------
@@ -182,17 +186,17 @@ class Change:
         *,
         subscription_changed: bool,
     ) -> Slices[Member]:
-        """Bring the member nearer to what it shall have. ApiError FENCED_MEMBER_EPOCH."""
+        """Reconcile the member with its target. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
             return member
-        group, book = self.group, self.book
-        moved = yield from next_member(
+        group, index = self.group, self.index
+        moved = yield from reconcile_member(
             member,
-            Towards(
+            ReconcileGoal(
                 epoch,
                 partitions,
-                Subscribed(group, book.state.topics, member),
+                Subscribed(group, index.state.topics, member),
                 group.has_owner,
                 reported,
                 subscription_changed,
@@ -202,9 +206,9 @@ class Change:
             return member
         self.records.append((yield from records.current_member_in_steps(group.group_id, moved)))
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
-            # nothing cancels it: it means nothing to a member in another state
+            # never cancelled: when it expires in another state it is ignored
             at_ms = self.now_ms + moved.rebalance_timeout_ms
-            book.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
+            index.set_timer(REBALANCE, group.group_id, moved.member_id, at_ms)
         return moved
 
 
@@ -219,12 +223,14 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
     return records.group(group.group_id, epoch, metadata_hash)
 
 
-def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Slices[list[Record]]:
-    """The group's expressions stand for these topics now: if others than before, it gets a new
-    epoch."""
+def resolution_records(
+    index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
+) -> Slices[list[Record]]:
+    """The records of newly resolved regexes; if their topics have changed, the group epoch is
+    bumped."""
     subscriptions, bump = dict(group.subscriptions), False
     out: list[Record] = []
-    pace = Pace()
+    pauses = PauseCounter()
     for expression, new in found.items():
         if not group.regexes.get(expression):
             continue
@@ -235,13 +241,13 @@ def resolved(book: Book, group: ConsumerGroup, found: dict[str, Resolved]) -> Sl
             yield from each(before, lambda topic: add_subscription(subscriptions, topic, 0, -1))
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
-        if pace.is_over(5 * len(new.topics)):
+        if pauses.is_due(5 * len(new.topics)):
             yield
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))
         out.append(records.tombstone(records.REGEX, group.group_id, expression))
-    metadata_hash = yield from book.hashes.of_group(subscriptions)
+    metadata_hash = yield from index.hashes.of_group(subscriptions)
     if bump or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1
         out.append(new_epoch(group, epoch, metadata_hash))

@@ -1,8 +1,8 @@
-"""A group goes over from the classic protocol to the consumer protocol, and back (KIP-848).
+"""Online migration of groups between the classic and the consumer protocol (KIP-848).
 
-A classic group becomes a consumer group when the first member comes that uses the consumer
-protocol, and a consumer group a classic one when the last such member goes. Members of the classic
-protocol stay in it as they are.
+A classic group is upgraded when the first member with the consumer protocol joins; a consumer
+group is downgraded when the last such member leaves. Members with the classic protocol stay in the
+group.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.protocol import ClassicProtocol
 from kavka.groupcoord.consumer import embedded_protocol, records
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book, not_found
+from kavka.groupcoord.consumer.group_index import GroupIndex, not_found
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 logger: Final = logging.getLogger(__name__)
 
 MEMBERS_A_STEP: Final = 50
-"""Members that go over in one go, at some 20 us each."""
+"""Members converted between two pauses, at some 20 us each."""
 
 _UPGRADE: Final = ("bidirectional", "upgrade")
 _DOWNGRADE: Final = ("bidirectional", "downgrade")
@@ -36,26 +36,26 @@ DISABLED: Final = "disabled"
 
 
 class Migration:
-    """The way between both kinds of groups."""
+    """Upgrades and downgrades groups."""
 
-    __slots__ = ("_book", "_classic")
+    __slots__ = ("_index", "_classic")
 
-    def __init__(self, book: Book, classic: ClassicProtocol) -> None:
-        self._book = book
+    def __init__(self, index: GroupIndex, classic: ClassicProtocol) -> None:
+        self._index = index
         self._classic = classic
 
     @property
     def policy(self) -> str:
-        return self._book.settings().group_consumer_migration_policy.lower()
+        return self._index.settings().group_consumer_migration_policy.lower()
 
-    # -- to the consumer protocol ----------------------------------------------------------------
+    # -- upgrade ---------------------------------------------------------------------------------
 
     def consumer_group(
         self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
     ) -> Slices[ConsumerGroup]:
-        """The group for a member that uses the consumer protocol; where `creates` it is made, or
-        made of a classic one. ApiError GROUP_ID_NOT_FOUND."""
-        found = self._book.state.groups.get(group_id)
+        """The group for a member with the consumer protocol; if `creates` it may be created or
+        upgraded from a classic one. ApiError GROUP_ID_NOT_FOUND."""
+        found = self._index.state.groups.get(group_id)
         if isinstance(found, ConsumerGroup):
             return found
         if found is None:
@@ -73,20 +73,20 @@ class Migration:
         self._check_upgrade(found)
         return (yield from self._upgraded(found, collected, now_ms))
 
-    def let_go(self, group_id: str, now_ms: int) -> list[Reply]:
-        """What those are told that wait for a classic group which becomes a consumer group: to
-        join again."""
-        found = self._book.state.groups.get(group_id)
+    def fail_waiting_requests(self, group_id: str, now_ms: int) -> list[Reply]:
+        """Fail the waiting requests of a classic group that is being upgraded, so that its members
+        rejoin; returns the replies."""
+        found = self._index.state.groups.get(group_id)
         if not isinstance(found, ClassicGroup):
             return []
-        return self._classic.dismiss_all(found, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+        return self._classic.fail_waiting_requests(found, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if self.policy not in _UPGRADE:
             why = "online upgrade is disabled."
         elif group.protocol_type != CONSUMER:
             why = "the group does not use the consumer embedded protocol."
-        elif len(group.members) > self._book.settings().group_consumer_max_size:
+        elif len(group.members) > self._index.settings().group_consumer_max_size:
             why = "the group size exceeds the consumer group maximum size."
         else:
             return
@@ -99,27 +99,27 @@ class Migration:
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
 
-        def take_over(one: ClassicMember) -> None:
+        def convert(one: ClassicMember) -> None:
             target = self._target(group_id, one)
             group.targets[one.member_id] = target
             group.put_member(_consumer_member(classic, one, target))
 
         try:
-            yield from each(classic.members.values(), take_over, MEMBERS_A_STEP)
+            yield from each(classic.members.values(), convert, MEMBERS_A_STEP)
         except Malformed as failure:
             raise _not_upgraded(
                 group_id, "the embedded consumer protocol is malformed."
             ) from failure
-        group.metadata_hash = yield from self._book.hashes.of_group(group.subscriptions)
+        group.metadata_hash = yield from self._index.hashes.of_group(group.subscriptions)
         collected += classic.tombstones()
         yield from self._record(group, collected)
         for member in group.members.values():
-            self._book.keep_alive(group, member, now_ms)
+            self._index.keep_alive(group, member, now_ms)
         logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
     def _record(self, group: ConsumerGroup, collected: list[Record]) -> Slices[None]:
-        """All of the group."""
+        """Add the records of the whole group."""
         group_id = group.group_id
 
         def add_target(of: tuple[str, Target]) -> None:
@@ -140,7 +140,7 @@ class Migration:
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded_protocol.read_assignment(member.assignment)
         if assignment.user_data:
-            # the consumer protocol has no place for it
+            # the consumer protocol has no field for it
             raise _not_upgraded(
                 group_id,
                 "an unsupported custom assignor is in use. Please refer to the documentation or "
@@ -149,31 +149,30 @@ class Migration:
         return self.by_id(assignment.partitions)
 
     def by_id(self, partitions: Mapping[str, Sequence[int]]) -> dict[UUID, tuple[int, ...]]:
-        """Partitions by the ids of their topics; those of topics that are gone are left out."""
+        """Partitions by topic id; deleted topics are left out."""
         found = {}
         for topic, indexes in partitions.items():
-            topic_id = self._book.state.topics.topic_id(topic)
+            topic_id = self._index.state.topics.topic_id(topic)
             if topic_id is not None and indexes:
                 found[topic_id] = tuple(sorted(indexes))
         return found
 
     def by_name(self, target: Target) -> dict[str, Sequence[int]]:
-        """Partitions by the names of their topics; those of topics that are gone are left out."""
-        topics = self._book.state.topics
+        """Partitions by topic name; deleted topics are left out."""
+        topics = self._index.state.topics
         found = ((topics.topic_name(topic_id), own) for topic_id, own in target.items())
         return {name: partitions for name, partitions in found if name is not None}
 
-    # -- to the classic protocol -----------------------------------------------------------------
+    # -- downgrade -------------------------------------------------------------------------------
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[Member]) -> bool:
-        """Whether the group becomes a classic one when these members leave."""
+        """Whether the group is downgraded when these members leave."""
         stay = len(group.members) - len(leaving)
         classic_stay = group.classic_members - sum(one.classic is not None for one in leaving)
         return classic_stay == stay and stay > 0 and self._is_allowed(group, stay)
 
     def may_downgrade_replaced(self, group: ConsumerGroup, replaced: Member | None) -> bool:
-        """Whether the group becomes a classic one when a member that uses the classic protocol
-        takes the place of this static one."""
+        """Whether the group is downgraded when a classic member replaces this static member."""
         return (
             replaced is not None
             and replaced.classic is None
@@ -184,7 +183,7 @@ class Migration:
     def _is_allowed(self, group: ConsumerGroup, size: int) -> bool:
         if self.policy not in _DOWNGRADE:
             why = "the online downgrade is disabled"
-        elif size > self._book.settings().group_max_size:
+        elif size > self._index.settings().group_max_size:
             why = "its group size is greater than classic group max size"
         else:
             return True
@@ -193,14 +192,16 @@ class Migration:
         )
         return False
 
-    def take_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> Slices[None]:
-        """Members go when `out` is in the log, and their deadlines at once; if it is refused they
-        have them again."""
-        book = self._book
-        taken = yield from book.take_timers(group_id, member_ids)
+    def cancel_timers(
+        self, group_id: str, member_ids: Iterable[str], out: Decision
+    ) -> Slices[None]:
+        """Cancel the timers of members that `out` removes; if `out` can't be appended they are
+        restored."""
+        index = self._index
+        taken = yield from index.cancel_member_timers(group_id, member_ids)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
-            book.put_back(taken)
+            index.restore_timers(taken)
             return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in out.replies])
 
         out.on_failure = refused
@@ -215,9 +216,9 @@ class Migration:
         joining: Member | None = None,
         reason: str | None,
     ) -> Slices[None]:
-        """Make a classic group of it, without the members that leave, and with the one that joins
-        in the place of a static one; its members join again if there is a `reason` to. ApiError
-        GROUP_ID_NOT_FOUND: what one of them offers can't be read."""
+        """Convert the group to a classic one, without the leaving members, and with the joining
+        one in place of its static predecessor; with a `reason` the group rebalances. ApiError
+        GROUP_ID_NOT_FOUND if a member's metadata is malformed."""
         left = {one.member_id for one in leaving}
         members = {key: one for key, one in group.members.items() if key not in left}
         targets = dict(group.targets)
@@ -230,7 +231,7 @@ class Migration:
             gone = [joining.member_id if one == replaced else one for one in gone]
         tombstones = records.without_group(group.group_id, gone, group.resolved)
         out.records = [*out.records, *tombstones]
-        classic = ClassicGroup(group.group_id, self._book.state.timers, now_ms)
+        classic = ClassicGroup(group.group_id, self._index.state.timers, now_ms)
         classic.current, classic.generation = GroupState.STABLE, group.group_epoch
 
         def add(member: Member) -> None:
@@ -239,7 +240,7 @@ class Migration:
         yield from each(members.values(), add, MEMBERS_A_STEP)
         classic.protocol = yield from classic.choose_protocol()
         yield from classic.find_topics()
-        pace = Pace()
+        pauses = PauseCounter()
         for member_id, one in classic.members.items():
             try:
                 version = embedded_protocol.version_of(one.metadata(classic.protocol))
@@ -247,10 +248,10 @@ class Migration:
                 raise _not_downgraded(group.group_id) from failure
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded_protocol.assignment(names, version)
-            if pace.is_over(10 + 10 * len(names)):
+            if pauses.is_due(10 + 10 * len(names)):
                 yield
         yield from self._classic.adopt(classic, out, reason, now_ms)
-        yield from self.take_timers(group.group_id, group.members, out)
+        yield from self.cancel_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
 
 
@@ -268,7 +269,7 @@ def _not_upgraded(group_id: str, why: str) -> ApiError:
 
 
 def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:
-    """Malformed. Where no protocol has been chosen yet, all of them say the same of the topics."""
+    """Malformed. If no protocol is selected yet the first one is used: all have the same topics."""
     metadata = member.metadata(group.protocol) or member.protocols[0].metadata
     subscription = embedded_protocol.read_subscription(metadata)
     return Member(

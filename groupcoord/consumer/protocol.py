@@ -1,7 +1,7 @@
 """All consumer groups of one partition of `__consumer_offsets`. Pure.
 
-What decides is Apache Kafka 4.3's GroupMetadataManager; the partition's shard calls the methods.
-Each gives a decision, or raises an ApiError at once: nothing has changed then.
+The behaviour is that of Apache Kafka 4.3's GroupMetadataManager. The partition's shard calls the
+methods; each returns a decision, or raises ApiError without having changed anything.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kavka.groupcoord.consumer import replay
 from kavka.groupcoord.consumer.classic_members import ClassicMembers
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
-from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, Book
+from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, GroupIndex
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, Heartbeats
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
-from kavka.groupcoord.consumer.member_update import resolved
+from kavka.groupcoord.consumer.member_update import resolution_records
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Record, Ticket
@@ -27,7 +27,8 @@ from kavka.wire.steps import Slices
 logger: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 500
-"""When to put a member out again whose going could not be written, as Apache Kafka does."""
+"""Delay before fencing a member is retried if its tombstones could not be written, as in Apache
+Kafka."""
 
 _FENCED_BECAUSE: Final = {
     SESSION: "the member session expired",
@@ -37,12 +38,12 @@ _FENCED_BECAUSE: Final = {
 
 
 def _must_revoke(member: Member) -> bool:
-    """A static member that has gone for now has nothing to give up."""
+    """A static member that left temporarily has nothing to revoke."""
     return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
 
 
 class DescribedGroup(NamedTuple):
-    """A group as it is now; each member with what it shall have."""
+    """A group, with each member and its target assignment."""
 
     group_id: str
     state: str
@@ -53,31 +54,31 @@ class DescribedGroup(NamedTuple):
 
 
 class ConsumerProtocol:
-    """What consumer groups answer, and what becomes of them."""
+    """Requests to consumer groups, their records and their timers."""
 
     def __init__(self, state: GroupsState, classic: ClassicProtocol) -> None:
-        self._book: Final = Book(state)
-        migration = Migration(self._book, classic)
-        self._fencing: Final = Fencing(self._book, migration)
-        self._heartbeats: Final = Heartbeats(self._book, self._fencing, migration)
-        self.classic: Final = ClassicMembers(self._book, self._fencing, migration)
+        self._index: Final = GroupIndex(state)
+        migration = Migration(self._index, classic)
+        self._fencing: Final = Fencing(self._index, migration)
+        self._heartbeats: Final = Heartbeats(self._index, self._fencing, migration)
+        self.classic: Final = ClassicMembers(self._index, self._fencing, migration)
         """Requests of the classic protocol to groups that have members."""
 
     # -- requests --------------------------------------------------------------------------------
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-        """ConsumerGroupHeartbeat, answered with a `heartbeats.Answer`."""
+        """ConsumerGroupHeartbeat; replies with a `heartbeats.HeartbeatResult`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """ConsumerGroupDescribe. ApiError GROUP_ID_NOT_FOUND."""
-        group = self._book.group(group_id)
+        group = self._index.group(group_id)
         return DescribedGroup(
             group_id,
             group.state(now_ms),
             group.group_epoch,
             group.assignment_epoch,
-            group.preferred_assignor() or self._book.settings().group_consumer_assignors[0],
+            group.preferred_assignor() or self._index.settings().group_consumer_assignors[0],
             [
                 (member, group.targets.get(member_id, NO_ASSIGNMENT))
                 for member_id, member in group.members.items()
@@ -87,44 +88,43 @@ class ConsumerProtocol:
     # -- records ---------------------------------------------------------------------------------
 
     def apply(self, version: int, record: Record) -> None:
-        """A record whose key has the version 3 to 8 or 16 is in the log."""
-        replay.apply(self._book, record)
+        """Apply a record with a key of version 3 to 8 or 16."""
+        replay.apply(self._index, record)
 
     # -- what happens without requests -----------------------------------------------------------
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
-        """All groups have come out of the log: their members have a session's time to be heard
-        of, from now on."""
-        book = self._book
-        book.topics_version = now_ms
-        for group in list(book.state.groups.values()):
+        """All groups are loaded: start their members' sessions."""
+        index = self._index
+        index.topics_version = now_ms
+        for group in list(index.state.groups.values()):
             if not isinstance(group, ConsumerGroup):
                 continue
-            timeout_ms = book.session_timeout_ms(group.group_id)
+            timeout_ms = index.session_timeout_ms(group.group_id)
             for member in group.members.values():
                 at_ms = now_ms + timeout_ms
-                book.set_timer(SESSION, group.group_id, member.member_id, at_ms)
+                index.set_timer(SESSION, group.group_id, member.member_id, at_ms)
                 if _must_revoke(member):
                     at_ms = now_ms + member.rebalance_timeout_ms
-                    book.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
+                    index.set_timer(REBALANCE, group.group_id, member.member_id, at_ms)
             logger.info(
                 "Loaded consumer group %s with %d members.", group.group_id, len(group.members)
             )
             yield Decision()
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
-        """Topics have come, gone, or changed; there are decisions in between that lead to nothing,
-        so that it can be done in slices."""
-        for _ in self._book.topics_changed(topics, now_ms):
+        """Topics were created, deleted or changed. The decisions are empty: they are pauses, so
+        that this can be done in slices."""
+        for _ in self._index.topics_changed(topics, now_ms):
             yield Decision()
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A deadline of a consumer group has passed."""
+        """A timer of a consumer group has expired."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         if what == REGEX:
             return self._resolve(group_id, now_ms)
-        found = self._book.find(group_id, member_id)
+        found = self._index.find(group_id, member_id)
         if found is None:
             return Decision()
         group, member = found
@@ -136,7 +136,7 @@ class ConsumerProtocol:
                 f"{member.rebalance_timeout_ms}ms"
             )
         elif what != SESSION and member.classic is None:
-            return Decision()  # it was a classic member's, which has gone over
+            return Decision()  # a classic member's timer; it uses the consumer protocol now
         else:
             because = _FENCED_BECAUSE[what]
         logger.info(
@@ -145,25 +145,25 @@ class ConsumerProtocol:
             member_id,
             because,
         )
-        self._book.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
+        self._index.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
     def _resolve(self, group_id: str, now_ms: int) -> Slices[Decision]:
-        """Go on finding out what the expressions of a group stand for."""
-        book = self._book
-        resolution = book.resolutions.get(group_id)
+        """Continue resolving a group's regexes."""
+        index = self._index
+        resolution = index.resolutions.get(group_id)
         if resolution is None:
             return Decision()
         if not resolution.advance():
-            book.set_timer(REGEX, group_id, "", now_ms)
+            index.set_timer(REGEX, group_id, "", now_ms)
             return Decision()
-        del book.resolutions[group_id]
-        group = book.state.groups.get(group_id)
+        del index.resolutions[group_id]
+        group = index.state.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Decision()
         found = yield from resolution.result()
-        return Decision((yield from resolved(book, group, found)))
+        return Decision((yield from resolution_records(index, group, found)))
 
     def tickets(self) -> list[Ticket]:
-        """Nothing waits in a consumer group."""
+        """No requests wait in consumer groups."""
         return []

@@ -1,7 +1,8 @@
-"""How a member gets from the partitions that it has to those that it shall have (KIP-848).
+"""Reconciles a member's partitions with its target assignment (KIP-848).
 
-First it gives up what is no more its own; when it has said that it did, it goes to the epoch of
-its target assignment and gets of it what no other member holds, and the rest as others let go.
+First it revokes partitions that are not in its target. When it has acknowledged that, it advances
+to the target's epoch and gets the partitions without an owner, and the rest as others revoke
+them.
 """
 
 from __future__ import annotations
@@ -13,51 +14,51 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 Reported: TypeAlias = Mapping[UUID, Collection[int]]
-"""Partitions that a member says it has."""
+"""Partitions that a member owns, as it reports."""
 
 
-class Towards(NamedTuple):
-    """What a member is reconciled with."""
+class ReconcileGoal(NamedTuple):
+    """The input of a member's reconciliation."""
 
     target_epoch: int
     target: Target
     subscribed: Container[UUID]
-    """Topics that it subscribes to now; it must have no others."""
+    """Topics that it subscribes to now; it must not own others."""
     has_owner: Callable[[UUID, int], bool]
-    """Whether a member has a partition, or has not given it up yet."""
+    """Whether any member owns a partition, or has not revoked it yet."""
     reported: Reported | None
-    """None: it does not say."""
+    """None: not reported."""
     subscription_changed: bool
 
 
-def next_member(member: Member, towards: Towards) -> Slices[Member]:
-    """The member one step on, or as it is. ApiError FENCED_MEMBER_EPOCH."""
+def reconcile_member(member: Member, goal: ReconcileGoal) -> Slices[Member]:
+    """The member after its next step, or unchanged. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
-        if member.member_epoch != towards.target_epoch:
-            return (yield from _step(member, towards, member.member_epoch))
-        return _within_subscription(member, towards) if towards.subscription_changed else member
+        if member.member_epoch != goal.target_epoch:
+            return (yield from _step(member, goal, member.member_epoch))
+        return _within_subscription(member, goal) if goal.subscription_changed else member
     if state is MemberState.UNREVOKED_PARTITIONS:
-        if _has_any(towards.reported, member.revoking):
-            changed = towards.subscription_changed
-            return _within_subscription(member, towards) if changed else member
-        return (yield from _step(member, towards, member.member_epoch))
+        if _has_any(goal.reported, member.revoking):
+            changed = goal.subscription_changed
+            return _within_subscription(member, goal) if changed else member
+        return (yield from _step(member, goal, member.member_epoch))
     if state is MemberState.UNRELEASED_PARTITIONS:
-        return (yield from _step(member, towards, member.member_epoch))
-    if towards.reported is None or towards.reported:
+        return (yield from _step(member, goal, member.member_epoch))
+    if goal.reported is None or goal.reported:
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The consumer group member is in a unknown state. "
             "The member must abandon all its partitions and rejoin.",
         )
-    return (yield from _step(member, towards, towards.target_epoch))
+    return (yield from _step(member, goal, goal.target_epoch))
 
 
 def _has_any(reported: Reported | None, partitions: Owned) -> bool:
-    """Whether the member may still have one of the partitions."""
+    """Whether the member may still own one of the partitions."""
     if reported is None:
         return True
     return any(
@@ -67,56 +68,56 @@ def _has_any(reported: Reported | None, partitions: Owned) -> bool:
     )
 
 
-def _within_subscription(member: Member, towards: Towards) -> Member:
-    """Only what the member no longer subscribes to is taken away; its epoch stays."""
-    kept = {topic: own for topic, own in member.assigned.items() if topic in towards.subscribed}
+def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
+    """Revoke only partitions of unsubscribed topics; the epoch does not change."""
+    kept = {topic: own for topic, own in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned):
         return member
     revoking = dict(member.revoking)
     for topic, own in member.assigned.items():
         if topic not in kept:
             revoking[topic] = {**revoking.get(topic, {}), **own}
-    if _has_any(towards.reported, revoking):
+    if _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, towards: Towards, epoch: int) -> Slices[Member]:
+def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Slices[Member]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
-    waits, pace = False, Pace()
-    for topic in {**towards.target, **member.assigned}:
+    waits, pauses = False, PauseCounter()
+    for topic in {**goal.target, **member.assigned}:
         own = member.assigned.get(topic, {})
-        wanted = towards.target.get(topic, ()) if topic in towards.subscribed else ()
+        wanted = goal.target.get(topic, ()) if topic in goal.subscribed else ()
         stays = {one: own[one] for one in wanted if one in own}
         if stays:
             kept[topic] = stays
         if len(stays) < len(own):
             revoking[topic] = {one: at for one, at in own.items() if one not in stays}
         missing = [one for one in wanted if one not in own]
-        free = _free(member, towards, topic, missing)
+        free = _free(member, goal, topic, missing)
         waits = waits or len(free) < len(missing)
         if free:
             new[topic] = free
-        if pace.is_over(10 + len(wanted) + len(own)):
+        if pauses.is_due(10 + len(wanted) + len(own)):
             yield
-    if revoking and _has_any(towards.reported, revoking):
+    if revoking and _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     for topic, partitions in new.items():
-        all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.target_epoch)}
+        all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, goal.target_epoch)}
         kept[topic] = dict(sorted(all_of_it.items()))
-        if pace.is_over(5 + len(all_of_it)):
+        if pauses.is_due(5 + len(all_of_it)):
             yield
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-    return _moved(member, state, towards.target_epoch, kept, NOTHING)
+    return _moved(member, state, goal.target_epoch, kept, NOTHING)
 
 
-def _free(member: Member, towards: Towards, topic: UUID, wanted: Sequence[int]) -> list[int]:
-    """Partitions that the member can get at once. One that it is giving up itself is: it can't
-    belong to anyone else."""
+def _free(member: Member, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
+    """Partitions that the member can get immediately: without an owner, or in revocation by this
+    member itself."""
     revoking = member.revoking.get(topic, ())
-    return [one for one in wanted if one in revoking or not towards.has_owner(topic, one)]
+    return [one for one in wanted if one in revoking or not goal.has_owner(topic, one)]
 
 
 def _moved(

@@ -24,13 +24,13 @@ from kavka.groupcoord.consumer.member import (
 from kavka.log.journal import Record
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
-from kavka.wire.steps import Slices, each, without_pauses
+from kavka.wire.steps import Slices, each, run_to_completion
 
 T = TypeVar("T")
 
 GROUP: Final = 3
 TOPICS: Final = 4
-"""What the topics looked like: not written since 4.1, which has the hash in GROUP's value."""
+"""Topic metadata; not written since 4.1, which has the hash in GROUP's value."""
 MEMBER: Final = 5
 TARGET: Final = 6
 TARGET_MEMBER: Final = 7
@@ -42,7 +42,7 @@ KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_
 _TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
 _VERSION: Final = fields.int16(0)
 TOPICS_A_STEP: Final = 500
-"""Topics of a member that are written in one go, at 2 us each."""
+"""Topics of a member encoded between two pauses, at 2 us each."""
 
 _ONE_TAG: Final = b"\1\0"
 """There is one tagged field, and its tag is 0."""
@@ -62,7 +62,7 @@ class GroupValue(NamedTuple):
 
 
 class TargetValue(NamedTuple):
-    """`timestamp_ms` is when the assignment was made, 0 if that is not known."""
+    """`timestamp_ms` is when the assignment was computed, 0 if unknown."""
 
     epoch: int
     timestamp_ms: int
@@ -77,19 +77,19 @@ class CurrentValue(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """The topics that a regular expression stands for, as of the cluster's `version`."""
+    """The topics that a regex matches, as of the topics' `version`."""
 
     topics: tuple[str, ...]
     version: int
     timestamp_ms: int
 
 
-class MadeRecord(Record):
-    """One that was made here, not read: what its value says need not be found out again. It may
-    tell of thousands of topics."""
+class DecodedRecord(Record):
+    """A record that was created here, with its decoded value: that may have thousands of topics,
+    and need not be decoded again."""
 
-    said: Any
-    """What the reading function gives for the value."""
+    decoded: Any
+    """The result of the `read_` function for the value."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -101,9 +101,9 @@ def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(fields.key(GROUP, group_id), value)
 
 
-def _made(key: bytes, value: bytes, said: object) -> MadeRecord:
-    record = MadeRecord(key, value)
-    record.said = said
+def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
+    record = DecodedRecord(key, value)
+    record.decoded = decoded
     return record
 
 
@@ -113,12 +113,12 @@ def _array(values: Collection[T], write: Callable[[T], bytes]) -> Slices[bytes]:
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
-def member(group_id: str, of: Member) -> MadeRecord:
-    """As `member_in_steps`, in one go."""
-    return without_pauses(member_in_steps(group_id, of))
+def member(group_id: str, of: Member) -> DecodedRecord:
+    """As `member_in_steps`, without pauses."""
+    return run_to_completion(member_in_steps(group_id, of))
 
 
-def member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
+def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
     """Without epochs and partitions."""
     topic_names = yield from _array(of.topic_names, fields.string)
     value = b"".join(
@@ -135,7 +135,7 @@ def member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
             fields.tags({0: _classic(of.classic)}),
         )
     )
-    said = replace(
+    decoded = replace(
         of,
         member_epoch=JOIN_EPOCH,
         previous_member_epoch=NO_EPOCH,
@@ -143,11 +143,11 @@ def member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
         assigned=NOTHING,
         revoking=NOTHING,
     )
-    return _made(fields.key(MEMBER, group_id, of.member_id), value, said)
+    return _decoded_record(fields.key(MEMBER, group_id, of.member_id), value, decoded)
 
 
 def _classic(of: ClassicProtocols | None) -> bytes:
-    """A struct that may be null begins with whether it is there."""
+    """A nullable struct begins with whether it is present."""
     if of is None:
         return fields.uvarint(0)
     protocols = fields.array(
@@ -162,27 +162,29 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> MadeRecord:
-    """As `target_member_in_steps`, in one go."""
-    return without_pauses(target_member_in_steps(group_id, member_id, partitions))
+def target_member(group_id: str, member_id: str, partitions: Target) -> DecodedRecord:
+    """As `target_member_in_steps`, without pauses."""
+    return run_to_completion(target_member_in_steps(group_id, member_id, partitions))
 
 
-def target_member_in_steps(group_id: str, member_id: str, partitions: Target) -> Slices[MadeRecord]:
-    """`partitions` must not change any more."""
+def target_member_in_steps(
+    group_id: str, member_id: str, partitions: Target
+) -> Slices[DecodedRecord]:
+    """`partitions` must not change afterwards."""
     topics = yield from _array(
         partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
-    return _made(key, _VERSION + topics + NO_TAGS, partitions)
+    return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
 
 
-def current_member(group_id: str, of: Member) -> MadeRecord:
-    """As `current_member_in_steps`, in one go."""
-    return without_pauses(current_member_in_steps(group_id, of))
+def current_member(group_id: str, of: Member) -> DecodedRecord:
+    """As `current_member_in_steps`, without pauses."""
+    return run_to_completion(current_member_in_steps(group_id, of))
 
 
-def current_member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
-    """Nothing of `of` may change any more."""
+def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
+    """`of` must not change afterwards."""
     assigned = yield from _owned(of.assigned)
     revoking = yield from _owned(of.revoking)
     value = b"".join(
@@ -196,10 +198,10 @@ def current_member_in_steps(group_id: str, of: Member) -> Slices[MadeRecord]:
             NO_TAGS,
         )
     )
-    said = CurrentValue(
+    decoded = CurrentValue(
         of.member_epoch, of.previous_member_epoch, of.state, of.assigned, of.revoking
     )
-    return _made(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, said)
+    return _decoded_record(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, decoded)
 
 
 def _owned(owned: Owned) -> Slices[bytes]:
@@ -214,7 +216,7 @@ def _owned(owned: Owned) -> Slices[bytes]:
     return (yield from _array(owned.items(), topic))
 
 
-def regex(group_id: str, expression: str, of: Resolved) -> MadeRecord:
+def regex(group_id: str, expression: str, of: Resolved) -> DecodedRecord:
     value = b"".join(
         (
             _VERSION,
@@ -224,7 +226,7 @@ def regex(group_id: str, expression: str, of: Resolved) -> MadeRecord:
             NO_TAGS,
         )
     )
-    return _made(fields.key(REGEX, group_id, expression), value, of)
+    return _decoded_record(fields.key(REGEX, group_id, expression), value, of)
 
 
 def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:
@@ -233,7 +235,7 @@ def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:
 
 
 def without_member(group_id: str, member_id: str) -> list[Record]:
-    """All of a member goes. In this order: a member's own record goes last."""
+    """Tombstones of all of a member's records; in this order, its MEMBER record last."""
     return [
         tombstone(kind, group_id, member_id) for kind in (CURRENT_MEMBER, TARGET_MEMBER, MEMBER)
     ]
@@ -242,7 +244,7 @@ def without_member(group_id: str, member_id: str) -> list[Record]:
 def without_group(
     group_id: str, member_ids: Iterable[str], expressions: Iterable[str]
 ) -> list[Record]:
-    """All of a group goes."""
+    """Tombstones of all of a group's records."""
     members = list(member_ids)
     return [
         *(tombstone(CURRENT_MEMBER, group_id, one) for one in members),
@@ -259,7 +261,7 @@ def without_group(
 
 
 def read_key(key: bytes) -> Key:
-    """Malformed if it is none of ours."""
+    """Malformed if it is not a consumer group's key."""
     reader = Reader(key)
     kind = reader.int16()
     if kind not in KINDS:
@@ -346,7 +348,7 @@ def read_current_member(value: bytes) -> CurrentValue:
 
 
 def _read_owned(reader: Reader, default_epoch: int) -> dict[UUID, dict[int, int]]:
-    """Before 4.3 there were no epochs, so the member's counts."""
+    """Before 4.3 there were no epochs; then the member's epoch is used."""
 
     def topic() -> tuple[UUID, dict[int, int]]:
         topic_id, partitions = reader.uuid(), reader.int32s()

@@ -1,4 +1,4 @@
-"""Regular expressions of topics: RE2's syntax, over whole names (KIP-848)."""
+"""Topic regexes: RE2's syntax, matching whole names (KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import re2
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 STEPS_A_SLICE: Final = 5_000
-"""How much is done in one go, in instructions of the compiled expressions times names: what is
-plain takes about a microsecond a name, but there are expressions that cost RE2 each instruction
-at each letter."""
+"""Work between two pauses, in names times instructions of the compiled regex: simple ones take
+about a microsecond a name, but some make RE2 execute each instruction at each character."""
 
 NAMES_A_SLICE: Final = 250
-"""The most names in one go: of those that match, topics are looked at, at about 10 us each."""
+"""Limit of names between two pauses: each match also costs about 10 us for its topic."""
 
 PROGRAM_BYTES_MAX: Final = 512 * 1024
-"""What one compiled expression may take, and so the time to compile it, and that one name may
-cost: some ms at worst."""
+"""Memory limit of a compiled regex; it also limits the time to compile it and to match one name to
+some ms."""
 
 EXPRESSION_BYTES_MAX: Final = 2**15 - 1
-"""The length of an expression, which becomes part of a record's key."""
+"""The length limit of a regex, which becomes part of a record's key."""
 
 PROGRAMS_KEPT_MAX: Final = 100
-"""Expressions that are kept compiled."""
+"""Cached compiled regexes."""
 
 
 @lru_cache(maxsize=PROGRAMS_KEPT_MAX)
@@ -58,8 +57,8 @@ def check(expression: str) -> None:
 
 
 def compiled(expression: str) -> Any | None:
-    """None for one that is bad: it was good when it came, but a record may have been written by
-    another."""
+    """None for an invalid regex: requests are checked, but another broker may have written the
+    record."""
     try:
         return _compile(expression)
     except re2.error:
@@ -67,7 +66,7 @@ def compiled(expression: str) -> Any | None:
 
 
 def names_a_slice(pattern: Any) -> int:
-    """How many names are to be held against it in one go."""
+    """How many names to match between two pauses."""
     size: int = pattern.programsize
     return max(1, min(NAMES_A_SLICE, STEPS_A_SLICE // size))
 
@@ -85,12 +84,11 @@ _REASONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""What is wrong with an expression, in RE2's words, and in those of the Java library of RE2's
-syntax that Apache Kafka has."""
+"""RE2's error messages, and those of RE2/J, the Java library that Apache Kafka uses."""
 
 
 def _reason(failure: Exception) -> str:
-    """Without the part of the expression that it is about, as Apache Kafka tells it."""
+    """The message without the part of the regex that it quotes, as in Apache Kafka."""
     said = failure.args[0] if failure.args else ""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     text = text.partition(": ")[0]
@@ -98,10 +96,10 @@ def _reason(failure: Exception) -> str:
 
 
 class Resolution:
-    """Finding out which of the topics that there are now some expressions stand for, in slices.
+    """Resolves which of the existing topics match some regexes, in slices.
 
-    `may_see` says whether the member that made this happen may describe a topic. All expressions
-    of a group are resolved together, so that its assignment changes once.
+    `may_see` says whether the member that triggered this is authorized to describe a topic. All
+    regexes of a group are resolved together, so that its assignment changes once.
     """
 
     __slots__ = (
@@ -125,7 +123,7 @@ class Resolution:
         now_ms: int,
         seen: Callable[[str], object] = len,
     ) -> None:
-        """`seen` is told each topic that one of them stands for."""
+        """`seen` is called with each matching topic."""
         self._names = topics.names()
         self._may_see = may_see
         self._seen = seen
@@ -136,7 +134,7 @@ class Resolution:
         self._at = 0
 
     def advance(self) -> bool:
-        """Hold some names against one of the expressions; whether all was done."""
+        """Match some names against one of the regexes; whether all is done."""
         if self._todo:
             expression, at = self._todo[-1], self._at
             pattern = compiled(expression)
@@ -157,10 +155,10 @@ class Resolution:
                 found.append(name)
 
     def result(self) -> Slices[dict[str, Resolved]]:
-        found, pace = {}, Pace()
+        found, pauses = {}, PauseCounter()
         for expression, names in self._found.items():
             topics = tuple(sorted(names))
             found[expression] = Resolved(topics, self._version, self._timestamp_ms)
-            if pace.is_over(1 + len(names)):
+            if pauses.is_due(1 + len(names)):
                 yield
         return found

@@ -1,4 +1,4 @@
-"""What the records of consumer groups do to them, live and when a log is loaded."""
+"""Applies the records of consumer groups, both newly appended and replayed ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import NO_EPOCH, Member
-from kavka.groupcoord.consumer.records import CurrentValue, Key, MadeRecord
+from kavka.groupcoord.consumer.records import CurrentValue, DecodedRecord, Key
 from kavka.log.journal import Record
 from kavka.wire.fields import Malformed
 
@@ -21,35 +21,35 @@ logger: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def apply(book: Book, record: Record) -> None:
-    """Take a record in; one that makes no sense is told of and skipped."""
+def apply(index: GroupIndex, record: Record) -> None:
+    """Apply a record; a malformed one is logged and skipped."""
     try:
         key = records.read_key(record.key)
-        group = _group(book, key, creates=record.value is not None)
+        group = _group(index, key, creates=record.value is not None)
         if group is None:
             return
         before = dict(group.subscriptions) if key.kind in _ABOUT_SUBSCRIPTIONS else {}
         if record.value is None:
-            _remove(book, group, key)
+            _remove(index, group, key)
         else:
             _put(group, key, record, record.value)
     except Malformed as failure:
         logger.warning("Skipped a record of a consumer group: %s", failure)
         return
     if key.kind in _ABOUT_SUBSCRIPTIONS:
-        book.subscribed(group, before)
+        index.subscribed(group, before)
 
 
 _ABOUT_SUBSCRIPTIONS: Final = frozenset({records.MEMBER, records.REGEX})
 
 
-def _group(book: Book, key: Key, *, creates: bool) -> ConsumerGroup | None:
-    groups = book.state.groups
+def _group(index: GroupIndex, key: Key, *, creates: bool) -> ConsumerGroup | None:
+    groups = index.state.groups
     found = groups.get(key.group_id)
     if isinstance(found, ConsumerGroup):
         return found
     if found is None or (found.kind == "classic" and not found.protocol_type):
-        # a classic group without a type only keeps offsets; it has no record, and makes room
+        # a classic group without a type only stores offsets; it has no record and is replaced
         if creates:
             groups[key.group_id] = made = ConsumerGroup(key.group_id)
             return made
@@ -65,7 +65,7 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
     elif key.kind == records.TOPICS:
         group.has_topics_record = True
     elif key.kind == records.MEMBER:
-        member = _said(record, value, partial(records.read_member, key.second))
+        member = _decoded(record, value, partial(records.read_member, key.second))
         old = group.members.get(key.second)
         if old is not None:
             member = replace(
@@ -81,16 +81,16 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
         target = records.read_target(value)
         group.assignment_epoch, group.assignment_timestamp_ms = target
     elif key.kind == records.TARGET_MEMBER:
-        group.targets[key.second] = _said(record, value, records.read_target_member)
+        group.targets[key.second] = _decoded(record, value, records.read_target_member)
     elif key.kind == records.CURRENT_MEMBER:
-        _put_current(group, key.second, _said(record, value, records.read_current_member))
+        _put_current(group, key.second, _decoded(record, value, records.read_current_member))
     else:
-        group.put_resolved(key.second, _said(record, value, records.read_regex))
+        group.put_resolved(key.second, _decoded(record, value, records.read_regex))
 
 
-def _said(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
-    """What the value says, which a record that was made here knows."""
-    return record.said if isinstance(record, MadeRecord) else read(value)
+def _decoded(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
+    """The decoded value; a record that was created here has it already."""
+    return record.decoded if isinstance(record, DecodedRecord) else read(value)
 
 
 def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) -> None:
@@ -107,10 +107,10 @@ def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) ->
     )
 
 
-def _remove(book: Book, group: ConsumerGroup, key: Key) -> None:
+def _remove(index: GroupIndex, group: ConsumerGroup, key: Key) -> None:
     if key.kind == records.GROUP:
-        del book.state.groups[key.group_id]
-        book.subscribed(ConsumerGroup(key.group_id), group.subscriptions)
+        del index.state.groups[key.group_id]
+        index.subscribed(ConsumerGroup(key.group_id), group.subscriptions)
     elif key.kind == records.TOPICS:
         group.has_topics_record = False
     elif key.kind == records.MEMBER:

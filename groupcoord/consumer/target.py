@@ -1,4 +1,4 @@
-"""The target assignment of a group: which member shall have which partitions."""
+"""Computes the target assignment of a group."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kavka.groupcoord.consumer.assignors.task import Candidate, Task
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
 from kavka.groupcoord.consumer.member import Member, Target
 from kavka.groupcoord.state import Topics
-from kavka.wire.steps import Pace, Slices, each
+from kavka.wire.steps import PauseCounter, Slices, each
 
 
 def compute(
     group: ConsumerGroup, topics: Topics, new: Member, assignor: str, *, is_homogeneous: bool
 ) -> Slices[dict[str, Target]]:
-    """{member id: target} with `new` in the place of the member with its id, or of the static
-    member before it."""
+    """{member id: target}, with `new` replacing the member with its id, or its static
+    predecessor."""
     replaced = group.static_members.get(new.instance_id) if new.instance_id is not None else None
     members = [
         new if one.member_id == new.member_id else one
@@ -27,26 +27,26 @@ def compute(
     ]
     if new.member_id not in group.members:
         members.append(new)
-    known, pace = _Known(group, topics), Pace()
+    known, pauses = _Known(group, topics), PauseCounter()
     candidates = []
     for one in members:
         read = yield from known.read_by(one)
         target = _target(group, one, is_new=one is new)
         candidates.append(Candidate(one.member_id, one.instance_id, read, target))
-        if pace.is_over(5 + len(read) // 20):
+        if pauses.is_due(5 + len(read) // 20):
             yield
     assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
     found: dict[str, Target] = {}
     for one in members:
         own = assigned.get(one.member_id, NO_ASSIGNMENT)
         found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
-        if pace.is_over(1 + len(own)):
+        if pauses.is_due(1 + len(own)):
             yield
     return found
 
 
 def _target(group: ConsumerGroup, member: Member, *, is_new: bool) -> Target:
-    """What a member was to have; a new static one, what the member before it was to."""
+    """A member's current target; a new static member has its predecessor's."""
     own = group.targets.get(member.member_id, NO_ASSIGNMENT)
     if not is_new or member.instance_id is None:
         return own
@@ -55,7 +55,7 @@ def _target(group: ConsumerGroup, member: Member, *, is_new: bool) -> Target:
 
 
 class Subscribed(Container[UUID]):
-    """The topics that a member reads and that exist, by id; made at once, however many it reads."""
+    """The ids of the existing topics that a member subscribes to; looked up lazily."""
 
     __slots__ = ("_names", "_of_regex", "_topics")
 
@@ -72,13 +72,13 @@ class Subscribed(Container[UUID]):
 
 
 def _has(names: Sequence[str], name: str) -> bool:
-    """`names` are in order."""
+    """`names` are sorted."""
     at = bisect_left(names, name)
     return at < len(names) and names[at] == name
 
 
 class _Known:
-    """Ids and sizes of topics, each looked up once; members that read the same share a list."""
+    """Cached ids and partition counts of topics; equal subscriptions share a list."""
 
     def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
         self._group = group
@@ -88,7 +88,7 @@ class _Known:
         self.partitions: dict[UUID, int] = {}
 
     def read_by(self, member: Member) -> Slices[list[UUID]]:
-        """The ids of the topics that a member reads and that exist."""
+        """The ids of the existing topics that a member subscribes to."""
         what = (member.topic_names, member.regex)
         found = self._lists.get(what)
         if found is None:

@@ -37,7 +37,7 @@ QUESTIONS_A_STEP: Final = 100
 """Questions asked in one go where a request names many: with many rules one may take 20 us."""
 
 QUESTION: Final = QUICK_ITEMS_A_STEP // QUESTIONS_A_STEP
-"""What one counts for a `Pace`."""
+"""What one counts for a `PauseCounter`."""
 
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER, as ACLs name it."""

@@ -21,7 +21,7 @@ from kavka.server.connections.registry import Connections, Gate
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.runtime.sockets import plain_address
 from kavka.wire.api import Api
-from kavka.wire.errors import forget_frames
+from kavka.wire.errors import clear_tracebacks
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
 
 UNANSWERED_MAX: Final = 128
@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arenas = arenas
         self._connections = connections
         self._framer = Framer(arenas, request_bytes_max)
-        self.get_buffer = self._framer.room
+        self.get_buffer = self._framer.get_buffer
         self._shortcut = dispatcher.shortcut()
         self._now_s = dispatcher.now_s
         self._slots: deque[_Slot] = deque()
@@ -180,22 +180,22 @@ class Connection(asyncio.BufferedProtocol):
         framer = self._framer
         frame = None
         if not (self._slots or self._write_paused or self._muted):
-            frame = framer.lone(nbytes)  # as nearly always
+            frame = framer.single_frame(nbytes)  # as nearly always
         if frame is None:
-            framer.received(nbytes)
+            framer.buffer_updated(nbytes)
             self._serve(now_s)
         elif (answer := self._shortcut.answer(frame)) is not None:
             self._transport.write(answer)
         else:
             del frame  # no view of an arena is kept where others are read into it
-            framer.received(nbytes)
-            self._serve(now_s, framer.next())
+            framer.buffer_updated(nbytes)
+            self._serve(now_s, framer.next_frame())
         self._bytes_this_turn += nbytes
         if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
             self._end_turn()
 
     def eof_received(self) -> bool:
-        self._framer.pause()  # room was made for bytes that did not come
+        self._framer.release_if_empty()  # room was made for bytes that did not come
         return False  # close: a client that will not read answers needs none
 
     def pause_writing(self) -> None:
@@ -221,14 +221,14 @@ class Connection(asyncio.BufferedProtocol):
                     self._flush()
             for _ in range(FRAMES_PER_TURN_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
-                    framer.pause()
+                    framer.release_if_empty()
                     self._pause()
                     break
-                frame = framer.next()
+                frame = framer.next_frame()
                 if frame is None:
-                    framer.rest()
-                    if framer.needed > ARENA_BYTES or self._memory_bytes:
-                        self._take_memory(framer.needed)
+                    framer.release_or_stash()
+                    if framer.pending_frame_bytes > ARENA_BYTES or self._memory_bytes:
+                        self._take_memory(framer.pending_frame_bytes)
                     break
                 if not self._slots and (answer := self._shortcut.answer(frame)) is not None:
                     self._out.append(answer)
@@ -272,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         slot = _Slot(call, answer, len(frame))
         if call.context.keeps_frame:
-            self._framer.hold()
+            self._framer.retain_frame()
         else:
             self._dispatcher.forget_bytes(slot.api, slot.request)
         if (applied := call.context.applied) is not None:
@@ -298,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
         slot.weight = weight
         if slot.context.keeps_frame:
             self._dispatcher.forget_bytes(slot.api, slot.request)
-            self._framer.let_go()
+            self._framer.release_frame()
         if self._transport is None:
             self._give_memory()
 
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._send_in_turn(slot, waiting)
         except BadRequest as failure:
-            forget_frames(failure)  # it is the slot's answer, and would know the slot by them
+            clear_tracebacks(failure)  # it is the slot's answer, and would know the slot by them
             self._close(str(failure))
         except Exception:
             self.abort()
@@ -449,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
     def _give_back(self) -> None:
         """The transport has let go of everything: lent buffers may be written again."""
         for arena in self._lent:
-            self._arenas.give(arena)
+            self._arenas.release(arena)
         self._lent.clear()
 
     # -- the end --------------------------------------------------------------------------
@@ -502,7 +502,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._connections.leave_behind(waiting)
                 is_being_read = is_being_read or slot.weight == UNANSWERED_MAX
         self._slots.clear()
-        self._framer.drop()
+        self._framer.close()
         if not is_being_read:
             self._give_memory()
         if self._waits_for_memory:

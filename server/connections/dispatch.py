@@ -73,9 +73,9 @@ from kavka.wire.apis import (
     write_txn_markers,
 )
 from kavka.wire.codec.frames import encode_response
-from kavka.wire.codec.long_messages import decode_slowly
-from kavka.wire.errors import ApiError, ErrorCode, forget_frames
-from kavka.wire.steps import begun
+from kavka.wire.codec.long_messages import decode_in_slices
+from kavka.wire.errors import ApiError, ErrorCode, clear_tracebacks
+from kavka.wire.steps import run_to_first_pause
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class Dispatcher:
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             if len(frame) > BIG_BYTES and api is not produce.API:  # its records cost nothing
-                decoded = begun(decode_slowly(api, version, frame, position))
+                decoded = run_to_first_pause(decode_in_slices(api, version, frame, position))
                 if not isinstance(decoded, tuple):
                     context = RequestContext(peer, version, correlation_id, client_id)
                     return self._call_later(row, context, frame, decoded)
@@ -248,7 +248,7 @@ class Dispatcher:
             raise
         except Exception as failure:
             answer = self.failed(api, context, request, failure)
-            forget_frames(failure)
+            clear_tracebacks(failure)
         if answer.__class__ is CoroutineType:
             answer = self._awaited(api, context, request, answer)
         if context.timing is not None:
@@ -359,7 +359,7 @@ class Dispatcher:
     def forget_bytes(self, api: Api, request: Any) -> None:
         """What a request came in is others' from now on: no view of it is left in the request."""
         if api is produce.API:
-            produce.forget_records(request)
+            produce.release_records(request)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
         """The answer's frame as buffers to be sent in order; its error codes are counted.

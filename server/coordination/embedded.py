@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.log.fs import is_fd_exhaustion
 from kavka.seams import Clock, Jobs, Pool, Tasks
-from kavka.wire.errors import forget_frames
+from kavka.wire.errors import clear_tracebacks
 from kavka.zktree import storage_format
 from kavka.zktree.api import (
     ANY_VERSION,
@@ -224,7 +224,7 @@ class Embedded:
         batch.transactions.append(encoded)
         batch.transactions_bytes += len(encoded)
         batch.last_zxid = transaction.zxid
-        batch.waiting.extend(_WatchCall(*call) for call in self._watches.take(events))
+        batch.waiting.extend(_WatchCall(*call) for call in self._watches.trigger(events))
         if self._flusher is None:
             self._flusher = self._tasks.spawn(self._flush(), name="coordination log")
         return results
@@ -237,7 +237,7 @@ class Embedded:
                 raise SessionExpired
             reply.value = work()
         except CoordinationError as error:
-            forget_frames(error)  # this one has the future, and the future the error
+            clear_tracebacks(error)  # this one has the future, and the future the error
             reply.error = error
         if self._gathering.transactions:
             self._gathering.waiting.append(reply)

@@ -21,7 +21,7 @@ from kavka.server.runtime.cooperative import go_on_with_jobs
 from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError
-from kavka.wire.inflating import inflate
+from kavka.wire.inflating import decompress_in_steps
 from kavka.wire.records import (
     COMPRESSION_MASK,
     CONTROL,
@@ -230,7 +230,7 @@ class _Replay:
             return
         try:
             inner = memoryview(batch)[HEADER_BYTES:]
-            payload = bytes((yield from inflate(header.compression, inner)))
+            payload = bytes((yield from decompress_in_steps(header.compression, inner)))
         except ApiError as failure:
             self._skip(header.base_offset, failure)
             return

@@ -28,7 +28,7 @@ from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, begun
+from kavka.wire.steps import Slices, run_to_first_pause
 
 logger = logging.getLogger(__name__)
 
@@ -292,7 +292,7 @@ class JournalRunner(Generic[M]):
             try:
                 made = ask(self.machine, ticket, now_ms)
                 if not isinstance(made, Decision):
-                    made = begun(made)
+                    made = run_to_first_pause(made)
                 is_done = isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms)
             except Exception:
                 self._after(journal)  # it may have set a deadline before

@@ -35,7 +35,7 @@ from kavka.zktree import paths
 from kavka.zktree.api import Coordination, CoordinationError, NoNode, WatchEvent
 
 if TYPE_CHECKING:
-    from kavka.txncoord.requests import Markers
+    from kavka.txncoord.requests import WriteMarkers
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,9 @@ class _Ending:
 
     __slots__ = ("_is_replaced", "coordinator_epoch", "left", "markers", "leadership", "written")
 
-    def __init__(self, markers: Markers, coordinator_epoch: int, leadership: _Leadership) -> None:
+    def __init__(
+        self, markers: WriteMarkers, coordinator_epoch: int, leadership: _Leadership
+    ) -> None:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
         self.leadership = leadership
@@ -164,7 +166,7 @@ class TransactionMarkers:
         self._timer: Timer | None = None
         self._delays: Final = LogLimit(logger, logging.INFO, "markers that wait", self._tasks)
 
-    def send(self, markers: Markers, coordinator_epoch: int) -> None:
+    def send(self, markers: WriteMarkers, coordinator_epoch: int) -> None:
         """Write markers, in the next turn of the loop, and tell the coordinator when all are safe.
         What else was to be written for the transactional id is not any more."""
         name = markers.transactional_id

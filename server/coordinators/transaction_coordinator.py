@@ -28,7 +28,7 @@ from kavka.wire.records import NO_SEQUENCE
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Ticket
     from kavka.server.coordinators.journal_runner import JournalRunner, Parts
-    from kavka.txncoord.requests import AddPartitions, Markers
+    from kavka.txncoord.requests import AddPartitions, WriteMarkers
     from kavka.txncoord.shard import TransactionShard
 
     Runner = JournalRunner[TransactionShard]
@@ -58,7 +58,7 @@ MODULES: Final = (
 """The parts of the transaction coordinator, each behind those that it imports."""
 
 
-def _nobody(markers: Markers, coordinator_epoch: int) -> None:
+def _nobody(markers: WriteMarkers, coordinator_epoch: int) -> None:
     """Nobody writes them; the broker is only half there."""
 
 
@@ -84,7 +84,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     ) -> None:
         super().__init__(live, replicas, metadata, controller)
         self._producer_ids = producer_ids
-        self.on_markers: Callable[[Markers, int], object] = _nobody
+        self.on_markers: Callable[[WriteMarkers, int], object] = _nobody
         """Has the markers of a transaction written, in the epoch of its coordinator, and says so
         to `TransactionShard.markers_written`."""
         self.on_resigned: Callable[[int], object] = _nothing
@@ -212,9 +212,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
 
     def _perform(self, coordinator_epoch: int, command: Hashable) -> None:
-        from kavka.txncoord.requests import Markers
+        from kavka.txncoord.requests import WriteMarkers
 
-        if isinstance(command, Markers):
+        if isinstance(command, WriteMarkers):
             self.on_markers(command, coordinator_epoch)
         else:  # ReserveProducerIds
             self._replicas.tasks.spawn(self._producer_ids.reserve(), name="producer ids")

@@ -30,7 +30,7 @@ from kavka.wire.apis.consumer_group_describe import (
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Pace, each
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, each
 
 GROUPS_A_STEP: Final = 200
 """Groups that are asked in one go, at some 10 us each."""
@@ -49,9 +49,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def answer() -> Slices[ConsumerGroupDescribeResponse]:
         ordered = sorted(descriptions, key=lambda one: one.may)
-        groups, pace = [], Pace()
+        groups, pauses = [], PauseCounter()
         for one in ordered:
-            groups.append((yield from one.finished(pace, asks_operations)))
+            groups.append((yield from one.finished(pauses, asks_operations)))
         return ConsumerGroupDescribeResponse(groups)
 
     def ask(group_id: str) -> None:
@@ -102,7 +102,7 @@ class _Description:
     def _failed(self, code: ErrorCode) -> None:
         self.response = DescribedGroup(self.response.group_id, code)
 
-    def finished(self, pace: Pace, asks_operations: bool) -> Slices[DescribedGroup]:
+    def finished(self, pauses: PauseCounter, asks_operations: bool) -> Slices[DescribedGroup]:
         """The answer, with what the client may do if it asks for that."""
         response = self.response
         if not response.error_code:
@@ -110,10 +110,10 @@ class _Description:
             told: list[Member] = []
             for member, target in self._members:
                 told.append((yield from _member(member, target, names)))
-                if pace.is_over(20 + 10 * (len(member.assigned) + len(target))):
+                if pauses.is_due(20 + 10 * (len(member.assigned) + len(target))):
                     yield
             response.members = told
-            if not (yield from self._may_see_topics(pace)):
+            if not (yield from self._may_see_topics(pauses)):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
         if asks_operations and not response.error_code:
@@ -126,19 +126,19 @@ class _Description:
             )
         return response
 
-    def _may_see_topics(self, pace: Pace) -> Slices[bool]:
+    def _may_see_topics(self, pauses: PauseCounter) -> Slices[bool]:
         topics: dict[str, None] = {}
         for member in self.response.members:
             topics |= dict.fromkeys(member.subscribed_topic_names)
             for part in (member.assignment, member.target_assignment):
                 topics |= dict.fromkeys(one.topic_name for one in part.topic_partitions)
-            if pace.is_over(5 + len(member.subscribed_topic_names)):
+            if pauses.is_due(5 + len(member.subscribed_topic_names)):
                 yield
         allows = self._broker.authorizer.allows
         for topic in topics:
             if not allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
                 return False
-            if pace.is_over(QUESTION):
+            if pauses.is_due(QUESTION):
                 yield
         return True
 

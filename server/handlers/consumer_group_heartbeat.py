@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
+from kavka.groupcoord.consumer.heartbeats import Heartbeat, HeartbeatResult
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
@@ -39,7 +39,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         answer = broker.groups.call(asked.group_id, partial(_ask, asked))
     except ApiError as failure:
         return _failed(failure)
-    return _told(answer) if isinstance(answer, Answer) else _later(broker, context, answer)
+    return _told(answer) if isinstance(answer, HeartbeatResult) else _later(broker, context, answer)
 
 
 def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -141,7 +141,9 @@ def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> De
     return shard.consumer.heartbeat(asked, ticket, now_ms)
 
 
-async def _later(broker: Broker, context: RequestContext, answer: Awaitable[Answer]) -> Response:
+async def _later(
+    broker: Broker, context: RequestContext, answer: Awaitable[HeartbeatResult]
+) -> Response:
     try:
         told = await answer
     except ApiError as failure:
@@ -152,7 +154,7 @@ async def _later(broker: Broker, context: RequestContext, answer: Awaitable[Answ
     return response
 
 
-def _told(answer: Answer) -> ConsumerGroupHeartbeatResponse:
+def _told(answer: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if answer.assignment is not None:
         assignment = Assignment([TopicPartitions(*one) for one in answer.assignment.items()])

@@ -15,7 +15,7 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.transaction_calls import ask, check_id
 from kavka.server.request.context import RequestContext
-from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, Producer
+from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, ProducerIdAndEpoch
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.apis.end_txn import EPOCHS_SINCE, FENCED_SINCE, EndTxnResponse
 
@@ -44,5 +44,5 @@ def _ask(asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int) ->
     return shard.end(asked, ticket, now_ms)
 
 
-def _answer(producer: Producer) -> EndTxnResponse:
+def _answer(producer: ProducerIdAndEpoch) -> EndTxnResponse:
     return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)

@@ -45,7 +45,7 @@ from kavka.wire.apis.fetch import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 
 _LIMIT_OF_ALL_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
@@ -180,7 +180,7 @@ class _Fetch:
     def _ready_later(self) -> bool | Slices[bool]:
         """The same for a fetch that waits, and holds no files meanwhile."""
         work = self._plan_again()
-        return work if self.is_big else without_pauses(work)
+        return work if self.is_big else run_to_completion(work)
 
     def _plan_again(self) -> Slices[bool]:
         is_ready = yield from self.plan()
@@ -198,7 +198,7 @@ class _Fetch:
         committed_only = request.isolation_level == READ_COMMITTED
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if bytes_left > ARENA_BYTES:
-            bytes_left = min(bytes_left, broker.arenas.answer_bytes_max())
+            bytes_left = min(bytes_left, broker.arenas.response_bytes_max())
         self._bytes_max = bytes_left
         files_left = broker.replicas.logs.files_at_once
         at_least_one = True

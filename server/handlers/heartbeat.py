@@ -37,7 +37,7 @@ def asked(context: RequestContext, request: Any) -> HeartbeatRequest:
 
 def look(asked: HeartbeatRequest, shard: GroupShard, now_ms: int) -> ErrorCode:
     """What the group says; ApiError, or a code."""
-    return shard.classic_of(asked.group_id, now_ms).heartbeat(asked, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).heartbeat(asked, now_ms)
 
 
 async def _later(code: Awaitable[ErrorCode]) -> HeartbeatResponse:

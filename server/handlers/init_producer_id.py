@@ -19,7 +19,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Ticket
-    from kavka.txncoord.requests import InitProducerId, Producer
+    from kavka.txncoord.requests import InitProducerId, ProducerIdAndEpoch
     from kavka.txncoord.shard import TransactionShard
 
 _NONE = -1
@@ -79,7 +79,7 @@ def _ask(
     return shard.init_producer_id(asked, ticket, now_ms)
 
 
-def _answer(producer: Producer) -> InitProducerIdResponse:
+def _answer(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
     )

@@ -85,7 +85,7 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
 
 
 def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-    return shard.classic_of(asked.group_id, now_ms).join(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).join(asked, ticket, now_ms)
 
 
 async def _later(

@@ -46,7 +46,7 @@ def _leavers(version: int, request: Any) -> Iterator[Leaver]:
 
 
 def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-    return shard.classic_of(asked.group_id, now_ms).leave(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, ticket, now_ms)
 
 
 async def _later(

@@ -33,7 +33,7 @@ from kavka.wire.apis.list_offsets import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace
+from kavka.wire.steps import PauseCounter
 
 logger = logging.getLogger(__name__)
 
@@ -78,11 +78,11 @@ def _look_up(
     """The answer, and what has to be done before it is one."""
     asked_once, twice = yield from _each_once(request)
     waiting: list[Any] = []
-    topics, pace = [], Pace()
+    topics, pauses = [], PauseCounter()
     for name, partitions in asked_once.items():
         answers: list[PartitionResponse] = []
         for asked in partitions.values():
-            if pace.is_over(QUESTION):
+            if pauses.is_due(QUESTION):
                 yield
             told = PartitionResponse(asked.partition_index)
             answers.append(told)
@@ -109,13 +109,13 @@ def _offsets_of_segments(
     """Version 0. What may not be described comes last, and what is named twice is answered so."""
     allowed: list[TopicResponse] = []
     refused: list[TopicResponse] = []
-    pace = Pace()
+    pauses = PauseCounter()
     for topic in request.topics:
         may = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         answers: list[PartitionResponse] = []
         (allowed if may else refused).append(TopicResponse(topic.name, answers))
         for asked in topic.partitions:
-            if pace.is_over(QUESTION):
+            if pauses.is_due(QUESTION):
                 yield
             told = PartitionResponse(asked.partition_index)
             answers.append(told)
@@ -141,13 +141,13 @@ def _each_once(request: Any) -> Slices[tuple[dict[str, dict[int, Any]], set[tupl
     """What is asked by topic and partition, in order; and which partitions were named twice."""
     asked_once: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
-    pace = Pace()
+    pauses = PauseCounter()
     for topic in request.topics:
         for asked in topic.partitions:
             index = asked.partition_index
             if asked_once.setdefault(topic.name, {}).setdefault(index, asked) is not asked:
                 twice.add((topic.name, index))
-            if pace.is_over(1):
+            if pauses.is_due(1):
                 yield
     return asked_once, twice
 

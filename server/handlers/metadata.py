@@ -42,7 +42,7 @@ from kavka.wire.apis.metadata import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Pace
+from kavka.wire.steps import ITEMS_A_STEP, PauseCounter
 
 _IDS_SINCE: Final = 10
 _IDS_ASKED_SINCE: Final = 12
@@ -85,7 +85,7 @@ def _asked(
     """Names and ids, each once. ApiError if they are not in order."""
     names: dict[str, None] = {}
     ids: dict[UUID, None] = {}
-    pace = Pace()
+    pauses = PauseCounter()
     for topic in request.topics:
         name, topic_id = topic.name, topic.topic_id if context.version >= _IDS_SINCE else None
         if (name is None or topic_id is not None) and context.version < _IDS_ASKED_SINCE:
@@ -96,7 +96,7 @@ def _asked(
             names[name] = None
         else:  # Apache Kafka does not expect it
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name and id")
-        if pace.is_over(1):
+        if pauses.is_due(1):
             yield
     return names, ids
 
@@ -123,7 +123,7 @@ def _all(told: _Answer) -> Slices[None]:
     for name, topic in told.image.topics.items():
         if told.may_describe(name):
             yield from told.add(topic)
-        elif told.pace.is_over(told.cost):
+        elif told.pauses.is_due(told.cost):
             yield
 
 
@@ -139,7 +139,7 @@ def _by_id(told: _Answer, ids: Iterable[UUID]) -> Slices[None]:
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             told.topics.append(TopicResponse(None, topic_id, code))
-        if told.pace.is_over(told.cost):
+        if told.pauses.is_due(told.cost):
             yield
 
 
@@ -160,7 +160,7 @@ def _by_name(told: _Answer, names: Iterable[str], refused: Container[str]) -> Sl
             if not _is_valid(name):
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
             told.topics.append(TopicResponse(name, None, code, _internal(name), (), operations))
-        if told.pace.is_over(told.cost):
+        if told.pauses.is_due(told.cost):
             yield
 
 
@@ -179,14 +179,14 @@ def _internal(name: str) -> bool:
 class _Answer:
     """As it grows, out of one image."""
 
-    __slots__ = ("_broker", "_context", "_request", "cost", "image", "pace", "topics")
+    __slots__ = ("_broker", "_context", "_request", "cost", "image", "pauses", "topics")
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self._broker = broker
         self._context = context
         self._request = request
         self.image = broker.metadata.image
-        self.pace = Pace()
+        self.pauses = PauseCounter()
         asks = request.include_topic_authorized_operations
         self.cost = QUESTION * (2 + (len(TOPIC_OPERATIONS) if asks else 0))
         """What a topic counts."""
@@ -201,7 +201,7 @@ class _Answer:
         for begin in range(0, len(topic.partitions), ITEMS_A_STEP):
             some = topic.partitions[begin : begin + ITEMS_A_STEP]
             partitions += map(self._partition, some)
-            if self.pace.is_over(self.cost + 4 * len(some)):
+            if self.pauses.is_due(self.cost + 4 * len(some)):
                 yield
         self.topics.append(
             TopicResponse(
@@ -270,7 +270,7 @@ def _creates(broker: Broker, context: RequestContext, request: Any) -> bool:
 
 def _missing(told: _Answer, names: Iterable[str]) -> Slices[list[str]]:
     """Topics that are not there and can be made, as far as the client may know."""
-    topics, pace = told.image.topics, Pace()
+    topics, pauses = told.image.topics, PauseCounter()
     missing: list[str] = []
     for name in names:
         if name in topics:
@@ -278,7 +278,7 @@ def _missing(told: _Answer, names: Iterable[str]) -> Slices[list[str]]:
         can_be = _is_valid(name) and (name in _COORDINATED or not _internal(name))
         if can_be and told.may_describe(name):
             missing.append(name)
-        if pace.is_over(QUESTION):
+        if pauses.is_due(QUESTION):
             yield
     return missing
 
@@ -287,13 +287,13 @@ def _create(
     broker: Broker, context: RequestContext, missing: list[str], refused: set[str]
 ) -> Slices[None]:
     """Have topics created; those that the client may not create are added to `refused`."""
-    pace, wanted = Pace(), dict[str, None]()
+    pauses, wanted = PauseCounter(), dict[str, None]()
     for name in missing:
         if not _may_create(broker, context, name):
             refused.add(name)
         elif name not in broker.made_on_use and len(broker.made_on_use) < MADE_ON_USE_MAX:
             wanted[name] = broker.made_on_use[name] = None
-        if pace.is_over(2 * QUESTION):
+        if pauses.is_due(2 * QUESTION):
             yield
     if wanted:
         broker.tasks.spawn(_create_now(broker, wanted), name="topics on first use")

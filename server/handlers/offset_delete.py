@@ -25,7 +25,7 @@ from kavka.wire.apis.offset_delete import (
     TopicResponse,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import Pace, each
+from kavka.wire.steps import PauseCounter, each
 
 OFFSETS_A_STEP: Final = 1_000
 """Partitions that are looked at, or told of, between two pauses."""
@@ -80,10 +80,10 @@ class _Deletion:
 
     def steps(self) -> Slices[None]:
         """Ask the group; at least once, to know whether it is there."""
-        pace = Pace()
+        pauses = PauseCounter()
         for topic in self._asked:
             yield from self._sort_out(topic)
-            if pace.is_over(QUESTION + 2 * len(topic.partitions)):
+            if pauses.is_due(QUESTION + 2 * len(topic.partitions)):
                 yield
         ask = partial(_ask, self._group_id, self._accepted)
         self.calls.call(self._group_id, ask, self._deleted, self._failed)
@@ -99,12 +99,12 @@ class _Deletion:
         """What became of all of them."""
         if self._code:
             return OffsetDeleteResponse(self._code)
-        pace = Pace()
+        pauses = PauseCounter()
         for (name, partitions), code in zip(self._accepted, self._codes, strict=True):
             for begin in range(0, len(partitions), OFFSETS_A_STEP):
                 some = partitions[begin : begin + OFFSETS_A_STEP]
                 self._answer(name, some, code)
-                if pace.is_over(QUESTION + 2 * len(some)):
+                if pauses.is_due(QUESTION + 2 * len(some)):
                     yield
         topics = [TopicResponse(name, found) for name, found in self._answers.items()]
         return OffsetDeleteResponse(topics=topics)

@@ -16,7 +16,7 @@ from kavka.wire.apis.offset_for_leader_epoch import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Pace
+from kavka.wire.steps import PauseCounter
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -26,13 +26,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 def _look_up(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[OffsetForLeaderEpochResponse]:
-    topics, pace = [], Pace()
+    topics, pauses = [], PauseCounter()
     for topic in request.topics:
         partitions: list[PartitionResponse] = []
         topics.append(TopicResponse(topic.topic, partitions))
         for asked in topic.partitions:
             partitions.append(_end_offset(broker, context, topic.topic, asked))
-            if pace.is_over(QUESTION):
+            if pauses.is_due(QUESTION):
                 yield
     return OffsetForLeaderEpochResponse(topics)
 

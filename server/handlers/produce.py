@@ -46,12 +46,12 @@ from kavka.wire.apis.produce import (
     ProduceResponse,
     TopicResponse,
 )
-from kavka.wire.errors import ApiError, ErrorCode, forget_frames
+from kavka.wire.errors import ApiError, ErrorCode, clear_tracebacks
 from kavka.wire.records import (
     LOG_APPEND_TIME,
     Unacceptable,
 )
-from kavka.wire.steps import begun
+from kavka.wire.steps import run_to_first_pause
 
 if TYPE_CHECKING:
     from kavka.log.txn_guards import Guard
@@ -142,7 +142,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
     unfinished = _Unfinished([], [], AtOnce(context.own), verdicts)
-    topics = begun(_append_all(broker, context, request, asked, unfinished))
+    topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
@@ -195,7 +195,7 @@ async def _when_verified(
     assert applied is not None, "others wait for it"
     try:
         unfinished = _Unfinished([], [], AtOnce(_as_it_is), await verdicts)
-        topics = begun(_append_all(broker, context, request, asked, unfinished))
+        topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
         raise
@@ -380,7 +380,7 @@ def _fail(
     if (hosted := replica or broker.replicas.find(name, answer.index)) is not None:
         hosted.traffic.refuse(refusal.code, sent_bytes)
     _refuse(broker, context, name, answer, replica, refusal)
-    forget_frames(failure)
+    clear_tracebacks(failure)
 
 
 def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:

@@ -42,4 +42,4 @@ def _asked(version: int, request: Any) -> SyncRequest:
 
 
 def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-    return shard.classic_of(asked.group_id, now_ms).sync(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).sync(asked, ticket, now_ms)

@@ -21,7 +21,7 @@ from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import INFLATED_RATIO, JOB_BYTES_MIN, inflate_in_thread
+from kavka.wire.inflating import INFLATED_RATIO, JOB_BYTES_MIN, decompress_in_thread
 from kavka.wire.message_set import is_batch
 from kavka.wire.records import (
     HEADER_BYTES,
@@ -332,7 +332,7 @@ def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
     """The records, inflated in a thread. ApiError UNKNOWN_SERVER_ERROR if they can't be: Apache
     Kafka does not expect that, and its producers do not send such a batch again."""
     try:
-        return (yield from inflate_in_thread(codec, packed))
+        return (yield from decompress_in_thread(codec, packed))
     except ApiError as damage:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, damage.message) from damage
 

@@ -169,7 +169,7 @@ class _Packer:
     def take(self, size: int) -> memoryview:
         arena = self._arena
         if arena is None or arena.size - self._used < size:
-            arena = self._arena = self._arenas.take(max(size, ARENA_BYTES))
+            arena = self._arena = self._arenas.acquire(max(size, ARENA_BYTES))
             self._context.lend(arena)
             self._used = 0
         start = self._used

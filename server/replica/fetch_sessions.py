@@ -18,7 +18,7 @@ from kavka.wire.apis.fetch import (
     PartitionResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -190,7 +190,7 @@ class FetchSessions:
 
     def begin(self, request: Any, version: int) -> Fetching:
         """`begin_in_steps` at once."""
-        return without_pauses(self.begin_in_steps(request, version))
+        return run_to_completion(self.begin_in_steps(request, version))
 
     def begin_in_steps(self, request: Any, version: int) -> Slices[Fetching]:
         """What `request` fetches, in steps if it names many partitions. ApiError when it names a

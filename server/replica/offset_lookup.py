@@ -19,7 +19,7 @@ from kavka.wire.apis.list_offsets import (
     MAX_TIMESTAMP,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.inflating import inflate
+from kavka.wire.inflating import decompress_in_steps
 
 RECORDS_PER_TURN: Final = 2048
 """Records opened before other work gets its turn; at 1 us each, 2 ms."""
@@ -148,7 +148,8 @@ async def _open(batch: FileRange, tasks: Tasks, jobs: Jobs) -> _Opened:
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
     return _Opened(
-        header, await cooperative.run_steps(tasks, jobs, inflate(header.compression, inner))
+        header,
+        await cooperative.run_steps(tasks, jobs, decompress_in_steps(header.compression, inner)),
     )
 
 

@@ -49,8 +49,8 @@ async def written(
 
     def steps() -> cooperative.Slices[Written]:
         version, correlation_id = context.version, context.correlation_id
-        frame = yield from long_messages.encode_slowly(api, version, correlation_id, response)
-        errors = yield from long_messages.count_slowly(api, response)
+        frame = yield from long_messages.encode_in_slices(api, version, correlation_id, response)
+        errors = yield from long_messages.count_errors_in_slices(api, response)
         return Written(response, frame, errors)
 
     try:

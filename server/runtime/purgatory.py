@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 from kavka.seams import Tasks, Timer
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 KEYS_A_TURN: Final = 25
 """Keys whose waiters are asked before the loop gets a turn: 10 to 30 us each for a Fetch, and
@@ -139,11 +139,11 @@ class Purgatory:
         while self._changed:
             changed, self._changed = self._changed, {}
             waiters: dict[_Waiter, None] = {}
-            pace = Pace()
+            pauses = PauseCounter()
             for key in changed:
                 of_key = self._waiters.get(key, {})
                 waiters |= of_key
-                if pace.is_over(len(of_key)):
+                if pauses.is_due(len(of_key)):
                     yield
             room = KEYS_A_TURN
             for waiter in waiters:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from kavka.wire.frame import ANSWER_BYTES_MAX, ARENA_BYTES, IN_USE_BYTES_MAX, POOL_BYTES_MAX
+from kavka.wire.frame import ARENA_BYTES, IN_USE_BYTES_MAX, POOL_BYTES_MAX, RESPONSE_BYTES_MAX
 from support.broker import StartBroker
 from support.clients.every import CONFLUENT
 from support.crowd import (
@@ -37,7 +37,7 @@ BEGUN_BYTES = 30 * 1024
 BOUND_BYTES = (
     IN_USE_BYTES_MAX
     + POOL_BYTES_MAX
-    + ANSWER_BYTES_MAX
+    + RESPONSE_BYTES_MAX
     + SLOW_READERS * ARENA_BYTES
     + (IDLE + SLOW_READERS + BYTE_WRITERS) * IDLE_BYTES
 )

@@ -17,10 +17,10 @@ import pytest
 
 from kavka.txncoord import records
 from kavka.txncoord.listing import described, known
-from kavka.txncoord.requests import Producer
+from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, created
 from kavka.wire.building import batch_of_pairs
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support import java
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
@@ -50,7 +50,7 @@ class Clients:
 
     def __init__(self, port: int) -> None:
         self.connection = RawConnection(HOST, port)
-        self.producers: dict[str, Producer] = {}
+        self.producers: dict[str, ProducerIdAndEpoch] = {}
 
     def _ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
         """Until it is not too early any more."""
@@ -78,7 +78,7 @@ class Clients:
         """A producer begins, or goes on."""
         values = self._own(one) if goes_on else {"transactional_id": one}
         found = self._ask("InitProducerId", 4, **values, transaction_timeout_ms=50_000)
-        self.producers[one] = Producer(found["producer_id"], found["producer_epoch"])
+        self.producers[one] = ProducerIdAndEpoch(found["producer_id"], found["producer_epoch"])
 
     def _own(self, one: str) -> dict[str, Any]:
         return {"transactional_id": one, **self.producers[one]._asdict()}
@@ -116,7 +116,7 @@ class Clients:
         values = {**self._own(one), "committed": committed}
         found = self._ask("EndTxn", version, **values)
         if version >= 5:
-            self.producers[one] = Producer(found["producer_id"], found["producer_epoch"])
+            self.producers[one] = ProducerIdAndEpoch(found["producer_id"], found["producer_epoch"])
         eventually(
             lambda: self.describe(one)["transaction_state"].startswith("Complete"),
             within_s=WITHIN_S,
@@ -207,7 +207,9 @@ def new_protocol_at_its_end(on: Clients) -> Iterator[tuple[int, int, int]]:
     yield 0, *on.producers["l"]
 
 
-WORN: Final = {one: Producer(900_000 + at, EPOCH_GIVEN_MAX) for at, one in enumerate("ghijkl")}
+WORN: Final = {
+    one: ProducerIdAndEpoch(900_000 + at, EPOCH_GIVEN_MAX) for at, one in enumerate("ghijkl")
+}
 """Producers with their last epochs."""
 
 
@@ -237,10 +239,10 @@ class Side:
             for one, own in WORN.items()
         }
         written = [
-            without_pauses(records.transaction_record(one, state, 0))
+            run_to_completion(records.transaction_record(one, state, 0))
             for one, state in values.items()
         ]
-        batch = without_pauses(batch_of_pairs(written, empty.updated_ms))
+        batch = run_to_completion(batch_of_pairs(written, empty.updated_ms))
         batch[:8] = self.first_end.to_bytes(8, "big")
         with self.log.open("ab") as log:
             log.write(batch)
@@ -320,7 +322,7 @@ def test_what_apache_kafka_wrote_says_what_it_told(sides: tuple[Side, Side]) -> 
     written = [record for record in kafka.records if record.offset < kafka.first_end]
     shard.replay(*zip(*((one.key or b"", one.value) for one in written), strict=True))
     for one, told in kafka.told.items():
-        found = without_pauses(described(known(shard.state, one)))
+        found = run_to_completion(described(known(shard.state, one)))
         topics = {topic["topic"]: sorted(topic["partitions"]) for topic in told["topics"]}
         assert (found.state, found.producer_id, found.producer_epoch) == (
             told["transaction_state"],
@@ -341,10 +343,10 @@ def test_its_records_are_written_again_to_the_byte(sides: tuple[Side, Side]) -> 
     for record in kafka.records:
         assert record.key is not None and record.value is not None
         transactional_id = records.decode_key(record.key)
-        one = without_pauses(records.decode(record.value))
+        one = run_to_completion(records.decode(record.value))
         assert transactional_id is not None and one is not None
         assert records.encode_key(transactional_id) == record.key
-        written = without_pauses(records.encode(one, record.value[1]))
+        written = run_to_completion(records.encode(one, record.value[1]))
         assert sorted(written) == sorted(record.value)
         seen += len(one.partitions) < 2 and written == record.value
         assert len(one.partitions) > 1 or written == record.value

@@ -24,7 +24,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.group_settings import ConsumerGroupSettings
 from support.journal_kit import CountedTicket, JournalKit
 
@@ -94,14 +94,14 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def replayed(self) -> GroupShard:
         shard = super().replayed()
-        without_pauses(shard.classic.read_replayed())
+        run_to_completion(shard.classic.decode_replayed())
         return shard
 
     # -- requests
 
     def _ask(self, request: Any, kind: str) -> CountedTicket:
         """Any request; `kind` is the name of the method."""
-        part = self.shard.classic_of(request.group_id, self.now_ms)
+        part = self.shard.classic_requests_for(request.group_id, self.now_ms)
         return self.ask(partial(getattr(part, kind), request))
 
     def join(
@@ -165,7 +165,7 @@ class ClassicKit(JournalKit[GroupShard]):
         remembered = self.memberships.get((shard, request))
         told = remembered is not None and remembered.heartbeat(self.now_ms)
         before = shard.timers.at(timer)
-        code = shard.classic_of(group_id, self.now_ms).heartbeat(request, self.now_ms)
+        code = shard.classic_requests_for(group_id, self.now_ms).heartbeat(request, self.now_ms)
         if told:
             assert (code, before) == (ErrorCode.NONE, shard.timers.at(timer))
             self.told += 1
@@ -237,7 +237,7 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     }
     assert (group.leader in members) if members else group.leader is None
     assert not set(group.pending) & set(members)
-    assert set(group.unsynced) <= set(members)
+    assert set(group.pending_sync) <= set(members)
     for member in members.values():
         assert member.is_waiting or member.timer in timers, f"{member.member_id} stays for ever"
     assert all(("classic", "member", group.group_id, one) in timers for one in group.pending)
@@ -248,7 +248,7 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
         assert group.join_timer not in timers
     elif waiting:
         assert group.join_timer in timers, "they would wait for ever"
-    assert (group.sync_timer in timers) == bool(group.unsynced)
+    assert (group.sync_timer in timers) == bool(group.pending_sync)
     if state is not GroupState.PREPARING_REBALANCE:
         assert not waiting
     if state is not GroupState.COMPLETING_REBALANCE:
@@ -256,4 +256,4 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     else:
         assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
     if members:
-        assert without_pauses(group.choose_protocol()) is not None
+        assert run_to_completion(group.choose_protocol()) is not None

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.heartbeats import Answer, Heartbeat
+from kavka.groupcoord.consumer.heartbeats import Heartbeat, HeartbeatResult
 from kavka.groupcoord.consumer.member import Member
 from support.classic_groups import ClassicKit
 from support.journal_kit import CountedTicket
@@ -74,7 +74,7 @@ class Client:
     epoch: int = 0
     owned: Mapping[UUID, Sequence[int]] = field(default_factory=dict)
 
-    def join(self) -> Answer:
+    def join(self) -> HeartbeatResult:
         """The first heartbeat, or that of a member that was fenced."""
         self.owned, self.epoch = {}, 0
         return self.tell(
@@ -85,15 +85,15 @@ class Client:
             reported={},
         )
 
-    def beat(self, **more: Any) -> Answer:
+    def beat(self, **more: Any) -> HeartbeatResult:
         """A heartbeat, which tells what the member has."""
         return self.tell(reported=self.owned, **more)
 
-    def idle(self) -> Answer:
+    def idle(self) -> HeartbeatResult:
         """A heartbeat that tells nothing."""
         return self.tell()
 
-    def tell(self, **more: Any) -> Answer:
+    def tell(self, **more: Any) -> HeartbeatResult:
         values = {"instance_id": self.instance_id, **more}
         answer = self.kit.heartbeat(self.group_id, self.member_id, self.epoch, **values)
         self.epoch = answer.member_epoch
@@ -101,7 +101,7 @@ class Client:
             self.owned = answer.assignment
         return answer
 
-    def leave(self, epoch: int = -1) -> Answer:
+    def leave(self, epoch: int = -1) -> HeartbeatResult:
         self.owned = {}
         return self.kit.heartbeat(
             self.group_id, self.member_id, epoch, instance_id=self.instance_id
@@ -150,13 +150,13 @@ class ConsumerKit(ClassicKit):
                 return
         raise AssertionError("the group does not come to rest")
 
-    def heartbeat(self, group_id: str, member_id: str, epoch: int, **more: Any) -> Answer:
+    def heartbeat(self, group_id: str, member_id: str, epoch: int, **more: Any) -> HeartbeatResult:
         """One ConsumerGroupHeartbeat, which must be answered at once. ApiError."""
         ticket = self.send(group_id, member_id, epoch, **more)
         assert ticket.settled
         if ticket.failure is not None:
             raise ticket.failure
-        answer: Answer = ticket.answer
+        answer: HeartbeatResult = ticket.answer
         return answer
 
     def send(self, group_id: str, member_id: str, epoch: int, **more: Any) -> CountedTicket:

@@ -27,7 +27,7 @@ _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 AS_IN_PRODUCTION: dict[str, Callable[..., Any]] = {
-    name: getattr(ArenaPool, name) for name in ("give", "desk_room", "left_viewed")
+    name: getattr(ArenaPool, name) for name in ("release", "staging_buffer", "abandon")
 }
 
 
@@ -76,10 +76,10 @@ def _is_borrowed(arena: Arena) -> bool:
     held; or it is at rest."""
     for holder in gc.get_objects():
         if isinstance(holder, ArenaPool):
-            if holder.desk is arena or arena in holder._free.get(arena.size, ()):
+            if holder.staging is arena or arena in holder._free.get(arena.size, ()):
                 return True
         elif isinstance(holder, Framer) and holder._arena is arena:
-            return not holder._is_held
+            return not holder._is_retained
     return False
 
 
@@ -144,18 +144,22 @@ def _refuse(pool: ArenaPool, arena: Arena) -> None:
 @contextmanager
 def enforce() -> Iterator[None]:
     """Have it so, for all pools of this process."""
-    give, desk_room = AS_IN_PRODUCTION["give"], AS_IN_PRODUCTION["desk_room"]
+    release, staging_buffer = AS_IN_PRODUCTION["release"], AS_IN_PRODUCTION["staging_buffer"]
 
-    def strict_give(pool: ArenaPool, arena: Arena) -> None:
+    def strict_release(pool: ArenaPool, arena: Arena) -> None:
         fill(arena)
-        give(pool, arena)
+        release(pool, arena)
 
-    def strict_desk_room(pool: ArenaPool) -> memoryview:
-        room: memoryview = desk_room(pool)
-        fill(pool.desk)
-        return room
+    def strict_staging_buffer(pool: ArenaPool) -> memoryview:
+        buffer: memoryview = staging_buffer(pool)
+        fill(pool.staging)
+        return buffer
 
-    strict = {"give": strict_give, "desk_room": strict_desk_room, "left_viewed": _refuse}
+    strict = {
+        "release": strict_release,
+        "staging_buffer": strict_staging_buffer,
+        "abandon": _refuse,
+    }
     for name, method in strict.items():
         setattr(ArenaPool, name, method)
     try:

@@ -10,15 +10,15 @@ from kavka.txncoord.requests import (
     AddPartitions,
     EndTxn,
     InitProducerId,
-    Markers,
-    Producer,
+    ProducerIdAndEpoch,
     ReserveProducerIds,
+    WriteMarkers,
 )
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import Transaction
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.journal_kit import JournalKit
 
 TIMEOUT_MS = 60_000
@@ -59,9 +59,9 @@ class TransactionKit(JournalKit[TransactionShard]):
         return TransactionShard(TransactionsState(lambda: self.settings, self.take_id))
 
     @property
-    def commands(self) -> list[Markers]:
+    def commands(self) -> list[WriteMarkers]:
         """The markers that are asked for and not written yet."""
-        return [one for one in self.journal.commands if isinstance(one, Markers)]
+        return [one for one in self.journal.commands if isinstance(one, WriteMarkers)]
 
     @property
     def reservations(self) -> int:
@@ -71,7 +71,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     def put(self, transactional_id: str, one: Transaction) -> None:
         """Become the coordinator of a log that says this last."""
         feature = self.settings.kavka_transaction_version
-        record = without_pauses(records.transaction_record(transactional_id, one, feature))
+        record = run_to_completion(records.transaction_record(transactional_id, one, feature))
         self.port.batches.append(((record,), None))
         self.port.end += 1
         self.move()
@@ -85,7 +85,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     def init(
         self,
         transactional_id: str = "x",
-        producer: Producer | None = None,
+        producer: ProducerIdAndEpoch | None = None,
         *,
         timeout_ms: int = TIMEOUT_MS,
     ) -> Any:
@@ -95,7 +95,7 @@ class TransactionKit(JournalKit[TransactionShard]):
 
     def add(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *partitions: tuple[str, int],
         transactional_id: str = "x",
         version: int = 2,
@@ -107,7 +107,10 @@ class TransactionKit(JournalKit[TransactionShard]):
         return self.answer(lambda *asked: self.shard.add_partitions(request, *asked))
 
     def verify(
-        self, producer: Producer, *partitions: tuple[str, int], transactional_id: str = "x"
+        self,
+        producer: ProducerIdAndEpoch,
+        *partitions: tuple[str, int],
+        transactional_id: str = "x",
     ) -> list[ErrorCode]:
         """Whether partitions are in the transaction; asked one by one it must be the same."""
         codes = self.shard.verify(AddPartitions(transactional_id, *producer, partitions))
@@ -118,7 +121,7 @@ class TransactionKit(JournalKit[TransactionShard]):
 
     def end(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         committed: bool = True,
         transactional_id: str = "x",
@@ -128,7 +131,7 @@ class TransactionKit(JournalKit[TransactionShard]):
         request = EndTxn(transactional_id, *producer, committed, version)
         return self.answer(lambda *asked: self.shard.end(request, *asked))
 
-    def mark(self, markers: Markers | None = None) -> Any:
+    def mark(self, markers: WriteMarkers | None = None) -> Any:
         """Markers are written: these, or the ones that were asked for first."""
         written = self.commands[0] if markers is None else markers
         others = [one for one in self.journal.commands if one is not written]
@@ -136,9 +139,11 @@ class TransactionKit(JournalKit[TransactionShard]):
         self.journal.commands.extend(others)
         return self.answer(lambda *asked: self.shard.markers_written(written, *asked))
 
-    def transact(self, producer: Producer, *, committed: bool = True, version: int = 2) -> Producer:
+    def transact(
+        self, producer: ProducerIdAndEpoch, *, committed: bool = True, version: int = 2
+    ) -> ProducerIdAndEpoch:
         """A whole transaction of ("t", 0), and who the producer is afterwards."""
         self.add(producer, version=version)
-        after: Producer = self.end(producer, committed=committed, version=version)
+        after: ProducerIdAndEpoch = self.end(producer, committed=committed, version=version)
         self.mark()
         return after if version >= 2 else producer

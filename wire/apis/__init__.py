@@ -1,6 +1,6 @@
-"""What each API is: one module an API, its `API` descriptor and the shapes of its answer.
+"""The APIs, one module each: the `API` descriptor and the classes of its response.
 
-Answers are plain slotted objects with the schema's field names in snake case, since making the
-library's own message objects costs more than all the rest of an answer. Requests are the
+Responses are plain slotted objects with the schema's field names in snake case, since creating
+the library's message objects costs more than the rest of a response. Requests are the
 library's objects; fields that their version lacks read as the schema's default.
 """

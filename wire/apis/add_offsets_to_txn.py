@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import AddOffsetsToTxnRequest
 
 FENCED_SINCE: Final = 2
-"""From this version on a producer may be told that it is fenced (KIP-588)."""
+"""From this version on the error may be PRODUCER_FENCED (KIP-588)."""
 
 
 @message

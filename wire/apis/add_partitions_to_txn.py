@@ -21,7 +21,7 @@ BATCHED_SINCE: Final = 4
 """From this version on a request is of several transactions."""
 
 FENCED_SINCE: Final = 2
-"""From this version on a producer may be told that it is fenced (KIP-588)."""
+"""From this version on the error may be PRODUCER_FENCED (KIP-588)."""
 
 
 @message

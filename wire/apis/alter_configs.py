@@ -34,7 +34,7 @@ class AlterConfigsResponse:
 def error_response(
     request: AlterConfigsRequest, code: ErrorCode, version: int
 ) -> AlterConfigsResponse:
-    """`code` for every resource that was to be altered."""
+    """`code` for every resource in the request."""
     return AlterConfigsResponse(
         [ResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
     )

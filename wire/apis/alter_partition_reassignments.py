@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): move partitions to other brokers, or call that off.
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or cancel that.
 
 Versions 0 and 1, both flexible (KIP-455); 1 may forbid to change the number of replicas
 (KIP-860).
@@ -42,7 +42,7 @@ class AlterPartitionReassignmentsResponse:
 def error_response(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, version: int
 ) -> AlterPartitionReassignmentsResponse:
-    """`code` at the top and for every partition that was named."""
+    """`code` at the top and for every partition in the request."""
     return AlterPartitionReassignmentsResponse(
         [
             TopicResponse(

@@ -40,7 +40,7 @@ class AlterReplicaLogDirsResponse:
 def error_response(
     request: AlterReplicaLogDirsRequest, code: ErrorCode, version: int
 ) -> AlterReplicaLogDirsResponse:
-    """`code` for every partition that was named, as often as it was."""
+    """`code` for every partition in the request, as often as it was."""
     return AlterReplicaLogDirsResponse(
         [
             TopicResponse(

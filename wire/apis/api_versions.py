@@ -1,9 +1,9 @@
 """ApiVersions (key 18): which APIs and versions this broker serves; a client's first question.
 
-Versions 0 to 4; 1 adds the throttle time, 3 is flexible and tells the client's software (KIP-511)
+Versions 0 to 4; 1 adds the throttle time, 3 is flexible and has the client's software (KIP-511)
 and the cluster's features (KIP-584), 4 lets a feature's lowest version be 0 (KAFKA-17011). The
-answer's header is the old one in every version, since the client cannot know yet; and a version
-that is too new gets a version 0 answer with UNSUPPORTED_VERSION (KIP-511).
+response header is never flexible, since the client does not know the broker's versions yet; and a
+version that is too new gets a version 0 response with UNSUPPORTED_VERSION (KIP-511).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 KEY: Final = 18
 FALLBACK_VERSION: Final = 0
-"""In which the answer to a version that is too new is written."""
+"""The version of the response to a version that is too new."""
 
 LEVEL_0_SINCE: Final = 4
 """Clients of earlier versions can't read a feature whose lowest level is 0 (KAFKA-17492)."""
 
 _HIGHEST: Final = 4
 SOFTWARE_SINCE: Final = 3
-"""Clients tell the name and the version of their software (KIP-511)."""
+"""From this version on clients send their software's name and version (KIP-511)."""
 
 _software_name = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 
@@ -78,7 +78,7 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
 def error_response(
     request: ApiVersionsRequest | None, code: ErrorCode, version: int
 ) -> ApiVersionsResponse:
-    """`code` at the top. UNSUPPORTED_VERSION tells which versions of this API there are, and is
+    """`code` at the top. With UNSUPPORTED_VERSION it has the supported versions of this API, and is
     to be written in `FALLBACK_VERSION`; the request was not read then and may be None.
     """
     if code is ErrorCode.UNSUPPORTED_VERSION:

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): consumer groups with their members and assignments (KIP-848).
 
-Versions 0 and 1, flexible; 1 tells which protocol a member uses (KIP-1099).
+Versions 0 and 1, flexible; 1 adds the protocol that a member uses (KIP-1099).
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Assignment:
 
 @message
 class Member:
-    """`assignment` is what it has, also what it has to give up; `target_assignment` what it shall
-    have."""
+    """`assignment` includes partitions that it must revoke."""
 
     member_id: str
     instance_id: str | None
@@ -74,7 +73,7 @@ class ConsumerGroupDescribeResponse:
 def error_response(
     request: ConsumerGroupDescribeRequest, code: ErrorCode, version: int
 ) -> ConsumerGroupDescribeResponse:
-    """`code` for every group that was asked for."""
+    """`code` for every group in the request."""
     return ConsumerGroupDescribeResponse(
         [DescribedGroup(group_id, code) for group_id in request.group_ids]
     )

@@ -34,7 +34,7 @@ class Assignment:
 
 @message
 class ConsumerGroupHeartbeatResponse:
-    """`assignment` is None where it is as it was."""
+    """`assignment` is None if it is unchanged."""
 
     error_code: int = 0
     error_message: str | None = None

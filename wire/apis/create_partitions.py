@@ -32,7 +32,7 @@ class CreatePartitionsResponse:
 def error_response(
     request: CreatePartitionsRequest, code: ErrorCode, version: int
 ) -> CreatePartitionsResponse:
-    """`code` for every topic that was asked for."""
+    """`code` for every topic in the request."""
     return CreatePartitionsResponse([TopicResponse(topic.name, code) for topic in request.topics])
 
 

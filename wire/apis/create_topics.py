@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @message
 class TopicConfig:
-    """`config_source` as in DescribeConfigs; -1: not told."""
+    """`config_source` as in DescribeConfigs; -1: unknown."""
 
     name: str
     value: str | None
@@ -32,7 +32,7 @@ class TopicConfig:
 
 @message
 class TopicResponse:
-    """`configs` is null where `topic_config_error_code` says why it is not given."""
+    """`configs` is null if `topic_config_error_code` is an error."""
 
     name: str
     topic_id: UUID | None = None
@@ -53,7 +53,7 @@ class CreateTopicsResponse:
 def error_response(
     request: CreateTopicsRequest, code: ErrorCode, version: int
 ) -> CreateTopicsResponse:
-    """`code` for every topic that was asked for."""
+    """`code` for every topic in the request."""
     return CreateTopicsResponse(
         [TopicResponse(topic.name, error_code=code) for topic in request.topics]
     )

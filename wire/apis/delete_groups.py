@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42): delete groups that nobody is in, with their offsets (KIP-229).
+"""DeleteGroups (key 42): delete empty groups, with their offsets (KIP-229).
 
 Versions 0 to 2; 2 is flexible.
 """

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): have a partition begin at a later offset (KIP-107).
+"""DeleteRecords (key 21): advance a partition's log start offset (KIP-107).
 
 Versions 0 to 2; 1 is no different, 2 is flexible.
 """
@@ -46,7 +46,7 @@ class DeleteRecordsResponse:
 def error_response(
     request: DeleteRecordsRequest, code: ErrorCode, version: int
 ) -> DeleteRecordsResponse:
-    """`code` for every partition that was named."""
+    """`code` for every partition in the request."""
     return DeleteRecordsResponse(
         [
             TopicResponse(

@@ -40,7 +40,7 @@ class DeleteTopicsResponse:
 def asked_topics(
     request: DeleteTopicsRequest, version: int
 ) -> list[tuple[str | None, UUID | None]]:
-    """What is to be deleted, as (name, id), whichever field the version has it in."""
+    """The topics to delete as (name, id), from whichever field the version has."""
     if version < _IDS_SINCE:
         return [(name, None) for name in request.topic_names]
     return [(topic.name, topic.topic_id) for topic in request.topics]
@@ -49,7 +49,7 @@ def asked_topics(
 def error_response(
     request: DeleteTopicsRequest, code: ErrorCode, version: int
 ) -> DeleteTopicsResponse:
-    """`code` for every topic that was asked for."""
+    """`code` for every topic in the request."""
     return DeleteTopicsResponse(
         [TopicResponse(name, topic_id, code) for name, topic_id in asked_topics(request, version)]
     )

@@ -71,7 +71,7 @@ _MESSAGES: Final = {
 def error_response(
     request: DescribeConfigsRequest, code: ErrorCode, version: int
 ) -> DescribeConfigsResponse:
-    """`code` for every resource that was asked for."""
+    """`code` for every resource in the request."""
     message = _MESSAGES.get(code)
     return DescribeConfigsResponse(
         [

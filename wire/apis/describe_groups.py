@@ -1,6 +1,6 @@
 """DescribeGroups (key 15): state and members of groups with the classic protocol.
 
-Versions 0 to 6; 3 tells what the client may do with a group (KIP-430), 4 static members' ids
+Versions 0 to 6; 3 adds authorized operations (KIP-430), 4 static members' ids
 (KIP-345), 5 is flexible, 6 says GROUP_ID_NOT_FOUND where older ones show a dead group (KIP-1043).
 """
 

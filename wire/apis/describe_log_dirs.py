@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): how much lies in each log directory, and of which partitions (KIP-113).
+"""DescribeLogDirs (key 35): sizes of log directories and of the partitions in them (KIP-113).
 
 Versions 0 to 5; 1 is like 0, 2 is flexible, 3 has an error code at the top, 4 adds the size of
 the volume (KIP-827), 5 whether the directory is cordoned (KIP-1066).
@@ -23,7 +23,7 @@ UNKNOWN_LAG: Final = -1
 @message
 class PartitionResponse:
     """One log. `partition_size` is in bytes; `offset_lag` counts records that it is behind the
-    partition, `UNKNOWN_LAG` when that can't be told.
+    partition, `UNKNOWN_LAG` if unknown.
     """
 
     partition_index: int

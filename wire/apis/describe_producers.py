@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): the producers that a partition remembers (KIP-664).
+"""DescribeProducers (key 61): a partition's active producers (KIP-664).
 
 Version 0, flexible.
 """
@@ -51,7 +51,7 @@ class DescribeProducersResponse:
 def error_response(
     request: DescribeProducersRequest, code: ErrorCode, version: int
 ) -> DescribeProducersResponse:
-    """`code` for every partition that was asked for."""
+    """`code` for every partition in the request."""
     return DescribeProducersResponse(
         [
             TopicResponse(

@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55): who keeps the cluster's metadata, and how far each voter is (KIP-595).
+"""DescribeQuorum (key 55): the metadata quorum: its leader, and each voter's log end (KIP-595).
 
 Versions 0 to 2, all flexible; 1 adds when voters fetched (KIP-836), 2 messages, the voters'
 directories and where they listen (KIP-853).

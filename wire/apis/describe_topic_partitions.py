@@ -61,7 +61,7 @@ class DescribeTopicPartitionsResponse:
 def error_response(
     request: DescribeTopicPartitionsRequest, code: ErrorCode, version: int
 ) -> DescribeTopicPartitionsResponse:
-    """`code` for every topic that was asked for."""
+    """`code` for every topic in the request."""
     return DescribeTopicPartitionsResponse(
         [TopicResponse(code, topic.name) for topic in request.topics]
     )

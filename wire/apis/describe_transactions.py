@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): what is known of transactional ids (KIP-664).
+"""DescribeTransactions (key 65): the state of transactional ids (KIP-664).
 
 Version 0, flexible.
 """

@@ -43,7 +43,7 @@ class ElectLeadersResponse:
 def error_response(
     request: ElectLeadersRequest, code: ErrorCode, version: int, message: str | None = None
 ) -> ElectLeadersResponse:
-    """`code` at the top and for every partition that was named, there with `message`."""
+    """`code` at the top and for every partition in the request, there with `message`."""
     return ElectLeadersResponse(
         [
             TopicResponse(

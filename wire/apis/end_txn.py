@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import EndTxnRequest
 
 EPOCHS_SINCE: Final = 5
-"""From this version on each transaction has an epoch of its own, told in the answer."""
+"""From this version on the response has the producer epoch of the next transaction (KIP-890)."""
 
 FENCED_SINCE: Final = 2
-"""From this version on a producer may be told that it is fenced (KIP-588)."""
+"""From this version on the error may be PRODUCER_FENCED (KIP-588)."""
 
 
 @message
 class EndTxnResponse:
-    """-1 for id and epoch where none is told."""
+    """`producer_id` and `producer_epoch` are -1 if absent."""
 
     error_code: int = 0
     producer_id: int = -1

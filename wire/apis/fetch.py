@@ -1,7 +1,7 @@
 """Fetch (key 1): read record batches from partitions, for consumers and followers.
 
-Versions 0 to 18; the answers of 0 and 1 hold message sets of magic 0, those of 2 and 3 of magic 1
-with timestamps (KIP-32); 3 has a limit for the whole answer (KIP-74), 4 record batches of magic 2
+Versions 0 to 18; the responses of 0 and 1 hold message sets of magic 0, those of 2 and 3 of magic 1
+with timestamps (KIP-32); 3 has a limit for the whole response (KIP-74), 4 record batches of magic 2
 and the isolation level (KIP-98), 5 the log start offset (KIP-107), 7 fetch sessions (KIP-227), 9
 the current leader epoch (KIP-320), 10 allows zstd (KIP-110), 11 racks and the preferred read
 replica (KIP-392), 12 is flexible and finds divergence by epoch (KIP-595), 13 names topics by id
@@ -51,7 +51,7 @@ TOPIC_IDS_SINCE: Final = 13
 
 @message
 class EpochEndOffset:
-    """The largest epoch that leader and reader share, and where it ends on the leader."""
+    """The largest epoch that leader and fetcher share, and its end offset on the leader."""
 
     epoch: int = -1
     end_offset: int = -1
@@ -59,7 +59,7 @@ class EpochEndOffset:
 
 @message
 class SnapshotId:
-    """Only KRaft's metadata log has snapshots; here for the schema's sake."""
+    """Only KRaft's metadata log has snapshots; needed by the schema."""
 
     end_offset: int = -1
     epoch: int = -1
@@ -109,7 +109,7 @@ class FetchResponse:
 
 
 def error_response(request: FetchRequest, code: ErrorCode, version: int) -> FetchResponse:
-    """`code` at the top, and before version 13 for every partition that was asked for as well.
+    """`code` at the top, and before version 13 for every partition in the request as well.
 
     Versions before 7 have no place at the top.
     """

@@ -1,6 +1,6 @@
-"""FindCoordinator (key 10): which broker a group or a transactional id belongs to.
+"""FindCoordinator (key 10): the coordinator of a group or transactional id.
 
-Versions 0 to 6; 1 adds transactional ids (KIP-98), 3 is flexible, 4 asks for many at once
+Versions 0 to 6; 1 adds transactional ids (KIP-98), 3 is flexible, 4 has several keys
 (KIP-699), 5 may say TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafka.protocol.consumer.metadata import FindCoordinatorRequest
 
 BATCHED_SINCE: Final = 4
-"""From this version on there are many keys, and an answer for each."""
+"""From this version on there are several keys, with a result for each."""
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -29,7 +29,7 @@ NOBODY: Final = (-1, "", -1)
 
 @message
 class Coordinator:
-    """Of one key."""
+    """The coordinator of one key."""
 
     key: str
     node_id: int
@@ -67,7 +67,7 @@ _MESSAGES: Final = {
 
 
 def message_of(code: int) -> str | None:
-    """What is said of an answer's code where nothing else is."""
+    """The default message of an error code."""
     return _MESSAGES.get(ErrorCode(code))
 
 

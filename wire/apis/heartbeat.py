@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a classic group is alive, and hears of a rebalance.
+"""Heartbeat (key 12): keeps a member of a classic group alive, and signals a rebalance.
 
 Versions 0 to 4; 3 adds static members (KIP-345), 4 is flexible.
 """

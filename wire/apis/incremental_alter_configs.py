@@ -33,7 +33,7 @@ class IncrementalAlterConfigsResponse:
 def error_response(
     request: IncrementalAlterConfigsRequest, code: ErrorCode, version: int
 ) -> IncrementalAlterConfigsResponse:
-    """`code` for every resource that was to be altered."""
+    """`code` for every resource in the request."""
     return IncrementalAlterConfigsResponse(
         [ResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
     )

@@ -1,6 +1,6 @@
 """InitProducerId (key 22): a producer id and epoch, for idempotent and transactional producers.
 
-Versions 0 to 5; 2 is flexible, 3 lets a producer go on with its id and a higher epoch (KIP-360),
+Versions 0 to 5; 2 is flexible, 3 lets a producer keep its id with a higher epoch (KIP-360),
 4 may say PRODUCER_FENCED (KIP-588), 5 TRANSACTION_ABORTABLE (KIP-890). Version 6 (two-phase
 commit, KIP-939) is not stable in Apache Kafka 4.3 and not served.
 """
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 FENCED_SINCE: Final = 4
-"""From this version on a producer may be told that it is fenced (KIP-588)."""
+"""From this version on the error may be PRODUCER_FENCED (KIP-588)."""
 
 
 @message
 class InitProducerIdResponse:
-    """-1 for id and epoch where none is given."""
+    """Id and epoch are -1 on an error."""
 
     error_code: int = 0
     producer_id: int = -1

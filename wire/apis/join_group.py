@@ -1,8 +1,8 @@
-"""JoinGroup (key 11): become a member of a classic group, and of its next generation.
+"""JoinGroup (key 11): join a classic group, and its next generation.
 
-Versions 0 to 9; 1 adds the rebalance timeout (KIP-62), 4 has a new member ask twice (KIP-394), 5
-adds static members (KIP-345), 6 is flexible, 7 tells the protocol type (KIP-559), 8 gives a reason
-(KIP-800), 9 lets a static leader keep the assignment (KIP-814).
+Versions 0 to 9; 1 adds the rebalance timeout (KIP-62), 4 makes a new member rejoin with its id
+(KIP-394), 5 adds static members (KIP-345), 6 is flexible, 7 returns the protocol type (KIP-559),
+8 gives a reason (KIP-800), 9 lets a static leader keep the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from kafka.protocol.consumer.group import JoinGroupRequest
 
 NULL_PROTOCOL_SINCE: Final = 7
-"""From this version on no protocol is null, before it is ""."""
+"""From this version on a missing protocol is null, before it is ""."""
 
 
 @message
 class JoinedMember:
-    """A member, as the leader is told of it. `metadata` is what it said with the chosen
-    protocol."""
+    """A member in the leader's response, with its `metadata` for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -33,7 +32,7 @@ class JoinedMember:
 
 @message
 class JoinGroupResponse:
-    """`members` is for the leader alone. `protocol_name` may be None here: see `for_version`."""
+    """`members` is set only for the leader. `protocol_name` may be None here: see `for_version`."""
 
     member_id: str
     error_code: int = 0

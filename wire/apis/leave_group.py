@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13): members leave a classic group, or are made to.
+"""LeaveGroup (key 13): members leave a classic group, or are removed by an admin.
 
 Versions 0 to 5; 3 takes several members, static ones by their instance id too (KIP-345), 4 is
 flexible, 5 gives reasons (KIP-800).
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kafka.protocol.consumer.group import LeaveGroupRequest
 
 BATCHED_SINCE: Final = 3
-"""From this version on there are several members, each with a code of its own."""
+"""From this version on there are several members, each with an error code."""
 
 
 @message
 class LeftMember:
-    """One that was to leave, as it was named."""
+    """A member of the request, with its error code."""
 
     member_id: str
     group_instance_id: str | None

@@ -1,7 +1,7 @@
-"""ListConfigResources (key 74): what there is that can have configs (KIP-1142).
+"""ListConfigResources (key 74): the resources that can have configs (KIP-1142).
 
 Versions 0 and 1, both flexible. 0 was ListClientMetricsResources (KIP-714) and knows that kind
-only; 1 asks for kinds and tells them.
+only; 1 filters and returns resource types.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ListGroups (key 16): the groups whose coordinator this broker is.
+"""ListGroups (key 16): the groups that this broker coordinates.
 
-Versions 0 to 5; 3 is flexible, 4 tells and asks for states (KIP-518), 5 types (KIP-848).
+Versions 0 to 5; 3 is flexible, 4 returns and filters states (KIP-518), 5 types (KIP-848).
 """
 
 from __future__ import annotations

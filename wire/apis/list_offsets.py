@@ -54,7 +54,7 @@ class ListOffsetsResponse:
 def error_response(
     request: ListOffsetsRequest, code: ErrorCode, version: int
 ) -> ListOffsetsResponse:
-    """`code` for every partition that was asked for."""
+    """`code` for every partition in the request."""
     return ListOffsetsResponse(
         [
             TopicResponse(

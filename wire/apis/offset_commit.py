@@ -1,9 +1,9 @@
-"""OffsetCommit (key 8): keep how far a group has come.
+"""OffsetCommit (key 8): commit a group's offsets.
 
-Versions 0 to 10; 0 keeps it in the coordination tree, as clients did themselves before there were
-coordinators, 1 knows members and generations, and times, which 2 to 4 replace by one retention
-time (KIP-211 ends that), 6 adds leader epochs (KIP-320), 7 static members (KIP-345), 8 is
-flexible, 9 takes member epochs (KIP-848), 10 topic ids.
+Versions 0 to 10; 0 stores them in ZooKeeper's tree, as clients did before there were coordinators,
+1 adds members, generations and commit timestamps, which 2 to 4 replace by one retention time
+(removed by KIP-211), 6 adds leader epochs (KIP-320), 7 static members (KIP-345), 8 is flexible, 9
+takes member epochs (KIP-848), 10 topic ids.
 """
 
 from __future__ import annotations

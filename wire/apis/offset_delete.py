@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forget how far a group has come in some partitions (KIP-496).
+"""OffsetDelete (key 47): delete a group's offsets of some partitions (KIP-496).
 
 Version 0.
 """

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9): how far groups have come.
+"""OffsetFetch (key 9): the committed offsets of groups.
 
-Versions 0 to 10; 0 reads the coordination tree (see OffsetCommit), 2 asks for all partitions and
-has an error of its own, 5 adds leader epochs (KIP-320), 6 is flexible, 7 waits for open
+Versions 0 to 10; 0 reads ZooKeeper's tree (see OffsetCommit), 2 can ask for all partitions and has
+a top-level error, 5 adds leader epochs (KIP-320), 6 is flexible, 7 waits for open
 transactions (KIP-447), 8 asks for several groups (KIP-709), 9 has member epochs (KIP-848), 10
 topic ids.
 """

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch ends, to find out where two logs part (KIP-101).
+"""OffsetForLeaderEpoch (key 23): the end offset of an epoch, to find where logs diverge (KIP-101).
 
 Versions 0 to 4; 1 adds the epoch to the answer (KIP-279), 2 the current leader epoch (KIP-320),
 3 the replica id, 4 is flexible.
@@ -42,7 +42,7 @@ class OffsetForLeaderEpochResponse:
 def error_response(
     request: OffsetForLeaderEpochRequest, code: ErrorCode, version: int
 ) -> OffsetForLeaderEpochResponse:
-    """`code` for every partition that was asked for."""
+    """`code` for every partition in the request."""
     return OffsetForLeaderEpochResponse(
         [
             TopicResponse(

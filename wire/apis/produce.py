@@ -1,7 +1,7 @@
 """Produce (key 0): append record batches to partitions.
 
 Versions 0 to 13; 0 and 1 hold message sets of magic 0, 2 of magic 1 with timestamps (KIP-32), 3
-record batches (KIP-98), 7 allows zstd (KIP-110), 8 tells which records were refused (KIP-467), 9
+record batches (KIP-98), 7 allows zstd (KIP-110), 8 reports which records were rejected (KIP-467), 9
 is flexible (KIP-482), 10 adds the current leader on errors (KIP-951), 12 belongs to transaction
 protocol 2 (KIP-890), 13 names topics by id (KIP-516).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @message
 class RecordError:
-    """Why one record of a refused batch was refused (KIP-467)."""
+    """Why one record of a rejected batch was rejected (KIP-467)."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -71,7 +71,7 @@ class ProduceResponse:
 
 
 def error_response(request: ProduceRequest, code: ErrorCode, version: int) -> ProduceResponse:
-    """`code` for every partition that was asked for."""
+    """`code` for every partition in the request."""
     return ProduceResponse(
         [
             TopicResponse(
@@ -85,11 +85,11 @@ def error_response(request: ProduceRequest, code: ErrorCode, version: int) -> Pr
 
 
 BATCHES_SINCE: Final = 3
-"""Before, records are message sets; the broker makes batches of them."""
+"""Earlier versions have message sets, which the broker converts to batches."""
 
 
 def expects_response(request: Any) -> bool:
-    """With acks=0 the client reads no answer."""
+    """False for acks=0."""
     return bool(request.acks != 0)
 
 
@@ -102,8 +102,8 @@ API: Final = Api(
 )
 
 
-def forget_records(request: Any) -> None:
-    """Hold no bytes of a request any more: what it names is all that is looked at from now on."""
+def release_records(request: Any) -> None:
+    """Drop the views of the request's records; only its topics and partitions are still used."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             data.records = None

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader of a classic group gives the assignments, each gets its own.
+"""SyncGroup (key 14): a classic group's leader sends the assignments, members get theirs.
 
 Versions 0 to 5; 3 adds static members (KIP-345), 4 is flexible, 5 names the protocol, which must
 be the group's (KIP-559).

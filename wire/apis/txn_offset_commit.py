@@ -1,6 +1,6 @@
-"""TxnOffsetCommit (key 28): keep how far a group has come, once the transaction commits (KIP-98).
+"""TxnOffsetCommit (key 28): commit a group's offsets in a transaction (KIP-98).
 
-Versions 0 to 5; 2 adds leader epochs (KIP-320), 3 is flexible and tells member and generation
+Versions 0 to 5; 2 adds leader epochs (KIP-320), 3 is flexible and has member and generation
 (KIP-447), 4 may say TRANSACTION_ABORTABLE, 5 adds the offsets' partition to the transaction
 (KIP-890).
 """

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27): end transactions in these partitions; between brokers (KIP-98).
 
-Versions 0 to 2, flexible from 1 on; 2 tells which protocol the transaction followed (KIP-890).
+Versions 0 to 2, flexible from 1 on; 2 has the transaction version (KIP-890).
 """
 
 from __future__ import annotations

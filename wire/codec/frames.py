@@ -1,7 +1,7 @@
-"""Frames out of responses, and requests out of frames.
+"""Encodes responses as frames.
 
-A response leaves as a list of parts, so that record bytes are sent from where they lie:
-`[head, records, bytes, records, ..., tail]`, with the frame's length right in front.
+A frame is a list of buffers, so that record bytes are sent without a copy:
+`[head, records, bytes, records, ..., tail]`, beginning with the frame's length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _pack_frame_head: Final = struct.Struct(">ii").pack_into
 
 BUFFER_BYTES: Final = 64 * 1024
 BUFFER_BYTES_MAX: Final = 1024 * 1024
-"""A response that needed a bigger buffer does not leave it behind."""
+"""A buffer that grew beyond this is not kept for reuse."""
 
 
 class SpliceBuffer(private_copy.EncodeBuffer):  # type: ignore[misc]  # the library is untyped
@@ -30,7 +30,7 @@ class SpliceBuffer(private_copy.EncodeBuffer):  # type: ignore[misc]  # the libr
 
 
 _free: Final[list[SpliceBuffer]] = []
-"""Buffers at rest: one for each thread that has a broker, as nothing waits while one is in use."""
+"""Free buffers: at most one per thread with a broker, since encoding never yields."""
 
 
 def encode_response(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
@@ -53,7 +53,7 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
             return [out.buf[: out.pos]]
         payload_bytes = sum(len(records) for _, records in out.parts)
         _pack_frame_head(out.buf, 0, out.pos - 4 + payload_bytes, correlation_id)
-        return take_parts(out)
+        return drain_parts(out)
     finally:
         if out.parts:
             out.parts = []
@@ -61,8 +61,8 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
             _free.append(out)
 
 
-def take_parts(out: SpliceBuffer) -> list[Any]:
-    """What was written, record payloads in their places; the buffer is empty then."""
+def drain_parts(out: SpliceBuffer) -> list[Any]:
+    """The buffers written so far, with the record payloads in between; empties `out`."""
     buffer, payloads, end = out.buf, out.parts, out.pos
     parts: list[Any] = []
     start = 0

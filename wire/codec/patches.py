@@ -1,7 +1,7 @@
-"""What kafka-python's generated readers and writers do unsafely for a server, mended.
+"""Patches of kafka-python's code generator: its decoders are not safe enough for a server.
 
 The library was written for a client, which trusts its broker. Each function below replaces one
-piece of its code generator, in our copy only (`kavka.wire.codec.private_copy`), and says what
+piece of its code generator, in our copy only (`kavka.wire.codec.private_copy`), and states what
 was wrong. Each has a test in `tests/unit/wire/codec/test_patches.py`.
 """
 
@@ -18,17 +18,17 @@ _STRING_BYTES_MAX: Final = 0x7FFF
 ITEMS_MAX: Final = 20_000
 """Array items in one request, all levels together; a number counts a third.
 
-Apache Kafka has no such limit but the request's size. It is there because 100 MiB of empty names
-would hold the loop for a minute: an item takes 1 to 2 us to read and up to 5 us with its answer,
-a number up to 2. A stock client names topics and partitions, of which one broker has fewer.
+Apache Kafka's only limit is the request's size. Kavka has this one because 100 MiB of empty names
+would block the loop for a minute: an item takes 1 to 2 us to decode and up to 5 us with its
+response, a number up to 2. Stock clients list topics and partitions, and a broker has fewer.
 """
 _NUMBERS_PER_ITEM: Final = 3
 
 TAGS_MAX: Final = 1_000
-"""Tagged fields in one section; stock clients send none or the few that are known."""
+"""Tagged fields in one section; stock clients send none or the few that are defined."""
 
 
-def mend(
+def apply_patches(
     *,
     types: ModuleType,
     simple: ModuleType,
@@ -37,7 +37,7 @@ def mend(
     struct_array: ModuleType,
     codegen: ModuleType,
 ) -> None:
-    """Put the mended pieces in place; before any reader or writer has been compiled."""
+    """Install the patches; before any decoder or encoder has been compiled."""
     types.UnsignedVarInt32.emit_decode_from = classmethod(_emit_read_varint)
     read_varint = types.UnsignedVarInt32.emit_decode_from
     write_varint = types.UnsignedVarInt32.emit_encode_into
@@ -48,14 +48,14 @@ def mend(
     array.ArrayField.emit_decode_from = _array_reader(read_varint)
     struct_array.StructArrayField.emit_decode_from = _array_reader(read_varint)
     struct.StructField.emit_decode_from = _counting(struct.StructField.emit_decode_from)
-    _mend_tagged_sections(struct, codegen)
+    _patch_tagged_sections(struct, codegen)
     _record_views["codec"] = _make_record_views(types.Bytes, read_varint, write_varint)
 
 
 def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
-    """The library's loop had no end: 200 KB of 0xff cost 2 s, and four times that when doubled.
+    """The library's loop had no limit: 200 KB of 0xff cost 2 s, and the cost is quadratic.
 
-    What does not fit into 31 bits is negative, as in Apache Kafka: null where a length is read.
+    A value that does not fit into 31 bits is negative, as in Apache Kafka: null for a length.
     """
     byte, shift = ctx.next_var("b"), ctx.next_var("sh")
     ctx.globs["negative"] = _negative
@@ -78,8 +78,8 @@ def _emit_read_varint(cls: Any, ctx: Any, var_name: str, indent: str) -> None:
 
 
 def _negative(value: int) -> int:
-    """The last 32 bits, as a signed number; but the least of them, of which a length is one less,
-    is taken for the greatest."""
+    """The lowest 32 bits as a signed number; except -2**31, which wraps to 2**31-1 when the length
+    (one less) is computed, and so stays positive."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value > _INT_MAX + 1 else value
 
@@ -97,7 +97,7 @@ def _emit_length(
 
 
 def _emit_slice(ctx: Any, var_name: str, indent: str, length: str, made: str) -> None:
-    """Take `length` bytes. A slice past the end is silently short; the library let it pass."""
+    """Read `length` bytes. Python shortens a slice past the end; the library did not check."""
     for line in (
         f"if {length} < 0:",
         f"    {var_name} = None",
@@ -110,9 +110,9 @@ def _emit_slice(ctx: Any, var_name: str, indent: str, length: str, made: str) ->
 
 
 def _string_reader(read_varint: Any) -> Any:
-    """What is not UTF-8 reads as replacement characters, as in Apache Kafka, and is then refused
-    or not known as a name; the library raised an error. And it read compact strings of any length,
-    where Apache Kafka, whose records hold no longer ones, closes the connection.
+    """Invalid UTF-8 decodes to replacement characters, as in Apache Kafka, and is then rejected
+    or unknown as a name; the library raised an error. And it accepted compact strings of any
+    length, where Apache Kafka, whose limit is 32767 bytes, closes the connection.
     """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
@@ -138,8 +138,8 @@ def _bytes_reader(read_varint: Any, *, copies: bool) -> Any:
 
 
 def _fixed_default(original: Any) -> Any:
-    """A list that a version lacks reads as one list shared by all messages; what one request's
-    handler appended stood in the next request. It is a tuple now.
+    """The default of an array that a version lacks was one list shared by all messages, so what
+    a handler appended to one request appeared in the next. It is a tuple now.
     """
 
     def calculate(self: Any, default: Any) -> Any:
@@ -150,7 +150,7 @@ def _fixed_default(original: Any) -> Any:
 
 
 def _null_checked(original: Any) -> Any:
-    """The library reads null where the schema allows none; Apache Kafka closes the connection."""
+    """The library accepts null in non-nullable fields; Apache Kafka closes the connection."""
 
     def emit(
         self: Any,
@@ -170,8 +170,8 @@ def _null_checked(original: Any) -> Any:
 
 
 def _counting(original: Any) -> Any:
-    """Each reader counts down what items it may still make (`_array_reader`). And a struct is
-    null by any negative byte in front, as in Apache Kafka; the library knew only -1.
+    """Each decoder counts down the items it may still create (`_array_reader`). And any negative
+    byte before a nullable struct means null, as in Apache Kafka; the library knew only -1.
     """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
@@ -185,8 +185,8 @@ def _counting(original: Any) -> Any:
 
 
 def _array_reader(read_varint: Any) -> Any:
-    """An array longer than what is left of the frame, or than what a request may hold, is refused
-    before anything is made of it.
+    """An array that is longer than the rest of the frame, or than `ITEMS_MAX` allows, is rejected
+    before its items are decoded.
     """
 
     def emit(
@@ -224,7 +224,7 @@ def _array_reader(read_varint: Any) -> Any:
         self.array_of.emit_decode_from(
             ctx, item, inner, version=version, compact=compact, tagged=tagged
         )
-        if self.array_of.type_str in _NULLABLE:  # the array may be null; no item of it may
+        if self.array_of.type_str in _NULLABLE:  # the array may be null, its items may not
             ctx.emit(inner, f"if {item} is None: raise ValueError('null in {self.name}')")
         ctx.emit(inner, f"{var_name}.append({item})")
 
@@ -232,7 +232,7 @@ def _array_reader(read_varint: Any) -> Any:
 
 
 def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
-    """How many bytes an item of an array takes at least."""
+    """The minimum size of an array's item in bytes."""
     if field.is_struct():
         parts = [
             _least_bytes(inner, version, compact, tagged)
@@ -247,10 +247,10 @@ def _least_bytes(field: Any, version: int, compact: bool, tagged: Any) -> int:
     return 1 if compact else 2 if field.type_str == "string" else 4
 
 
-def _mend_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
-    """The library copied the rest of the frame for each struct with tags: quadratic in a frame.
-    And it read known tags by other code than the rest, without the checks for null and number,
-    and skipped those of other versions, for which Apache Kafka closes the connection.
+def _patch_tagged_sections(struct: ModuleType, codegen: ModuleType) -> None:
+    """The library copied the rest of the frame for each struct with tags, which is quadratic. It
+    decoded known tags with other code, without the null checks and item limits. And it skipped
+    tags of other versions, for which Apache Kafka closes the connection.
     """
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
@@ -300,11 +300,11 @@ def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:
 def read_tags(
     target: Any, data: memoryview, pos: int, known: dict[int, Any], left: int = ITEMS_MAX
 ) -> tuple[int, int]:
-    """Read a tagged section (KIP-482) into `target`; unknown tags are skipped. Gives the end
-    position, and what is left of the items that the message may have, tags among them.
+    """Decode a tagged section (KIP-482) into `target`; unknown tags are skipped. Returns the end
+    position and how many items the message may still have; each tag counts as one.
 
-    Unknown tags within a tagged struct, which the library refused, are skipped too. Nobody
-    insists on rising tags, as little as Apache Kafka's reader does.
+    Unknown tags within a tagged struct, which the library rejected, are skipped too. The order of
+    tags is not checked; nor does Apache Kafka's reader check it.
     """
     count, pos = _read_varint(data, pos)
     if count > _INT_MAX:
@@ -335,8 +335,8 @@ _record_views: Final[dict[str, Any]] = {}
 def _make_record_views(bytes_codec: Any, read_varint: Any, write_varint: Any) -> Any:
     """A codec for `records` fields that copies nothing.
 
-    Reading gives a view of the frame. Writing puts down only the length and notes where the
-    payload belongs in `out.parts`, so that the caller can send it from where it lies.
+    Decoding gives a view of the frame. Encoding writes only the length and adds the payload and
+    its position to `out.parts`, so that the caller can send it without a copy.
     """
 
     def emit_encode(cls: Any, ctx: Any, value: str, indent: str, compact: bool = False) -> None:

@@ -1,18 +1,18 @@
 """kafka-python's schema-driven codec, loaded as a private copy.
 
-Private, because a test may run the broker in a process whose own program imports kafka-python:
-our mended readers (`kavka.wire.codec.patches`) and message classes must not reach that program, nor
-its registries us. It also starts quicker, since none of the client's packages is imported.
+Private, because a test may run the broker in a process that imports kafka-python itself: our
+patches (`kavka.wire.codec.patches`) and message classes must not affect that program, nor its
+class registries ours. Start-up is also faster, since the client's packages are not imported.
 
-The library is the program's, or a copy that is Kavka's own: a program may need kafka-python 2,
-whose codec is another, and an environment has one version of it. Kavka's version may then lie in
-the directory `codec` among Kavka's own modules, where `pip install --no-deps --target` has put it,
-and is looked for there first.
+The files are those of the installed library, or of a vendored copy: a program may need
+kafka-python 2, whose codec differs, and an environment can have only one version. A vendored copy
+is installed by `pip install --no-deps --target` into the directory `codec` among Kavka's modules,
+which is searched first.
 
-Message classes are made one at a time, on first use, straight from the JSON schemas that the
-library ships; its modules of ready classes (with patches meant for its client) stay unloaded.
-The names used here are private to the library, so its version is pinned (pyproject.toml) and
-`tests/unit/wire` holds what we rely on.
+Message classes are created one at a time, on first use, from the JSON schemas that the library
+ships; its modules of message classes (with patches for its client) are not loaded. The names used
+here are private to the library, so its version is pinned (pyproject.toml) and `tests/unit/wire`
+tests what we rely on.
 """
 
 from __future__ import annotations
@@ -44,43 +44,43 @@ _MODULES: Final = (
 
 _SCHEMA_LOADER: Final = "kafka.protocol.schemas.load_json"
 _UTIL: Final = "kafka.util"
-_OWN_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
-"""Of messages that the library has none of: names, types and versions as Apache Kafka has them."""
+_KAVKA_SCHEMAS: Final = f"{__file__.rpartition('/')[0]}/schemas"
+"""Apache Kafka's schemas of messages that the library lacks."""
 
 _COMMENT_LINES: Final = re.compile(r"(?m)^\s*//.*$")
 
 
-WANTED: Final = "kafka-python>=3.0.12,<3.1"
+REQUIRED_VERSION: Final = "kafka-python>=3.0.12,<3.1"
 _LEAST: Final = (3, 0, 12)
 _BELOW: Final = (3, 1)
 _VERSION: Final = re.compile(rb"__version__ *= *['\"](\d+)\.(\d+)(?:\.(\d+))?")
 
-OWN: Final = f"{_PACKAGE[0]}/codec"
-"""The directory for a copy of Kavka's own."""
+VENDORED_DIRECTORY: Final = f"{_PACKAGE[0]}/codec"
+"""Where a vendored copy of kafka-python is searched first."""
 
 
-class Place(NamedTuple):
-    """A `kafka` package that has the codec."""
+class CodecLocation(NamedTuple):
+    """Where the `kafka` package with the codec is."""
 
     loader: Any
     """Reads its files: `get_data(path)`."""
     root: str
 
 
-def find() -> Place:
-    """The codec that Kavka uses. ImportError, which says what to do, where there is none."""
-    for spec in (PathFinder.find_spec("kafka", [OWN]), find_spec("kafka")):
+def find_codec() -> CodecLocation:
+    """Find a supported version of the codec. ImportError, saying what to do, if there is none."""
+    for spec in (PathFinder.find_spec("kafka", [VENDORED_DIRECTORY]), find_spec("kafka")):
         if spec is None or not spec.submodule_search_locations or spec.loader is None:
             continue
-        place = Place(spec.loader, spec.submodule_search_locations[0])
+        place = CodecLocation(spec.loader, spec.submodule_search_locations[0])
         found = _version(place)
         if _LEAST <= found < _BELOW:
             return place
-        raise _missing(f"kafka-python {'.'.join(map(str, found))} in {place.root} is another one")
+        raise _missing(f"kafka-python {'.'.join(map(str, found))} in {place.root} is not supported")
     raise _missing("it is not installed")
 
 
-def _version(place: Place) -> tuple[int, ...]:
+def _version(place: CodecLocation) -> tuple[int, ...]:
     try:
         text = place.loader.get_data(f"{place.root}/version.py")
     except OSError:
@@ -91,8 +91,9 @@ def _version(place: Place) -> tuple[int, ...]:
 
 def _missing(why: str) -> ImportError:
     return ImportError(
-        f"Kavka needs the codec of {WANTED}: {why}. Install that version, or give Kavka a copy of "
-        f"its own beside yours: pip install --no-deps --target '{OWN}' '{WANTED}'",
+        f"Kavka needs the codec of {REQUIRED_VERSION}: {why}. Install that version, or give Kavka "
+        "a copy of its own beside yours: "
+        f"pip install --no-deps --target '{VENDORED_DIRECTORY}' '{REQUIRED_VERSION}'",
         name="kafka",
     )
 
@@ -102,12 +103,12 @@ def _is_library(name: str) -> bool:
 
 
 def _load_private_copy() -> dict[str, types.ModuleType]:
-    """Import the protocol modules apart from any `kafka` that the process already has."""
+    """Import the protocol modules separately from any `kafka` that is already imported."""
     users = {name: module for name, module in sys.modules.items() if _is_library(name)}
     for name in users:
         del sys.modules[name]
     try:
-        found = find()
+        found = find_codec()
         stub = types.ModuleType("kafka")
         stub.__path__ = [found.root]
         sys.modules["kafka"] = stub
@@ -131,21 +132,21 @@ class _OfClass:
 
 
 def _util() -> types.ModuleType:
-    """In the place of the library's own module, which imports the errors of its client."""
+    """Replaces the library's module, which imports the errors of its client."""
     module = types.ModuleType(_UTIL)
     module.classproperty = _OfClass  # type: ignore[attr-defined]
     return module
 
 
 def _schema_loader(files: Any, root: str) -> types.ModuleType:
-    """In the place of the library's own module, which reads schemas by `importlib.resources`:
-    the first one took 90 ms, most of it for what that imports."""
+    """Replaces the library's module, which reads schemas by `importlib.resources`: importing that
+    took most of the 90 ms of the first schema."""
 
     def load_json(name: str, package: str | None = None) -> Any:
         try:
             data = files.get_data(f"{root}/protocol/schemas/resources/{name}.json")
         except FileNotFoundError:
-            data = files.get_data(f"{_OWN_SCHEMAS}/{name}.json")
+            data = files.get_data(f"{_KAVKA_SCHEMAS}/{name}.json")
         schema = json.loads(_COMMENT_LINES.sub("", data.decode()))
         shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
         _fill_in(schema["fields"], shared)
@@ -157,7 +158,7 @@ def _schema_loader(files: Any, root: str) -> types.ModuleType:
 
 
 def _fill_in(fields: list[Any], shared: dict[str, Any]) -> None:
-    """Give fields of a shared struct's type that struct's fields."""
+    """Copy the fields of common structs into the fields that have their type."""
     for field in fields:
         name = field["type"].removeprefix("[]")
         if name in shared and "fields" not in field:
@@ -172,13 +173,13 @@ _classes: Final[dict[str, Any]] = {}
 EncodeBuffer: Final[Any] = _copy["kafka.protocol.schemas.fields.codecs.encode_buffer"].EncodeBuffer
 _CodegenContext: Final[Any] = _copy["kafka.protocol.schemas.fields.codegen"].CodegenContext
 
-speedups.quicken(
+speedups.apply_speedups(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     struct_field=_copy["kafka.protocol.schemas.fields.struct"],
     struct_array=_copy["kafka.protocol.schemas.fields.struct_array"],
     codegen=_copy["kafka.protocol.schemas.fields.codegen"],
 )
-patches.mend(
+patches.apply_patches(
     types=_copy["kafka.protocol.schemas.fields.codecs.types"],
     simple=_copy["kafka.protocol.schemas.fields.simple"],
     array=_copy["kafka.protocol.schemas.fields.array"],
@@ -188,16 +189,16 @@ patches.mend(
 )
 
 
-making: Final = threading.RLock()
-"""Held while a class, a reader or a writer is made: the library's structs change meanwhile, and
-a process may run several brokers, each in a thread of its own. What is made is read without it."""
+compile_lock: Final = threading.RLock()
+"""Held while a message class, decoder or encoder is compiled: that changes the library's structs,
+and a process may run several brokers in threads. Finished ones are used without the lock."""
 
 
 def message_class(name: str) -> Any:
-    """The class of the message `name` (`ProduceRequest`), made on first use (1 to 3 ms)."""
+    """The class of the message `name` (`ProduceRequest`), created on first use (1 to 3 ms)."""
     found = _classes.get(name)
     if found is None:
-        with making:
+        with compile_lock:
             found = _classes.get(name)
             if found is None:
                 found = type(_ApiMessage)(name, (_ApiMessage,), {})
@@ -206,9 +207,9 @@ def message_class(name: str) -> Any:
     return found
 
 
-def reader_of(name: str, version: int, *, flexible: bool) -> Any:
-    """The source of the reader that the library compiles of a message, with the names in it; as
-    `encode_into__optimized_context`, which the library has for writers only. To be `making`."""
+def decoder_context(name: str, version: int, *, flexible: bool) -> Any:
+    """The codegen context (source and globals) of a message's decoder; the library has the like
+    only for encoders, `encode_into__optimized_context`. Call with `compile_lock` held."""
     made = message_class(name)
     struct = made._struct
     context = _CodegenContext()

@@ -1,6 +1,6 @@
-"""What kafka-python's generated code does slowly, done quicker; in our private copy only.
+"""Speed-ups of kafka-python's generated code, in our private copy only.
 
-The bytes stay the same: `tests/unit/wire` compares them with the library's own.
+The encoded bytes are the same: `tests/unit/wire` compares them with the library's own.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from types import ModuleType
 from typing import Any, Final
 
 
-def quicken(
+def apply_speedups(
     *, types: ModuleType, struct_field: ModuleType, struct_array: ModuleType, codegen: ModuleType
 ) -> None:
-    """Put the quicker pieces in place; before any reader or writer has been compiled."""
+    """Install the speed-ups; before any decoder or encoder has been compiled."""
     write_varint = types.UnsignedVarInt32.emit_encode_into
     struct_array.StructArrayField.emit_encode_into = _struct_array_writer(write_varint)
     struct_field.StructField.emit_encode_into = _write_struct
-    codegen.CodegenContext.source = _polished(codegen.CodegenContext.source)
+    codegen.CodegenContext.source = _with_compiled_structs(codegen.CodegenContext.source)
 
 
 def _struct_array_writer(write_varint: Any) -> Any:
-    """The library writes each array's code twice, for objects and for tuples, and so twice per
-    level: 17 ms to compile a Metadata writer. Kavka gives it objects only.
+    """The library generates each array's code twice, for objects and for tuples, at each level:
+    17 ms to compile a Metadata encoder. Kavka passes objects only.
     """
 
     def emit(
@@ -61,7 +61,7 @@ def _write_struct(
     compact: bool = False,
     tagged: Any = False,
 ) -> None:
-    """Write numbers that stand side by side with one call, as the library's readers read them."""
+    """Pack adjacent numbers with one call, as the library's decoders unpack them."""
     if self.nullable_for_version_q(version) and item_expr != "item":
         ctx.emit_reserve(indent, 1)
         ctx.emit(indent, f"buf[pos] = 0xff if {item_expr} is None else 1")
@@ -102,10 +102,10 @@ def _write_run(ctx: Any, item_expr: str, indent: str, run: list[Any]) -> None:
 
 
 def _write_tags(known: Any, ctx: Any, item_expr: str, indent: str, version: int) -> None:
-    """Write the zero byte of an empty tagged section in place.
+    """Write the zero byte of an empty tagged section inline.
 
     The library calls a method for each struct, which looks up each tagged field twice; that was
-    half the cost of a Metadata answer.
+    half the cost of a Metadata response.
     """
     if not known._fields:
         _write_zero(ctx, indent)
@@ -121,7 +121,7 @@ def _write_tags(known: Any, ctx: Any, item_expr: str, indent: str, version: int)
         "out.pos = pos",
         f"{name}.encode_into(present_tags({item_expr}, {name}._fields), out, version={version})",
         "pos = out.pos",
-        "buf = out.buf",  # it may have been exchanged for a bigger one
+        "buf = out.buf",  # the buffer may have grown
         "_cap = len(buf)",
     ):
         ctx.emit(indent + "    ", line)
@@ -134,7 +134,7 @@ def _write_zero(ctx: Any, indent: str) -> None:
 
 
 def _absent(field: Any, item_expr: str) -> str:
-    """An expression: this tagged field has its default and is left out (KIP-482)."""
+    """An expression: this tagged field has its default value and is omitted (KIP-482)."""
     value = f"{item_expr}.{field.name}"
     if field.is_struct():
         return f"{value} is None"
@@ -142,10 +142,10 @@ def _absent(field: Any, item_expr: str) -> str:
 
 
 def present_tags(item: Any, fields: list[Any]) -> dict[str, Any]:
-    """The tagged fields of `item` that are written, as the library takes them.
+    """The tagged fields of `item` to encode, in the form that the library expects.
 
-    A struct whose fields all have their defaults is none of them, as in Apache Kafka; the
-    library would write it.
+    A struct whose fields all have their defaults is omitted, as in Apache Kafka; the library
+    would encode it.
     """
     values = ((field, getattr(item, field.name)) for field in fields)
     return {field.name: value for field, value in values if not _is_default(field, value)}
@@ -163,9 +163,9 @@ _STRUCT_CALL: Final = re.compile(r"""\b(unpack_from|pack_into)\((['"])(>[0-9a-zA
 _READER_HEAD: Final = "def _decode(data, pos):\n"
 
 
-def _polished(original: Any) -> Any:
-    """`struct.pack_into(format, ...)` looks its format up in a cache; a ready `Struct` does not.
-    And the frame's length is asked for once.
+def _with_compiled_structs(original: Any) -> Any:
+    """Use compiled `Struct` methods, since `struct.pack_into(format, ...)` looks its format up in
+    a cache each time. And call `len(data)` once per frame.
     """
 
     def source(self: Any) -> str:

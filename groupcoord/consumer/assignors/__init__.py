@@ -1,4 +1,4 @@
-"""Server-side assignors: which member shall have which partitions. Pure, and with pauses."""
+"""Server-side assignors (KIP-848): they assign partitions to members. Pure, with pauses."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from kavka.groupcoord.consumer.assignors.task import Task
 from kavka.wire.steps import Slices
 
 Assignor: TypeAlias = Callable[[Task], Slices[Mapping[str, Mapping[UUID, list[int]]]]]
-"""{member id: {topic id: partitions, in order}}; a member may be left out if it gets none."""
+"""{member id: {topic id: partitions, in order}}; members without partitions may be omitted."""
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform.assign, "range": by_range.assign}

@@ -1,8 +1,8 @@
 """The assignor `uniform` where members subscribe to different topics.
 
-Members keep what they were to have and still subscribe to. What nobody has goes to the member
-with the fewest partitions, of those that subscribe to the topic. Then partitions move from
-members with many to members with few, topic by topic, until no move makes it more even.
+Members keep the partitions of their current target that they still subscribe to. Unassigned
+partitions go to the subscriber with the fewest. Then partitions move from members with many to
+members with few, topic by topic, until no move improves the balance.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 ROUNDS_MAX: Final = 16
-"""How often all topics are gone through to even the members out."""
+"""Limit of balancing rounds over all topics."""
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
-    alike, pace = _alike(task), Pace()
-    balance = _Balance(task, (yield from _readers(alike, pace)), pace)
+    alike, pauses = _alike(task), PauseCounter()
+    balance = _Balance(task, (yield from _subscribers(alike, pauses)), pauses)
     yield from balance.keep(alike)
     yield from balance.hand_out()
     yield from balance.even_out()
@@ -29,24 +29,26 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
 
 
 class _Balance:
-    """Members by number, and who has what so far."""
+    """The assignment in progress; members are referred to by number."""
 
-    def __init__(self, task: Task, readers: Mapping[UUID, list[int]], pace: Pace) -> None:
+    def __init__(
+        self, task: Task, subscribers: Mapping[UUID, list[int]], pauses: PauseCounter
+    ) -> None:
         self._members = task.members
-        self._readers = readers
-        self._pace = pace
+        self._subscribers = subscribers
+        self._pauses = pauses
         self._sizes = [0] * len(task.members)
         self._moved = 0
-        """How many partitions have moved from one member to another."""
+        """Partitions that were moved between members."""
         self._even: dict[int, int] = {}
-        """{readers of topics, by identity: `_moved` when they were found to be even}."""
+        """{identity of a subscriber list: `_moved` when it was last found to be balanced}."""
         self._owners: dict[UUID, list[int | None]] = {
-            topic: [None] * task.partitions[topic] for topic in self._readers
+            topic: [None] * task.partitions[topic] for topic in self._subscribers
         }
-        self._order = sorted(self._readers, key=self._place)
+        self._order = sorted(self._subscribers, key=self._place)
 
     def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Slices[None]:
-        """Members keep what they were to have."""
+        """Members keep their current targets."""
         subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
         for number, member in enumerate(self._members):
             topics = subscribed[id(member.topics)]
@@ -55,31 +57,31 @@ class _Balance:
                     owners = self._owners[topic]
                     count = len(owners)
                     for partition in partitions:
-                        # a log may tell of partitions that there are not, or of one twice
+                        # a damaged log may have partitions that don't exist, or one twice
                         if 0 <= partition < count and owners[partition] is None:
                             owners[partition] = number
                             self._sizes[number] += 1
-                if self._pace.is_over(1 + len(partitions)):
+                if self._pauses.is_due(1 + len(partitions)):
                     yield
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
-        """Topics with the most partitions to a reader come first."""
-        readers = len(self._readers[topic])
-        return -len(self._owners[topic]) / readers, readers, topic.int
+        """Topics with the most partitions per subscriber come first."""
+        subscribers = len(self._subscribers[topic])
+        return -len(self._owners[topic]) / subscribers, subscribers, topic.int
 
     def hand_out(self) -> Slices[None]:
-        """Give what nobody has to those who have least."""
+        """Assign unassigned partitions to the members with the fewest."""
         for topic in self._order:
             owners = self._owners[topic]
             free = [partition for partition, owner in enumerate(owners) if owner is None]
-            if self._pace.is_over(1 + len(owners)):
+            if self._pauses.is_due(1 + len(owners)):
                 yield
             if not free:
                 continue
-            readers = self._readers[topic]
-            if self._pace.is_over(len(readers)):
+            subscribers = self._subscribers[topic]
+            if self._pauses.is_due(len(subscribers)):
                 yield
-            least = [(self._sizes[number], number) for number in readers]
+            least = [(self._sizes[number], number) for number in subscribers]
             heapify(least)
             for partition in free:
                 size, number = least[0]
@@ -88,12 +90,12 @@ class _Balance:
                 heapreplace(least, (size + 1, number))
 
     def even_out(self) -> Slices[None]:
-        """Go through the topics until none of them changed since it was last looked at."""
-        shared = [topic for topic in self._order if len(self._readers[topic]) > 1]
+        """Balance topic by topic until a full round changes nothing."""
+        shared = [topic for topic in self._order if len(self._subscribers[topic]) > 1]
         unchanged = 0
         for _ in range(ROUNDS_MAX):
             for topic in shared:
-                if self._pace.is_over(len(self._readers[topic]) + len(self._owners[topic])):
+                if self._pauses.is_due(len(self._subscribers[topic]) + len(self._owners[topic])):
                     yield
                 unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
                 if unchanged >= len(shared):
@@ -101,14 +103,14 @@ class _Balance:
 
     def _even_out_topic(self, topic: UUID) -> bool:
         """Whether a partition of the topic has moved."""
-        sizes, readers, owners = self._sizes, self._readers[topic], self._owners[topic]
-        if self._are_even(readers):
+        sizes, subscribers, owners = self._sizes, self._subscribers[topic], self._owners[topic]
+        if self._are_even(subscribers):
             return False
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             if owner is not None:
                 owned.setdefault(owner, []).append(partition)
-        least = [(sizes[number], number) for number in readers]
+        least = [(sizes[number], number) for number in subscribers]
         most = [(-sizes[number], -number) for number in owned]
         heapify(least)
         heapify(most)
@@ -130,14 +132,14 @@ class _Balance:
                 moved = True
         return moved
 
-    def _are_even(self, readers: list[int]) -> bool:
-        """Whether no move among them helps; many topics have the same readers."""
-        if self._even.get(id(readers)) == self._moved:
+    def _are_even(self, subscribers: list[int]) -> bool:
+        """Whether no move among them helps; cached, as many topics share a subscriber list."""
+        if self._even.get(id(subscribers)) == self._moved:
             return True
-        sizes = [self._sizes[one] for one in readers]
+        sizes = [self._sizes[one] for one in subscribers]
         if max(sizes) - min(sizes) > 1:
             return False
-        self._even[id(readers)] = self._moved
+        self._even[id(subscribers)] = self._moved
         return True
 
     def result(self) -> Slices[dict[str, dict[UUID, list[int]]]]:
@@ -147,28 +149,28 @@ class _Balance:
                 if owner is not None:
                     assignment = found[self._members[owner].member_id]
                     assignment.setdefault(topic, []).append(partition)
-            if self._pace.is_over(1 + len(owners)):
+            if self._pauses.is_due(1 + len(owners)):
                 yield
         return found
 
 
 def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
-    """(topics, the numbers of the members that have just this list of them)."""
+    """[(topics, numbers of the members that share this list)]."""
     found: dict[int, tuple[Sequence[UUID], list[int]]] = {}
     for number, member in enumerate(task.members):
         found.setdefault(id(member.topics), (member.topics, []))[1].append(number)
     return list(found.values())
 
 
-def _readers(
-    alike: list[tuple[Sequence[UUID], list[int]]], pace: Pace
+def _subscribers(
+    alike: list[tuple[Sequence[UUID], list[int]]], pauses: PauseCounter
 ) -> Slices[dict[UUID, list[int]]]:
-    """{topic: its readers}, one list for all topics that have the same ones."""
+    """{topic: its subscribers}, one list for all topics that have the same ones."""
     of_topic: dict[UUID, list[int]] = {}
     for number, (topics, _) in enumerate(alike):
         for topic in topics:
             of_topic.setdefault(topic, []).append(number)
-        if pace.is_over(1 + len(topics)):
+        if pauses.is_due(1 + len(topics)):
             yield
     lists: dict[tuple[int, ...], list[int]] = {}
     found = {}
@@ -177,13 +179,13 @@ def _readers(
         if which not in lists:
             lists[which] = [one for number in which for one in alike[number][1]]
         found[topic] = lists[which]
-        if pace.is_over(1 + len(which)):
+        if pauses.is_due(1 + len(which)):
             yield
     return found
 
 
 def _drop_or_correct(most: list[tuple[int, int]], size: int, number: int, gives: bool) -> None:
-    """The first of `most` has another size by now, or nothing of the topic left to give."""
+    """The first of `most` has a stale size, or no partition of the topic left to give."""
     if gives:
         heapreplace(most, (-size, -number))
     else:

@@ -1,7 +1,7 @@
-"""The assignor `range`: of each topic, members get neighbouring partitions, in the same order.
+"""The assignor `range`: of each topic, members get consecutive partitions, in the same order.
 
-Members come in the order of their instance ids, then of their member ids: topics with as many
-partitions as each other are joined up, the same numbers of each at the same member.
+Members are ordered by instance id, then by member id: topics with equal partition counts are
+co-partitioned, i.e. the same member gets the same partitions of each.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     members = sorted(task.members, key=_place)
-    pace = Pace()
-    readers: dict[UUID, list[str]] = {}
+    pauses = PauseCounter()
+    subscribers: dict[UUID, list[str]] = {}
     for member in members:
         for topic in member.topics:
-            readers.setdefault(topic, []).append(member.member_id)
-        if pace.is_over(len(member.topics)):
+            subscribers.setdefault(topic, []).append(member.member_id)
+        if pauses.is_due(len(member.topics)):
             yield
     found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
-    for topic, member_ids in readers.items():
+    for topic, member_ids in subscribers.items():
         partitions = task.partitions[topic]
         quota, extra = divmod(partitions, len(member_ids))
         start = 0
@@ -30,7 +30,7 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
             end = start + quota + (number < extra)
             found[member_id][topic] = list(range(start, end))
             start = end
-        if pace.is_over(1 + partitions):
+        if pauses.is_due(1 + partitions):
             yield
     return found
 

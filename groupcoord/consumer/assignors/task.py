@@ -1,4 +1,4 @@
-"""What an assignor is told."""
+"""The input of an assignor."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kavka.groupcoord.consumer.member import Target
 
 
 class Candidate(NamedTuple):
-    """One member. `topics` are those that it subscribes to and that exist, each once."""
+    """One member. `topics` are the existing topics that it subscribes to, each once."""
 
     member_id: str
     instance_id: str | None
     topics: Sequence[UUID]
     target: Target
-    """What it was to have until now."""
+    """Its current target assignment."""
 
 
 class Task(NamedTuple):
-    """`partitions`: how many each subscribed topic has."""
+    """`partitions`: the partition count of each subscribed topic."""
 
     members: Sequence[Candidate]
     partitions: Mapping[UUID, int]

@@ -1,5 +1,5 @@
-"""The assignor `uniform`: all members get as many partitions as each other, or nearly, and keep
-those that they were to have, as far as that goes.
+"""The assignor `uniform`: it balances partition counts, and is sticky: members keep partitions of
+their current target as far as possible.
 """
 
 from __future__ import annotations
@@ -9,58 +9,58 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import mixed
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import Pace, Slices
+from kavka.wire.steps import PauseCounter, Slices
 
 
 def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
     if not task.members:
         return {}
-    work = _assign_alike(task, Pace()) if task.is_homogeneous else mixed.assign(task)
+    work = _assign_alike(task, PauseCounter()) if task.is_homogeneous else mixed.assign(task)
     return (yield from work)
 
 
-def _assign_alike(task: Task, pace: Pace) -> Slices[dict[str, dict[UUID, list[int]]]]:
+def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUID, list[int]]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
-    targets, free = yield from _sound_targets(task, pace)
+    targets, free = yield from _sound_targets(task, pauses)
     all_partitions = 0
     for topic in topics:
         all_partitions += task.partitions[topic]
-        if pace.is_over(1):
+        if pauses.is_due(1):
             yield
     quota, extra = divmod(all_partitions, len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
     for number, (member, target) in enumerate(zip(task.members, targets, strict=True)):
         allowed = quota + (extra > 0)
-        kept, given_up = yield from _keep(target, allowed, pace)
+        kept, given_up = yield from _keep(target, allowed, pauses)
         found[member.member_id] = kept
         free += given_up
         missing = allowed - sum(map(len, kept.values()))
         takes_extra = extra > 0
         if missing and takes_extra and len(task.members) - number > extra:
-            # later members may have one more already, and need not give it up then
+            # a later member may already have one more, and can then keep it
             missing -= 1
             takes_extra = False
         if missing:
             unfilled.append((member.member_id, missing))
         extra -= takes_extra
-        if pace.is_over(1 + allowed):
+        if pauses.is_due(1 + allowed):
             yield
-    yield from _hand_out(free, unfilled, found, pace)
+    yield from _hand_out(free, unfilled, found, pauses)
     return found
 
 
 def _sound_targets(
-    task: Task, pace: Pace
+    task: Task, pauses: PauseCounter
 ) -> Slices[tuple[list[dict[UUID, list[int]]], list[tuple[UUID, int]]]]:
-    """(what each member was to have, what nobody was to have). A log may name a partition twice, or
-    one that there is not, if it is damaged or somebody else's: the first member has it then."""
+    """(valid current target of each member, unassigned partitions). A damaged or foreign log may
+    contain partitions that don't exist, or one twice: then the first member keeps it."""
     topics = task.members[0].topics
     is_free: dict[UUID, bytearray] = {}
     for topic in topics:
         is_free[topic] = bytearray(b"\1") * task.partitions[topic]
-        if pace.is_over(1):
+        if pauses.is_due(1):
             yield
     targets: list[dict[UUID, list[int]]] = []
     for member in task.members:
@@ -76,22 +76,22 @@ def _sound_targets(
                     own.append(partition)
             if own:
                 sound[topic] = own
-            if pace.is_over(1 + len(partitions)):
+            if pauses.is_due(1 + len(partitions)):
                 yield
-        if pace.is_over(1):
+        if pauses.is_due(1):
             yield
     free: list[tuple[UUID, int]] = []
     for topic, of_topic in is_free.items():
         free += [(topic, partition) for partition, one in enumerate(of_topic) if one]
-        if pace.is_over(1 + len(of_topic)):
+        if pauses.is_due(1 + len(of_topic)):
             yield
     return targets, free
 
 
 def _keep(
-    target: Mapping[UUID, list[int]], allowed: int, pace: Pace
+    target: Mapping[UUID, list[int]], allowed: int, pauses: PauseCounter
 ) -> Slices[tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]]:
-    """(what the member keeps, what others may get)."""
+    """(partitions that the member keeps, partitions that it gives up)."""
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
     for topic, partitions in target.items():
@@ -99,7 +99,7 @@ def _keep(
             kept[topic] = stays
         given_up += [(topic, partition) for partition in partitions[allowed:]]
         allowed -= len(stays)
-        if pace.is_over(1 + len(partitions)):
+        if pauses.is_due(1 + len(partitions)):
             yield
     return kept, given_up
 
@@ -108,7 +108,7 @@ def _hand_out(
     free: list[tuple[UUID, int]],
     unfilled: list[tuple[str, int]],
     found: dict[str, dict[UUID, list[int]]],
-    pace: Pace,
+    pauses: PauseCounter,
 ) -> Slices[None]:
     rest = iter(free)
     for member_id, missing in unfilled:
@@ -117,9 +117,9 @@ def _hand_out(
         for _, (topic, partition) in zip(range(missing), rest, strict=False):
             assignment.setdefault(topic, []).append(partition)
             changed[topic] = None
-            if pace.is_over(1):
+            if pauses.is_due(1):
                 yield
         for topic in changed:
             assignment[topic].sort()
-            if pace.is_over(1):
+            if pauses.is_due(1):
                 yield

@@ -80,8 +80,8 @@ async def read_converted(
         else:
             if converted.size:
                 made.append((part, converted))
-            elif converted.upto > part.wanted.offset:
-                passed[part.replica.key] = converted.upto
+            elif converted.next_offset > part.wanted.offset:
+                passed[part.replica.key] = converted.next_offset
     await _place(broker, context, made)
     return passed
 

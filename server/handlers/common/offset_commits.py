@@ -23,7 +23,7 @@ from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, begun, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, run_to_completion, run_to_first_pause
 
 Question: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
 
@@ -145,7 +145,7 @@ class SortedOut:
 
     def answer_with(self, codes: Sequence[int]) -> Response:
         """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
-        return without_pauses(self.answer_slowly(codes))
+        return run_to_completion(self.answer_slowly(codes))
 
     def answer_slowly(self, codes: Sequence[int]) -> Slices[Response]:
         """The same where there are many."""
@@ -175,7 +175,7 @@ def when_sorted_out(
     """What `then` answers, once a request's topics have been sorted out. Until then other requests
     wait, and for what `then` lets them wait for."""
     found = SortedOut(broker, context, shape)
-    rest = begun(found.sort_out(topics))
+    rest = run_to_first_pause(found.sort_out(topics))
     if rest is None:
         return then(found)
     applied = context.applied = broker.tasks.future()

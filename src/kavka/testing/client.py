@@ -212,7 +212,7 @@ class Client:
                     found += [record for record in read if record.offset >= start]
                 positions[index] = header.last_offset + 1
         for arena in context.lent or ():
-            self._broker.arenas.give(arena)
+            self._broker.arenas.release(arena)
         return found
 
     def _context(self, api: Api) -> RequestContext:

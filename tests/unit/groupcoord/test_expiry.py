@@ -154,7 +154,7 @@ def test_a_group_that_has_only_an_open_transaction_stays(kit: OffsetKit) -> None
 
 
 def test_no_step_does_much(kit: OffsetKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "LOOKED_AT_MAX", 10)
+    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 10)
     for group_id in ("g", "h", "i"):
         kit.commit_offsets({("t", index): 1 for index in range(25)}, group_id)
     before = len(kit.port.batches)
@@ -178,7 +178,7 @@ def test_no_step_writes_much(kit: OffsetKit) -> None:
 def test_what_happens_between_two_steps_counts(
     kit: OffsetKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "LOOKED_AT_MAX", 4)
+    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 4)
     kit.commit_offsets({("t", index): 1 for index in range(10)})
     kit.now_ms += RETENTION_MS
     assert kit.journal.tick(kit.now_ms)
@@ -198,7 +198,7 @@ def test_a_new_setting_counts_from_the_next_look_on(kit: OffsetKit) -> None:
 
 
 def test_offsets_of_deleted_topics(kit: OffsetKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "LOOKED_AT_MAX", 3)
+    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 3)
     for group_id in ("g", "h"):
         committed = [
             OffsetToCommit("t", 0, 1, topic_id=ID),
@@ -257,7 +257,7 @@ def test_a_group_that_fails_keeps_no_other_from_expiring(
         kit.advance(RETENTION_MS)
         assert kit.offsets(group_id) == {}
     assert list(kit.offsets("broken")) == [("t", 0)]
-    assert "[GroupId broken] Offsets could not be looked at." in caplog.text
+    assert "[GroupId broken] Expiring offsets failed." in caplog.text
 
 
 @pytest.mark.parametrize("of_deleted", [False, True])
@@ -272,7 +272,7 @@ def test_after_a_look_that_fails_there_is_another(
         kit.advance(RETENTION_MS - MINUTE_MS)
         kit.now_ms += MINUTE_MS
     with monkeypatch.context() as patched:
-        fail = "_look_for_in" if of_deleted else "_look_at"
+        fail = "_delete_group_offsets_of" if of_deleted else "_expire_group"
         patched.setattr(expiry.Expiry, fail, None)
         patched.setattr(expiry.logger, "exception", None)
         with pytest.raises(TypeError):

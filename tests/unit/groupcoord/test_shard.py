@@ -6,7 +6,7 @@ import pytest
 
 from kavka.groupcoord.classic.records import encode_key
 from kavka.groupcoord.expiry import SWEEP
-from kavka.groupcoord.shard import QUICKER_FROM
+from kavka.groupcoord.shard import BATCH_REPLAY_MIN
 from kavka.log.journal import Decision, Record
 from support.classic_groups import SESSION_MS
 from support.offset_groups import OffsetKit
@@ -47,7 +47,7 @@ def test_groups_and_offsets_are_replayed_together(kit: OffsetKit) -> None:
 
 
 def test_many_records_of_one_decision_are_applied_in_order(kit: OffsetKit) -> None:
-    places = [("t", index) for index in range(2 * QUICKER_FROM)]
+    places = [("t", index) for index in range(2 * BATCH_REPLAY_MIN)]
     kit.commit_offsets(dict.fromkeys(places, 1))
     kit.commit_offsets({place: index for index, place in enumerate(places)})
     assert kit.offsets() == {place: place[1] for place in places}
@@ -60,7 +60,7 @@ def test_many_records_of_one_decision_are_applied_in_order(kit: OffsetKit) -> No
 
 def test_a_group_s_record_among_many_is_the_one_that_was_decided(kit: OffsetKit) -> None:
     """A classic group knows its own record as that object, and changes nothing else for it."""
-    kit.commit_offsets({("t", index): 1 for index in range(QUICKER_FROM)}, "simple")
+    kit.commit_offsets({("t", index): 1 for index in range(BATCH_REPLAY_MIN)}, "simple")
     offsets = list(kit.appended)
     out, seen = Decision(offsets), []
     record = Record(encode_key("g"), b"not to be read")
@@ -70,7 +70,7 @@ def test_a_group_s_record_among_many_is_the_one_that_was_decided(kit: OffsetKit)
 
 
 def test_many_records_of_a_transaction_count_when_it_ends(kit: OffsetKit) -> None:
-    places = [("t", index) for index in range(QUICKER_FROM)]
+    places = [("t", index) for index in range(BATCH_REPLAY_MIN)]
     kit.commit_offsets(dict.fromkeys(places, 1))
     kit.commit_offsets(dict.fromkeys(places, 2), producer_id=7)
     assert kit.offsets() == dict.fromkeys(places, 1)

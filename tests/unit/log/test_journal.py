@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kavka.log import journal as journal_module
 from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 from support.toy_machine import Toy, ToyPort
 
 TIMEOUT_MS = 100
@@ -225,7 +225,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.commit()
     assert kit.get().answer is None
     kit.port.end += 1
-    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
+    run_to_completion(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.settled, "the marker is not committed"
     kit.commit()
@@ -300,7 +300,7 @@ class Anything(RuleBasedStateMachine):
     def end_transaction(self, producer: int, committed: bool) -> None:
         self.port.end += 1
         self.events.append(("marker", (producer, committed)))
-        without_pauses(self.journal.marker_appended(producer, 0, committed, self.port.end))
+        run_to_completion(self.journal.marker_appended(producer, 0, committed, self.port.end))
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -355,7 +355,7 @@ def replayed(events: list[tuple[str, Any]]) -> Toy:
     toy = Toy()
     for kind, content in events:
         if kind == "marker":
-            without_pauses(toy.apply_marker(content[0], 0, content[1]))
+            run_to_completion(toy.apply_marker(content[0], 0, content[1]))
             continue
         records, producer = content
         for record in records:
@@ -402,7 +402,7 @@ def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> No
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
-    without_pauses(kit.journal.marker_appended(7, 0, True, kit.port.end))
+    run_to_completion(kit.journal.marker_appended(7, 0, True, kit.port.end))
     assert kit.toy.numbers[b"0"] == b"1"
     for _ in work:
         assert kit.toy.numbers[b"0"] == b"1"
@@ -420,9 +420,9 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
     next(first)
     assert kit.toy.numbers == {b"0": b"1"}, "it has begun"
     second = kit.journal.marker_appended(8, 0, True, kit.port.end)
-    without_pauses(second)
+    run_to_completion(second)
     assert kit.toy.numbers == {b"0": b"1"}, "one after the other"
-    without_pauses(first)
+    run_to_completion(first)
     assert kit.toy.numbers == {b"0": b"of 8", b"1": b"1", b"2": b"1"}
     assert kit.journal.applied_end == kit.port.end
 
@@ -433,7 +433,7 @@ def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
-    without_pauses(work)
+    run_to_completion(work)
     assert ticket.failure is not None
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
 
@@ -449,6 +449,6 @@ def test_a_request_that_waits_after_the_resignation_fails_too() -> None:
     work = kit.journal.carry_out_in_steps(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
-    without_pauses(work)
+    run_to_completion(work)
     assert ticket.failure is not None
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR

@@ -15,7 +15,7 @@ from kavka.log.journal import (
     Ticket,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.toy_machine import BROKEN, Toy, ToyPort
 
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -38,7 +38,7 @@ class Kit:
 
     def mark(self, producer_id: int) -> None:
         self.port.end += 1
-        without_pauses(self.journal.marker_appended(producer_id, 0, True, self.port.end))
+        run_to_completion(self.journal.marker_appended(producer_id, 0, True, self.port.end))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
     records.insert(count // 2, Record(BROKEN, b""))
     work = kit.journal.carry_out_in_steps(Decision(records, [Reply(ticket, "done")]), 0)
     with pytest.raises(ApplyFailed):
-        without_pauses(work)
+        run_to_completion(work)
     assert ticket.failure is not None and ticket.failure.code == UNKNOWN
     if count > 1:
         assert kit.toy.numbers[b"%d" % (count - 1)] == b"1", "the others are in the log too"
@@ -73,7 +73,7 @@ def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
     kit.mark(7)
     assert b"a" not in kit.toy.numbers, "it comes behind the records"
     with pytest.raises(ApplyFailed):
-        without_pauses(work)
+        run_to_completion(work)
     assert kit.toy.numbers[b"a"] == b"7"
 
 
@@ -87,7 +87,7 @@ def test_a_marker_that_can_not_be_applied_keeps_no_other(kit: Kit) -> None:
     kit.mark(8)
     assert b"8" not in kit.toy.numbers, "one after the other"
     with pytest.raises(ApplyFailed):
-        without_pauses(work)
+        run_to_completion(work)
     assert kit.toy.numbers[b"8"] == b"8", "it waited for the broken one"
     kit.mark(9)
     assert kit.toy.numbers[b"9"] == b"9", "it came later"

@@ -93,17 +93,17 @@ async def test_batches_of_one_request_that_wait_for_threads(
 def test_a_job_with_a_view_of_a_request_is_found(expects_findings: None) -> None:
     pool = ArenaPool()
     framer = Framer(pool, 1000)
-    framer.room()[:5] = b"\0\0\0\1x"
-    framer.received(5)
-    frame = framer.next()
+    framer.get_buffer()[:5] = b"\0\0\0\1x"
+    framer.buffer_updated(5)
+    frame = framer.next_frame()
 
     async def in_a_job() -> bytes:
         found: bytes = await DeferredJobs().run(Pool.COMPUTE, bytes, frame)
         return found
 
-    framer.hold()
+    framer.retain_frame()
     assert asyncio.run(in_a_job()) == b"x", "it is kept"
-    framer.let_go()
+    framer.release_frame()
     with pytest.raises(strict_arenas.ViewedForTooLong, match="a job looks at 1 bytes"):
         asyncio.run(in_a_job())
 
@@ -111,12 +111,12 @@ def test_a_job_with_a_view_of_a_request_is_found(expects_findings: None) -> None
 def test_a_view_that_outlives_its_request_is_found(expects_findings: None) -> None:
     pool = ArenaPool()
     one, other = Framer(pool, 1000), Framer(pool, 1000)
-    one.room()[:5] = b"\0\0\0\1x"
-    kept = [one.lone(5)]
+    one.get_buffer()[:5] = b"\0\0\0\1x"
+    kept = [one.single_frame(5)]
     with pytest.raises(strict_arenas.ViewedForTooLong, match="1 bytes, held by list"):
-        other.room()
+        other.get_buffer()
     del kept
-    other.room()
+    other.get_buffer()
 
 
 @scenario()
@@ -137,7 +137,7 @@ async def test_in_production_it_does_no_harm(
     """An arena that is looked at is not used again, whoever forgot to say so."""
     plant(monkeypatch)
     monkeypatch.setattr(strict_arenas, "check_owned", lambda args: None)
-    for name in ("give", "desk_room", "left_viewed"):
+    for name in ("release", "staging_buffer", "abandon"):
         monkeypatch.setattr(ArenaPool, name, strict_arenas.AS_IN_PRODUCTION[name])
     assert await produce_beside_others(broker, "gzip") == [Code.NONE] * PARTITIONS
     await assert_all_there(broker)

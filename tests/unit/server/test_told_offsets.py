@@ -359,7 +359,7 @@ def little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "ITEMS_A_STEP", 1)
     monkeypatch.setattr(journal_loader, "SLICE_S", -1.0)
     monkeypatch.setattr(journal_loader, "CHUNK_RECORDS", 1)
-    monkeypatch.setattr(pending_txn_offsets, "PLACES_A_STEP", 1)
+    monkeypatch.setattr(pending_txn_offsets, "OFFSETS_A_STEP", 1)
     monkeypatch.setattr(offset_fetch, "OFFSETS_A_STEP", 1)
 
 

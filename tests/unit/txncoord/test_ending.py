@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kavka.txncoord.ending import COMPLETION_RETRY_MS
-from kavka.txncoord.requests import NeedsProducerId, Producer
-from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, TIMELESS_MS, State
+from kavka.txncoord.requests import NeedsProducerId, ProducerIdAndEpoch
+from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, NO_TIMEOUT_MS, State
 from kavka.wire.errors import ErrorCode
 from support.journal_kit import COMMIT_MS, START_MS
 from support.refusals import refusal
@@ -20,7 +20,7 @@ CHECK_MS = 10_000
 T0 = (("t", 0),)
 
 
-def in_state(state: State, version: int) -> tuple[TransactionKit, Producer]:
+def in_state(state: State, version: int) -> tuple[TransactionKit, ProducerIdAndEpoch]:
     """An id in a state that clients of a version brought about, and its producer's last epoch."""
     kit = TransactionKit()
     producer = kit.init()
@@ -97,7 +97,7 @@ def test_each_transaction_ends_with_a_new_epoch(committed: bool) -> None:
     kit.mark()
     assert kit.state().producer_epoch == 1
     assert refusal(kit.add, producer) == FENCED
-    assert kit.transact(Producer(FIRST_ID, 1)) == (FIRST_ID, 2)
+    assert kit.transact(ProducerIdAndEpoch(FIRST_ID, 1)) == (FIRST_ID, 2)
 
 
 AGAIN = {
@@ -127,7 +127,7 @@ def test_the_epoch_before_tells_that_it_is_asked_again(state: State, committed: 
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
 def test_an_abort_of_nothing_has_a_new_epoch_too(state: State) -> None:
     kit, before = in_state(state, version=2)
-    producer = Producer(FIRST_ID, kit.state().producer_epoch)
+    producer = ProducerIdAndEpoch(FIRST_ID, kit.state().producer_epoch)
     assert refusal(kit.end, producer) == WRONG
     kit.now_ms += 9
     after = kit.end(producer, committed=False)
@@ -144,7 +144,7 @@ def test_the_epoch_before_is_fenced_where_nothing_has_ended(state: State, commit
     kit, _ = in_state(state, version=2)
     if state is State.EMPTY:
         kit.init()
-    before = Producer(FIRST_ID, kit.state().producer_epoch - 1)
+    before = ProducerIdAndEpoch(FIRST_ID, kit.state().producer_epoch - 1)
     assert refusal(kit.end, before, committed=committed) == FENCED
 
 
@@ -152,7 +152,7 @@ def test_the_epoch_before_is_fenced_where_nothing_has_ended(state: State, commit
 @pytest.mark.parametrize("by", [-2, 1])
 def test_other_epochs_are_fenced(state: State, by: int) -> None:
     kit, _ = in_state(state, version=2)
-    other = Producer(FIRST_ID, kit.state().producer_epoch + by)
+    other = ProducerIdAndEpoch(FIRST_ID, kit.state().producer_epoch + by)
     assert refusal(kit.end, other) == FENCED
 
 
@@ -161,7 +161,7 @@ def test_other_epochs_are_fenced(state: State, by: int) -> None:
 def test_the_new_epoch_waits_until_the_markers_are_written(state: State, committed: bool) -> None:
     """The producer was told it at once: it goes on, and must not stop for being early."""
     kit, _ = in_state(state, version=2)
-    after = Producer(FIRST_ID, 1)
+    after = ProducerIdAndEpoch(FIRST_ID, 1)
     assert refusal(kit.end, after, committed=committed) == WAIT
     assert refusal(kit.add, after) == refusal(kit.init, "x", after) == WAIT
 
@@ -192,11 +192,11 @@ def test_an_old_client_s_epoch_is_looked_at_first(state: State) -> None:
 # When epochs are used up.
 
 
-def worn() -> tuple[TransactionKit, Producer]:
+def worn() -> tuple[TransactionKit, ProducerIdAndEpoch]:
     kit = TransactionKit()
     kit.init()
     kit.put("x", kit.state()._replace(producer_epoch=EPOCH_GIVEN_MAX))
-    return kit, Producer(FIRST_ID, EPOCH_GIVEN_MAX)
+    return kit, ProducerIdAndEpoch(FIRST_ID, EPOCH_GIVEN_MAX)
 
 
 def test_with_the_last_epoch_a_transaction_ends_with_a_new_producer_id() -> None:
@@ -425,6 +425,6 @@ def test_who_takes_over_aborts_what_took_too_long_at_the_next_look() -> None:
 
 def test_one_without_a_timeout_lasts() -> None:
     kit, producer = in_state(State.ONGOING, version=2)
-    kit.put("x", kit.state()._replace(timeout_ms=TIMELESS_MS))
-    kit.advance(TIMELESS_MS + CHECK_MS)
+    kit.put("x", kit.state()._replace(timeout_ms=NO_TIMEOUT_MS))
+    kit.advance(NO_TIMEOUT_MS + CHECK_MS)
     assert kit.state().state is State.ONGOING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.txncoord import expiry
-from kavka.txncoord.requests import Producer
+from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
 from support.transaction_machine import FIRST_ID, TransactionKit
 
@@ -32,7 +32,7 @@ def test_an_id_goes_when_it_was_not_used_for_long(kit: TransactionKit) -> None:
     assert kit.init() == (FIRST_ID + 1, 0)
 
 
-def refusal_of_add(kit: TransactionKit, producer: Producer) -> ErrorCode:
+def refusal_of_add(kit: TransactionKit, producer: ProducerIdAndEpoch) -> ErrorCode:
     return kit.verify(producer, ("t", 0))[0]
 
 
@@ -77,7 +77,7 @@ def test_who_takes_over_looks_after_the_interval(kit: TransactionKit) -> None:
 
 
 def test_many_go_in_steps(kit: TransactionKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "LOOKED_AT_MAX", 10)
+    monkeypatch.setattr(expiry, "IDS_A_STEP", 10)
     for number in range(25):
         kit.init(f"x{number}")
     written = len(kit.port.batches)
@@ -100,7 +100,7 @@ def test_a_batch_of_long_ids_is_not_too_big(
 def test_what_changes_between_two_steps_counts(
     kit: TransactionKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "LOOKED_AT_MAX", 1)
+    monkeypatch.setattr(expiry, "IDS_A_STEP", 1)
     for one in ("x", "y"):
         kit.init(one)
     kit.now_ms += UNUSED_MS

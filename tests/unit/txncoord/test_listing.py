@@ -15,9 +15,9 @@ from kavka.txncoord.listing import (
     known,
     listed,
 )
-from kavka.txncoord.requests import Producer
+from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.journal_kit import START_MS
 from support.refusals import refusal
 from support.transaction_machine import FIRST_ID, TIMEOUT_MS, TransactionKit
@@ -65,7 +65,7 @@ def test_filters(kit: TransactionKit, wanted: Filter, expected: list[ListedTrans
 
 
 def told(kit: TransactionKit, transactional_id: str = "x") -> DescribedTransaction:
-    return without_pauses(described(known(kit.shard.state, transactional_id)))
+    return run_to_completion(described(known(kit.shard.state, transactional_id)))
 
 
 def test_an_id_is_described(kit: TransactionKit) -> None:
@@ -76,7 +76,7 @@ def test_an_id_is_described(kit: TransactionKit) -> None:
 
 
 def test_all_states_have_their_names(kit: TransactionKit) -> None:
-    producer, seen = Producer(FIRST_ID, 0), []
+    producer, seen = ProducerIdAndEpoch(FIRST_ID, 0), []
     for committed in (True, False):
         kit.add(producer)
         producer = kit.end(producer, committed=committed)

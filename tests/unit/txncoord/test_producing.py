@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.txncoord.requests import AddPartitions, NeedsProducerId, Producer
+from kavka.txncoord.requests import AddPartitions, NeedsProducerId, ProducerIdAndEpoch
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, State
 from kavka.wire.errors import ErrorCode
 from support.journal_kit import START_MS
@@ -15,7 +15,7 @@ FENCED = ErrorCode.PRODUCER_FENCED
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
 
 
-WORN = Producer(FIRST_ID, EPOCH_GIVEN_MAX)
+WORN = ProducerIdAndEpoch(FIRST_ID, EPOCH_GIVEN_MAX)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_timeouts_have_bounds(timeout_ms: int) -> None:
 
 def test_an_id_has_at_least_a_letter() -> None:
     kit = TransactionKit()
-    producer = Producer(1, 0)
+    producer = ProducerIdAndEpoch(1, 0)
     assert refusal(kit.init, "") == ErrorCode.INVALID_REQUEST
     assert refusal(kit.add, producer, transactional_id="") == ErrorCode.INVALID_REQUEST
     assert refusal(kit.end, producer, transactional_id="") == ErrorCode.INVALID_REQUEST
@@ -165,13 +165,13 @@ def test_after_a_move_the_answer_is_not_given_again() -> None:
 
 def test_of_an_id_that_is_forgotten_a_producer_goes_on_as_a_new_one() -> None:
     kit = TransactionKit()
-    assert kit.init("x", Producer(77, 5)) == (FIRST_ID, 0)
+    assert kit.init("x", ProducerIdAndEpoch(77, 5)) == (FIRST_ID, 0)
 
 
 def test_the_producer_of_another_id_is_fenced() -> None:
     kit = TransactionKit()
     kit.init()
-    assert refusal(kit.init, "x", Producer(77, 0)) == FENCED
+    assert refusal(kit.init, "x", ProducerIdAndEpoch(77, 0)) == FENCED
 
 
 def test_who_goes_on_in_a_transaction_has_it_aborted_and_then_goes_on() -> None:
@@ -274,7 +274,7 @@ def test_partitions_are_told_one_by_one() -> None:
     kit.add(producer, ("t", 0))
     assert kit.verify(producer, ("t", 1), ("t", 0)) == [ABORTABLE, ErrorCode.NONE]
     kit.end(producer)
-    after = Producer(FIRST_ID, 1)
+    after = ProducerIdAndEpoch(FIRST_ID, 1)
     assert kit.verify(after, ("t", 0)) == [ErrorCode.CONCURRENT_TRANSACTIONS]
     kit.mark()
     assert kit.verify(after, ("t", 0)) == [ABORTABLE]
@@ -284,7 +284,7 @@ def test_partitions_are_told_one_by_one() -> None:
 def test_partitions_are_only_for_the_producer_of_an_id(one: str) -> None:
     kit = TransactionKit()
     kit.init()
-    stranger = Producer(77, 0)
+    stranger = ProducerIdAndEpoch(77, 0)
     wrong = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert refusal(kit.add, stranger, transactional_id=one) == wrong
     assert refusal(kit.end, stranger, transactional_id=one) == wrong

@@ -9,9 +9,9 @@ import pytest
 from kavka.log.journal import Decision, Record
 from kavka.txncoord import ending, records, shard
 from kavka.txncoord.records import encode_key, tombstone
-from kavka.txncoord.requests import Producer
+from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Slices, without_pauses
+from kavka.wire.steps import Slices, run_to_completion
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 
@@ -113,5 +113,5 @@ def test_nobody_waits_in_the_machine() -> None:
     kit = TransactionKit()
     kit.init()
     assert kit.shard.resign() == ()
-    without_pauses(kit.shard.apply_marker(FIRST_ID, 0, True))
-    kit.add(Producer(FIRST_ID, 0))
+    run_to_completion(kit.shard.apply_marker(FIRST_ID, 0, True))
+    kit.add(ProducerIdAndEpoch(FIRST_ID, 0))

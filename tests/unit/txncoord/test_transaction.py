@@ -9,9 +9,9 @@ import pytest
 from kavka.txncoord.transaction import (
     COMPLETED,
     EPOCH_MAX,
+    NO_TIMEOUT_MS,
     PREPARED,
     SETTLED,
-    TIMELESS_MS,
     TOPIC_COST,
     State,
     Transaction,
@@ -24,7 +24,7 @@ from kavka.txncoord.transaction import (
     producer_after,
     with_partitions,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Slices, without_pauses
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, Slices, run_to_completion
 
 T = [("t", 0)]
 NEW = created(7, 60_000, 1_000)
@@ -53,10 +53,10 @@ the two states that it never writes."""
 def test_only_legal_moves_can_be_made(begin: State, end: State) -> None:
     one = NEW._replace(state=begin)
     if (begin.name, end.name) in LEGAL:
-        assert one.moved(end).state is end
+        assert one.transition(end).state is end
     else:
         with pytest.raises(AssertionError):
-            one.moved(end)
+            one.transition(end)
 
 
 def test_each_move_remembers_the_producer_id_before() -> None:
@@ -76,7 +76,7 @@ def test_a_plain_end_leaves_the_epoch() -> None:
     one = prepared(ongoing(), committed=True, version=0, next_producer_id=-1, now_ms=3_000)
     assert (one.producer_epoch, one.last_epoch) == (3, 1)
     assert (one.started_ms, one.updated_ms) == (2_000, 3_000)
-    assert without_pauses(markers_of("x", one)) == ("x", 7, 3, True, (("t", 0),), 0)
+    assert run_to_completion(markers_of("x", one)) == ("x", 7, 3, True, (("t", 0),), 0)
     after = completed(one, 4_000)
     assert after.state is State.COMPLETE_COMMIT
     assert (after.partitions, after.started_ms, after.updated_ms) == (frozenset(), 2_000, 4_000)
@@ -114,13 +114,13 @@ def test_who_is_fenced_can_not_ask_again() -> None:
 
 @pytest.mark.parametrize("epoch, expected", [(0, False), (32_765, False), (32_766, True)])
 def test_the_last_epoch_that_is_given(epoch: int, expected: bool) -> None:
-    assert NEW._replace(producer_epoch=epoch).is_exhausted is expected
+    assert NEW._replace(producer_epoch=epoch).is_epoch_exhausted is expected
 
 
 def test_only_what_goes_on_times_out() -> None:
     assert ongoing().times_out_ms == 62_000
     assert with_partitions(ongoing(), T, 0, 50_000).times_out_ms == 62_000
-    assert ongoing()._replace(timeout_ms=TIMELESS_MS).times_out_ms is None
+    assert ongoing()._replace(timeout_ms=NO_TIMEOUT_MS).times_out_ms is None
     for state in (*SETTLED, *PREPARED):
         assert ongoing()._replace(state=state).times_out_ms is None
 
@@ -141,9 +141,9 @@ def test_many_partitions_are_in_order(topics: int, partitions: int) -> None:
     expected = [(f"t{number:05d}", list(range(partitions))) for number in range(topics)]
     places = [(topic, index) for topic, indexes in expected for index in indexes]
     one = with_partitions(NEW._replace(producer_epoch=0), reversed(places), 2, 2_000)
-    assert without_pauses(one.by_topic()) == expected
+    assert run_to_completion(one.by_topic()) == expected
     ended = prepared(one, committed=True, version=2, next_producer_id=-1, now_ms=3_000)
-    assert without_pauses(markers_of("x", ended)).partitions == tuple(places)
+    assert run_to_completion(markers_of("x", ended)).partitions == tuple(places)
     pauses, of_topics = len(places) // QUICK_ITEMS_A_STEP, TOPIC_COST * topics // QUICK_ITEMS_A_STEP
     assert pauses <= paused(one.by_topic()) <= 3 * pauses + of_topics
     assert 2 * pauses <= paused(markers_of("x", ended)) <= 4 * pauses + of_topics

@@ -18,7 +18,7 @@ from pytest import MonkeyPatch
 
 from kavka.log.journal import Ticket
 from kavka.txncoord import ending, expiry, producing, transaction
-from kavka.txncoord.requests import Markers, NeedsProducerId, Producer
+from kavka.txncoord.requests import NeedsProducerId, ProducerIdAndEpoch, WriteMarkers
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.errors import ApiError, ErrorCode
 from support.journal_kit import COMMIT_MS
@@ -58,7 +58,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     @initialize(feature=strategies.sampled_from((0, 1, 2, 2, 2)))
     def begin(self, feature: int) -> None:
         self.patch = MonkeyPatch()
-        self.patch.setattr(expiry, "LOOKED_AT_MAX", 2)
+        self.patch.setattr(expiry, "IDS_A_STEP", 2)
         self.patch.setattr(transaction, "EPOCH_MAX", LAST_EPOCH + 1)
         changed: tuple[ModuleType, ...] = (transaction, ending, producing)
         for module in changed:
@@ -80,7 +80,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         """Of which there is more than is committed."""
         self.given: dict[str, list[tuple[int, int]]] = {one: [(1, 0)] for one in IDS}
         self.pending: list[Expected] = []
-        self.old: list[Markers] = []
+        self.old: list[WriteMarkers] = []
         self.told: set[str] = set()
         self.timeouts: dict[str, int] = {}
         self.retries: dict[str, int] = {}
@@ -153,9 +153,9 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             if steps > 2 and self.kit.commands:
                 self.write_markers(0, False)
 
-    def _own(self, one: str, age: int) -> Producer:
+    def _own(self, one: str, age: int) -> ProducerIdAndEpoch:
         given = self.given[one]
-        return Producer(*given[max(0, len(given) - 1 - age)])
+        return ProducerIdAndEpoch(*given[max(0, len(given) - 1 - age)])
 
     @precondition(lambda self: self.kit.commands)
     @rule(which=strategies.integers(0, 2), refused=seldom)

@@ -51,14 +51,14 @@ class Found(NamedTuple):
     """What a conversion gave, in one piece."""
 
     message_set: bytes
-    upto: int
+    next_offset: int
 
 
 def converted(batches: memoryview, magic: int = 1, offset: int = 0, bytes_max: int = MIB) -> Found:
     found = run_at_once(down_convert(batches, magic, offset, bytes_max))
     message_set = b"".join(found.pieces)
     assert found.size == len(message_set)
-    return Found(message_set, found.upto)
+    return Found(message_set, found.next_offset)
 
 
 def read(message_set: bytes | bytearray) -> list[Fields]:
@@ -94,7 +94,7 @@ def test_records_stay_what_they_are_but_for_headers(
     row = log(*(build(records, codec=codec) for records, codec in batches), start=start)
     found = converted(row, magic, start)
     written = [record for records, _ in batches for record in records]
-    assert found.upto == start + len(written)
+    assert found.next_offset == start + len(written)
     wanted = [(start + n, time(one, magic), one.key, one.value) for n, one in enumerate(written)]
     assert read(found.message_set) == wanted
 
@@ -157,7 +157,10 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
     row = log(one, one)
     for size in range(len(one), 2 * len(one)):
         found = converted(row[:size])
-        assert ([record[0] for record in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
+        assert ([record[0] for record in read(found.message_set)], found.next_offset) == (
+            [0, 1, 2],
+            3,
+        )
     for size in range(len(one)):
         assert converted(row[:size]) == Found(b"", 0)
 
@@ -183,7 +186,7 @@ def test_control_batches_are_left_out() -> None:
     marker = end_marker(7, 0, Marker(False, 0, BASE_TIMESTAMP_MS))
     found = converted(log(marker, build(), marker, build(), marker))
     assert [one[0] for one in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
-    assert found.upto == 9
+    assert found.next_offset == 9
     assert converted(log(marker, marker), offset=1) == Found(b"", 2)
 
 
@@ -195,7 +198,7 @@ def test_transactional_records_lose_their_producer() -> None:
 def test_a_batch_that_compaction_has_emptied_is_passed() -> None:
     empty = patch(around(b"", count=0), last_offset_delta=4)
     found = converted(log(empty, build()))
-    assert ([one[0] for one in read(found.message_set)], found.upto) == ([5, 6, 7], 8)
+    assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([5, 6, 7], 8)
 
 
 def test_gaps_that_compaction_left_stay() -> None:
@@ -207,7 +210,7 @@ def test_gaps_that_compaction_left_stay() -> None:
     for magic in (0, 1):
         found = converted(row, magic)
         assert [(one[0], one[2]) for one in read(found.message_set)] == [(11, b"1"), (13, b"3")]
-        assert found.upto == 14
+        assert found.next_offset == 14
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
@@ -220,7 +223,7 @@ def test_a_batch_without_anything_from_the_offset_on_is_passed(codec: str) -> No
         found = converted(row[: len(thinned)], magic, offset=2)
         assert found == Found(b"", 5)
         found = converted(row, magic, offset=2)
-        assert ([one[0] for one in read(found.message_set)], found.upto) == ([5, 6, 7], 8)
+        assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([5, 6, 7], 8)
 
 
 # -- what is refused -------------------------------------------------------------------------
@@ -243,7 +246,7 @@ def test_what_cannot_be_converted_ends_the_set_or_is_refused(
 ) -> None:
     assert refused(log(batch, build())) == code
     found = converted(log(build(), batch, build()))
-    assert ([one[0] for one in read(found.message_set)], found.upto) == ([0, 1, 2], 3)
+    assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([0, 1, 2], 3)
 
 
 def test_nothing_is_given_of_a_batch_that_breaks_off() -> None:

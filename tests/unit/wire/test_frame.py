@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.wire.frame import (
-    ANSWER_BYTES_MAX,
     ARENA_BYTES,
     FIRST_ARENA_BYTES_MAX,
+    FREE_BYTES_MIN,
     IN_USE_BYTES_MAX,
     POOL_BYTES_MAX,
-    ROOM_BYTES_MIN,
+    RESPONSE_BYTES_MAX,
     STASH_BYTES_MAX,
     Arena,
     ArenaPool,
@@ -37,8 +37,8 @@ class CountingPool(ArenaPool):
         self.lent_bytes_max = 0
         self.sizes: list[int] = []
 
-    def take(self, at_least: int) -> Arena:
-        arena = super().take(at_least)
+    def acquire(self, at_least: int) -> Arena:
+        arena = super().acquire(at_least)
         assert arena.size >= at_least
         assert arena not in self.lent
         self.lent.append(arena)
@@ -46,14 +46,14 @@ class CountingPool(ArenaPool):
         self.lent_bytes_max = max(self.lent_bytes_max, sum(one.size for one in self.lent))
         return arena
 
-    def clear_desk(self) -> Arena:
-        cleared = super().clear_desk()
-        self.lent[self.lent.index(self.desk)] = cleared
+    def detach_staging(self) -> Arena:
+        cleared = super().detach_staging()
+        self.lent[self.lent.index(self.staging)] = cleared
         return cleared
 
-    def give(self, arena: Arena) -> None:
+    def release(self, arena: Arena) -> None:
         self.lent.remove(arena)
-        super().give(arena)
+        super().release(arena)
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -61,24 +61,24 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def feed(framer: Framer, piece: bytes) -> Iterator[bytes]:
-    """As a connection does: fill the room, take the frames, rest; one that is alone is at times
-    taken from the desk."""
-    for_lone = count(1)
+    """As a connection does: fill the buffer, take the frames, release the arena; a single frame is
+    at times taken by the fast path."""
+    for_single = count(1)
     while piece:
-        room = framer.room()
+        room = framer.get_buffer()
         assert len(room) > 0
         size = min(len(room), len(piece))
         room[:size] = piece[:size]
-        del room  # who looks on would have its arena for itself
+        del room  # an arena that is viewed is not reused
         piece = piece[size:]
-        if (frame := framer.lone(size)) is not None and next(for_lone) % 2:
+        if (frame := framer.single_frame(size)) is not None and next(for_single) % 2:
             taken, frame = bytes(frame), None
             yield taken
             continue
-        framer.received(size)
-        while (frame := framer.next()) is not None:
+        framer.buffer_updated(size)
+        while (frame := framer.next_frame()) is not None:
             yield bytes(frame)
-        framer.rest()
+        framer.release_or_stash()
 
 
 def pieces(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
@@ -91,10 +91,10 @@ def pieces(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
 
 SIZES = st.integers(0, 200) | st.sampled_from(
     [
-        ROOM_BYTES_MIN - 4,
-        ROOM_BYTES_MIN,
-        ARENA_BYTES - ROOM_BYTES_MIN - 4,
-        ARENA_BYTES - ROOM_BYTES_MIN,
+        FREE_BYTES_MIN - 4,
+        FREE_BYTES_MIN,
+        ARENA_BYTES - FREE_BYTES_MIN - 4,
+        ARENA_BYTES - FREE_BYTES_MIN,
         ARENA_BYTES - 5,
         ARENA_BYTES - 4,
         ARENA_BYTES - 3,
@@ -128,9 +128,9 @@ def test_frames_lie_in_the_arena_and_are_not_copied() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     stream = framed(b"first", b"second")
-    framer.room()[: len(stream)] = stream
-    framer.received(len(stream))
-    first, second = framer.next(), framer.next()
+    framer.get_buffer()[: len(stream)] = stream
+    framer.buffer_updated(len(stream))
+    first, second = framer.next_frame(), framer.next_frame()
     assert first is not None
     assert second is not None
     assert first.obj is second.obj is pool.lent[0].buffer
@@ -139,7 +139,7 @@ def test_frames_lie_in_the_arena_and_are_not_copied() -> None:
     assert bytes(first) == b"FIRST"
 
 
-def test_two_framers_use_one_arena_by_turns() -> None:
+def test_two_framers_share_one_arena() -> None:
     pool = CountingPool()
     one, other = Framer(pool, LIMIT_BYTES), Framer(pool, LIMIT_BYTES)
     for _ in range(10):
@@ -149,29 +149,29 @@ def test_two_framers_use_one_arena_by_turns() -> None:
     assert len(pool._free[ARENA_BYTES]) == 1
 
 
-def test_a_lone_frame_is_looked_at_on_the_desk() -> None:
+def test_a_single_frame_is_read_in_the_staging_arena() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
-    desk = pool.desk.buffer
+    staging = pool.staging.buffer
 
     def looked_at(body: bytes) -> memoryview:
         stream = framed(body)
-        framer.room()[: len(stream)] = stream
-        frame = framer.lone(len(stream))
+        framer.get_buffer()[: len(stream)] = stream
+        frame = framer.single_frame(len(stream))
         assert frame is not None
         assert bytes(frame) == body
-        assert frame.obj is desk
+        assert frame.obj is staging
         return frame
 
     for body in (b"one", b"another", b"x" * (ARENA_BYTES - 4)):
         looked_at(body)
     assert pool.lent == []
-    frame = looked_at(b"the last")  # with which nothing could be done at once
-    framer.received(len(frame) + 4)
-    assert framer.next() == frame
-    assert pool.lent[0].buffer is desk
-    assert pool.desk.buffer is not desk
-    framer.rest()
+    frame = looked_at(b"the last")  # which the fast path could not serve
+    framer.buffer_updated(len(frame) + 4)
+    assert framer.next_frame() == frame
+    assert pool.lent[0].buffer is staging
+    assert pool.staging.buffer is not staging
+    framer.release_or_stash()
     assert pool.lent == []
 
 
@@ -187,24 +187,24 @@ def test_a_lone_frame_is_looked_at_on_the_desk() -> None:
         framed(bytes(1001)),
     ],
 )
-def test_what_is_no_lone_frame(stream: bytes) -> None:
+def test_what_is_no_single_frame(stream: bytes) -> None:
     framer = Framer(ArenaPool(), 1000)
-    framer.room()[:8] = framed(b"left")
-    framer.room()[: len(stream)] = stream
-    assert framer.lone(len(stream)) is None
+    framer.get_buffer()[:8] = framed(b"left")
+    framer.get_buffer()[: len(stream)] = stream
+    assert framer.single_frame(len(stream)) is None
 
 
-def test_the_rest_of_a_frame_is_none_alone() -> None:
+def test_the_rest_of_a_frame_is_no_single_frame() -> None:
     framer = Framer(ArenaPool(), LIMIT_BYTES)
     stream = framed(framed(b"inner"))
     found = []
     for piece in (stream[:4], stream[4:]):
-        framer.room()[: len(piece)] = piece
-        assert framer.lone(len(piece)) is None
-        framer.received(len(piece))
-        if (frame := framer.next()) is not None:
+        framer.get_buffer()[: len(piece)] = piece
+        assert framer.single_frame(len(piece)) is None
+        framer.buffer_updated(len(piece))
+        if (frame := framer.next_frame()) is not None:
             found.append(bytes(frame))
-        framer.rest()
+        framer.release_or_stash()
     assert found == [framed(b"inner")]
 
 
@@ -235,10 +235,10 @@ def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     assert list(feed(framer, framed(b"0123456789")[:6])) == []
-    framer.drop()
+    framer.close()
     assert list(feed(framer, framed(b"whole"))) == [b"whole"]
     assert list(feed(framer, framed(bytes(ARENA_BYTES))[: ARENA_BYTES // 2])) == []
-    framer.drop()
+    framer.close()
     assert pool.lent == []
 
 
@@ -247,18 +247,18 @@ def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     stream = framed(b"held") + (framed(behind) if behind else b"")
-    framer.room()[: len(stream)] = stream
-    framer.received(len(stream))
-    frame = framer.next()
-    framer.hold()
-    framer.pause()
+    framer.get_buffer()[: len(stream)] = stream
+    framer.buffer_updated(len(stream))
+    frame = framer.next_frame()
+    framer.retain_frame()
+    framer.release_if_empty()
     (arena,) = pool.lent
     assert frame is not None and frame.obj is arena.buffer and bytes(frame) == b"held"
-    framer.let_go()
+    framer.release_frame()
     assert pool.lent == ([arena] if behind else [])
-    following = framer.next()
+    following = framer.next_frame()
     assert following == (behind or None)
-    framer.rest()
+    framer.release_or_stash()
     assert pool.lent == []
 
 
@@ -266,47 +266,47 @@ def test_a_frame_that_is_held_outlives_its_stream() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     stream = framed(b"held", b"then")
-    framer.room()[: len(stream)] = stream
-    framer.received(len(stream))
-    frame = framer.next()
-    framer.hold()
-    framer.drop()
+    framer.get_buffer()[: len(stream)] = stream
+    framer.buffer_updated(len(stream))
+    frame = framer.next_frame()
+    framer.retain_frame()
+    framer.close()
     (arena,) = pool.lent
     assert frame is not None and frame.obj is arena.buffer and bytes(frame) == b"held"
-    framer.let_go()
-    assert framer.next() is None
+    framer.release_frame()
+    assert framer.next_frame() is None
     assert pool.lent == []
 
 
 def test_a_pool_knows_what_is_in_use() -> None:
     pool = ArenaPool()
     assert pool.in_use_bytes == 0
-    first, second = pool.take(1), pool.take(ARENA_BYTES + 1)
+    first, second = pool.acquire(1), pool.acquire(ARENA_BYTES + 1)
     assert pool.in_use_bytes == 3 * ARENA_BYTES
-    pool.give(first)
+    pool.release(first)
     assert pool.in_use_bytes == 2 * ARENA_BYTES
     del second  # lost with its connection, and not given back
     assert pool.in_use_bytes == 0
-    assert pool.made_bytes == 2 * ARENA_BYTES, "the first, and the desk"
-    big = pool.take(POOL_BYTES_MAX)
-    pool.give(big)  # too much to keep
+    assert pool.allocated_bytes == 2 * ARENA_BYTES, "the first, and the staging arena"
+    big = pool.acquire(POOL_BYTES_MAX)
+    pool.release(big)  # too much to keep
     del big
     assert pool.in_use_bytes == 0
-    assert pool.made_bytes == 2 * ARENA_BYTES
+    assert pool.allocated_bytes == 2 * ARENA_BYTES
 
 
-def test_answers_get_smaller_the_more_is_in_use() -> None:
+def test_responses_get_smaller_the_more_is_in_use() -> None:
     pool = ArenaPool()
-    assert pool.answer_bytes_max() == ANSWER_BYTES_MAX
+    assert pool.response_bytes_max() == RESPONSE_BYTES_MAX
     held, sizes = [], []
     for _ in range(200):
-        sizes.append(pool.answer_bytes_max())
-        held.append(pool.take(sizes[-1] // 2 + 1))
+        sizes.append(pool.response_bytes_max())
+        held.append(pool.acquire(sizes[-1] // 2 + 1))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == ARENA_BYTES
     assert pool.in_use_bytes < IN_USE_BYTES_MAX + 200 * ARENA_BYTES
     held.clear()
-    assert pool.answer_bytes_max() == ANSWER_BYTES_MAX
+    assert pool.response_bytes_max() == RESPONSE_BYTES_MAX
 
 
 def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
@@ -315,7 +315,7 @@ def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
     assert list(feed(framer, struct.pack(">i", LIMIT_BYTES) + b"the beginning")) == []
     assert pool.lent == []
     for _ in range(3):
-        framer.room()
+        framer.get_buffer()
     assert pool.lent_bytes_max == ARENA_BYTES
 
 
@@ -399,13 +399,13 @@ def test_a_size_that_cannot_be_is_refused(size: int) -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n", r"socket\.request\.max\.bytes is 104857600"),
     ],
 )
-def test_what_speaks_another_protocol_is_told_apart(first: bytes, said: str) -> None:
+def test_other_protocols_are_recognised(first: bytes, said: str) -> None:
     with pytest.raises(FrameError, match=said):
         list(feed(Framer(ArenaPool(), LIMIT_BYTES), first))
 
 
 def test_a_frame_of_the_greatest_size_passes() -> None:
-    for limit in (1000, ARENA_BYTES - 4, ARENA_BYTES - ROOM_BYTES_MIN, ARENA_BYTES):
+    for limit in (1000, ARENA_BYTES - 4, ARENA_BYTES - FREE_BYTES_MIN, ARENA_BYTES):
         framer = Framer(ArenaPool(), limit)
         assert [len(frame) for frame in feed(framer, framed(bytes(limit)))] == [limit]
 
@@ -421,19 +421,19 @@ def test_frames_before_a_bad_size_are_given_out() -> None:
 
 def test_the_pool_has_a_limit() -> None:
     pool = ArenaPool()
-    arenas = [pool.take(4 * MIB) for _ in range(12)]
+    arenas = [pool.acquire(4 * MIB) for _ in range(12)]
     for arena in arenas:
-        pool.give(arena)
+        pool.release(arena)
     assert pool._free_bytes == sum(len(free) * size for size, free in pool._free.items())
     assert pool._free_bytes == POOL_BYTES_MAX
-    again = [pool.take(4 * MIB) for _ in range(8)]
+    again = [pool.acquire(4 * MIB) for _ in range(8)]
     assert pool._free_bytes == 0
     assert all(arena in arenas for arena in again)
 
 
 def test_sizes_of_arenas_are_powers_of_two() -> None:
     pool = ArenaPool()
-    assert pool.take(1).size == ARENA_BYTES
-    assert pool.take(ARENA_BYTES).size == ARENA_BYTES
-    assert pool.take(ARENA_BYTES + 1).size == 2 * ARENA_BYTES
-    assert pool.take(MIB).size == MIB
+    assert pool.acquire(1).size == ARENA_BYTES
+    assert pool.acquire(ARENA_BYTES).size == ARENA_BYTES
+    assert pool.acquire(ARENA_BYTES + 1).size == 2 * ARENA_BYTES
+    assert pool.acquire(MIB).size == MIB

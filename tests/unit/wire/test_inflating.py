@@ -16,11 +16,11 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.inflating import (
     JOB_BYTES_MIN,
     JOINED_AT_ONCE_BYTES_MAX,
-    deflate,
-    given_back,
-    inflate,
-    inflate_in_thread,
-    joined,
+    compress_in_steps,
+    decompress_in_steps,
+    decompress_in_thread,
+    free_in_steps,
+    join_in_steps,
 )
 from kavka.wire.steps import Steps
 from support.steps import run_and_look, stops_of
@@ -48,63 +48,70 @@ def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
 
 def test_little_is_inflated_at_once() -> None:
     records = b"record" * 100
-    assert walk(inflate(Codec.GZIP, memoryview(gzip.compress(records)))) == ([], records)
+    assert walk(decompress_in_steps(Codec.GZIP, memoryview(gzip.compress(records)))) == (
+        [],
+        records,
+    )
 
 
 def test_much_is_inflated_in_a_thread() -> None:
     """Be it known from its size, or when it grows."""
     stored = gzip.compress(bytes(JOB_BYTES_MIN), 0)
     assert len(stored) > JOB_BYTES_MIN
-    asked, records = walk(inflate(Codec.GZIP, memoryview(stored)))
+    asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(stored)))
     assert (len(asked), records) == (1, bytes(JOB_BYTES_MIN))
 
     grows = gzip.compress(bytes(JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1))
     assert len(grows) < JOB_BYTES_MIN
-    asked, records = walk(inflate(Codec.GZIP, memoryview(grows)))
+    asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(grows)))
     assert (len(asked), len(records)) == (1, JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1)
 
 
 def test_what_is_known_to_be_much_is_not_tried_at_once() -> None:
     records = b"record" * 100
-    asked, inflated = walk(inflate_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
+    asked, inflated = walk(decompress_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
     assert (len(asked), inflated) == (1, records)
-    assert walk(inflate_in_thread(Codec.NONE, memoryview(records))) == ([], records)
+    assert walk(decompress_in_thread(Codec.NONE, memoryview(records))) == ([], records)
 
 
 def test_damaged_records_are_corrupt() -> None:
     with pytest.raises(ApiError) as caught:
-        walk(inflate(Codec.GZIP, memoryview(gzip.compress(b"record" * 100)[:-20])))
+        walk(decompress_in_steps(Codec.GZIP, memoryview(gzip.compress(b"record" * 100)[:-20])))
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_records_that_grow_too_much_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", JOB_BYTES_MIN * 10)
     fits = gzip.compress(bytes(JOB_BYTES_MIN * 10))
-    assert len(walk(inflate(Codec.GZIP, memoryview(fits)))[1]) == JOB_BYTES_MIN * 10
+    assert len(walk(decompress_in_steps(Codec.GZIP, memoryview(fits)))[1]) == JOB_BYTES_MIN * 10
     with pytest.raises(ApiError) as caught:
-        walk(inflate(Codec.GZIP, memoryview(gzip.compress(bytes(JOB_BYTES_MIN * 10 + 1)))))
+        walk(
+            decompress_in_steps(
+                Codec.GZIP, memoryview(gzip.compress(bytes(JOB_BYTES_MIN * 10 + 1)))
+            )
+        )
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("size, jobs", [(32 * 1024, 0), (32 * 1024 + 1, 1)])
 def test_much_is_compressed_in_a_thread(size: int, jobs: int) -> None:
-    asked, packed = walk(deflate(Codec.GZIP, bytes(size), 1))
+    asked, packed = walk(compress_in_steps(Codec.GZIP, bytes(size), 1))
     assert (len(asked), zlib.decompress(packed, 31)) == (jobs, bytes(size))
 
 
 @pytest.mark.parametrize("more, jobs", [(0, []), (1, ["bytearray.join"])])
 def test_much_is_joined_in_a_thread(more: int, jobs: list[str]) -> None:
     parts = [b"ab", bytes(JOINED_AT_ONCE_BYTES_MAX - 2 + more)]
-    whole, _, asked = run_and_look(joined(parts, JOINED_AT_ONCE_BYTES_MAX + more))
+    whole, _, asked = run_and_look(join_in_steps(parts, JOINED_AT_ONCE_BYTES_MAX + more))
     assert (asked, bytes(whole)) == (jobs, b"".join(parts))
 
 
 def test_much_is_given_back_in_pieces() -> None:
     records = bytearray(10 * JOINED_AT_ONCE_BYTES_MAX)
     held = [len(records)]
-    for _ in given_back(records):
+    for _ in free_in_steps(records):
         held.append(len(records))
     assert len(records) < JOINED_AT_ONCE_BYTES_MAX
     assert all(after >= before // 2 - 1 for before, after in pairwise(held))
-    assert stops_of(given_back(bytearray(JOINED_AT_ONCE_BYTES_MAX))) == (0, [])
-    assert stops_of(given_back(bytes(JOINED_AT_ONCE_BYTES_MAX + 1))) == (0, [])
+    assert stops_of(free_in_steps(bytearray(JOINED_AT_ONCE_BYTES_MAX))) == (0, [])
+    assert stops_of(free_in_steps(bytes(JOINED_AT_ONCE_BYTES_MAX + 1))) == (0, [])

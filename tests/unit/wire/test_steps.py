@@ -5,11 +5,11 @@ from __future__ import annotations
 from kavka.wire.steps import (
     ITEMS_A_STEP,
     QUICK_ITEMS_A_STEP,
-    Pace,
+    PauseCounter,
     Slices,
-    begun,
     each,
-    without_pauses,
+    run_to_completion,
+    run_to_first_pause,
 )
 
 
@@ -27,11 +27,11 @@ def test_many_are_done_with_pauses() -> None:
 
 
 def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
-    pace = Pace()
+    pauses = PauseCounter()
     half = QUICK_ITEMS_A_STEP // 2
-    assert [pace.is_over(half) for _ in range(4)] == [False, True, False, True]
-    assert pace.is_over(5 * QUICK_ITEMS_A_STEP)
-    assert not pace.is_over(1)
+    assert [pauses.is_due(half) for _ in range(4)] == [False, True, False, True]
+    assert pauses.is_due(5 * QUICK_ITEMS_A_STEP)
+    assert not pauses.is_due(1)
 
 
 def _work(pauses: int) -> Slices[int]:
@@ -40,11 +40,11 @@ def _work(pauses: int) -> Slices[int]:
 
 
 def test_all_in_one_go() -> None:
-    assert without_pauses(_work(3)) == 7
+    assert run_to_completion(_work(3)) == 7
 
 
 def test_what_makes_no_pause_is_done_when_it_is_begun() -> None:
-    assert begun(_work(0)) == 7
-    rest = begun(_work(2))
+    assert run_to_first_pause(_work(0)) == 7
+    rest = run_to_first_pause(_work(2))
     assert not isinstance(rest, int)
     assert list(rest) == [None]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_record
+from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
 from kavka.groupcoord.classic.members import Member, member_timer
 from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -215,7 +215,7 @@ def test_a_group_that_is_replayed_is_read_in_steps() -> None:
     record = run_at_once(group.record())
     kit.shard.replay([record.key] * 3, [record.value] * 3)
     assert not kit.group.members, "only the last counts, and is read when all are there"
-    pauses, _ = stops_of(kit.shard.classic.read_replayed())
+    pauses, _ = stops_of(kit.shard.classic.decode_replayed())
     assert pauses >= 4, "two while it is read, and two while it is made"
     assert len(kit.group.members) == 2 * ITEMS_A_STEP
     kit.shard.replay([record.key], [record.value])
@@ -228,7 +228,7 @@ def test_many_small_groups_are_read_in_steps() -> None:
     value = run_at_once(big_group(kit, 1).record()).value
     keys = [encode_key(f"g{number}") for number in range(ITEMS_A_STEP)]
     kit.shard.replay(keys, [value] * len(keys))
-    pauses, _ = stops_of(kit.shard.classic.read_replayed())
+    pauses, _ = stops_of(kit.shard.classic.decode_replayed())
     assert pauses >= 4
     assert {one.state(kit.now_ms) for one in kit.shard.state.groups.values()} == {"Stable"}
 
@@ -244,8 +244,8 @@ def test_the_last_record_counts() -> None:
 def test_a_record_takes_the_place_of_what_was() -> None:
     kit = ClassicKit()
     kit.form()
-    kit.shard.apply(empty_record(ClassicGroup("g", kit.shard.timers, 5)), None)
-    without_pauses(kit.shard.classic.read_replayed())
+    kit.shard.apply(empty_group_record(ClassicGroup("g", kit.shard.timers, 5)), None)
+    run_to_completion(kit.shard.classic.decode_replayed())
     assert (kit.group.current, kit.group.since_ms, kit.group.generation) == (
         GroupState.EMPTY,
         5,
@@ -258,7 +258,9 @@ def test_a_group_that_is_about_to_be_another_s() -> None:
     leader, follower = kit.form(RANGE, RANGE)
     join = kit.join(leader)
     kit.advance(SESSION_MS - 1)
-    replies = kit.shard.classic.dismiss_all(kit.group, ErrorCode.REBALANCE_IN_PROGRESS, kit.now_ms)
+    replies = kit.shard.classic.fail_waiting_requests(
+        kit.group, ErrorCode.REBALANCE_IN_PROGRESS, kit.now_ms
+    )
     assert [one.ticket for one in replies] == [join]
     assert replies[0].answer.member_id == leader
     kit.advance(SESSION_MS - 1)
@@ -275,7 +277,7 @@ def test_a_group_comes_from_elsewhere() -> None:
     group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
     group.protocol = "range"
     out = Decision()
-    without_pauses(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
+    run_to_completion(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
     assert not kit.shard.state.groups
     kit.journal.carry_out(out, kit.now_ms)
     kit.commit()
@@ -291,7 +293,7 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
     kit = ClassicKit()
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     out = Decision()
-    without_pauses(kit.shard.classic.adopt(group, out, None, kit.now_ms))
+    run_to_completion(kit.shard.classic.adopt(group, out, None, kit.now_ms))
     kit.journal.carry_out(out, kit.now_ms)
     assert kit.group.current is GroupState.EMPTY
 
@@ -299,6 +301,8 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
 def test_a_rebalance_for_a_reason_from_outside() -> None:
     kit = ClassicKit()
     (leader,) = kit.form()
-    decision = without_pauses(kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms))
+    decision = run_to_completion(
+        kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms)
+    )
     kit.journal.carry_out(decision, kit.now_ms)
     assert kit.beat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS

@@ -128,10 +128,10 @@ def test_a_rebalance_forgets_who_was_to_sync() -> None:
     leader, follower = kit.form(RANGE, RANGE)
     kit.join(leader)
     kit.join(follower)
-    assert set(kit.group.unsynced) == {leader, follower}
+    assert set(kit.group.pending_sync) == {leader, follower}
     kit.join(follower, protocols=BOTH)
     assert_sound(kit.group, kit)
-    assert not kit.group.unsynced
+    assert not kit.group.pending_sync
 
 
 def test_those_that_wait_need_no_heartbeats() -> None:

@@ -8,18 +8,18 @@ import pytest
 
 from kavka.groupcoord.consumer import records
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.hashing import TopicHashes
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.member_update import (
     RESOLVING_INTERVAL_MS,
-    Change,
+    MemberUpdate,
     RegexChange,
-    resolved,
+    resolution_records,
 )
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.consumer_groups import INTERVAL_MS, ConsumerKit, FakeTopics, assert_sound
 
 NOW_MS = 1_000_000
@@ -30,14 +30,14 @@ class Bench:
 
     def __init__(self, member: Member) -> None:
         self.kit = ConsumerKit()
-        self.book = Book(self.kit.shard.state)
+        self.index = GroupIndex(self.kit.shard.state)
         self.group = ConsumerGroup("g")
         self.group.put_member(member)
         self.old = member
         self.records: list[Record] = []
 
-    def change(self, now_ms: int = NOW_MS) -> Change:
-        return Change(self.book, self.group, self.old, self.records, now_ms)
+    def change(self, now_ms: int = NOW_MS) -> MemberUpdate:
+        return MemberUpdate(self.index, self.group, self.old, self.records, now_ms)
 
     @property
     def kinds(self) -> list[int]:
@@ -74,25 +74,27 @@ def test_expressions_are_resolved_together_and_not_too_often() -> None:
     bench.group.put_resolved("t", Resolved(("t",), 0, NOW_MS))
     new = replace(bench.old, topic_regex="u")
     bench.change(NOW_MS + RESOLVING_INTERVAL_MS).update_regex(new, see_all)
-    assert not bench.book.resolutions
+    assert not bench.index.resolutions
     bench.change(NOW_MS + RESOLVING_INTERVAL_MS + 1).update_regex(new, see_all)
-    assert list(bench.book.resolutions) == ["g"]
-    first = bench.book.resolutions["g"]
+    assert list(bench.index.resolutions) == ["g"]
+    first = bench.index.resolutions["g"]
     bench.change(NOW_MS + 10 * RESOLVING_INTERVAL_MS).update_regex(new, see_all)
-    assert bench.book.resolutions["g"] is first, "one at a time"
+    assert bench.index.resolutions["g"] is first, "one at a time"
 
 
 def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
     bench = Bench(Member("a", topic_regex="t"))
     found = {"t": Resolved(("t",), 1, NOW_MS), "gone": Resolved(("t",), 1, NOW_MS)}
-    out = without_pauses(resolved(bench.book, bench.group, found))
+    out = run_to_completion(resolution_records(bench.index, bench.group, found))
     assert [records.read_key(one.key).kind for one in out] == [records.REGEX, records.GROUP]
     value = out[1].value
     assert value is not None
     epoch, bench.group.metadata_hash = records.read_group(value)
     assert epoch == 2
     bench.group.put_resolved("t", found["t"])
-    again = without_pauses(resolved(bench.book, bench.group, {"t": Resolved(("t",), 2, NOW_MS)}))
+    again = run_to_completion(
+        resolution_records(bench.index, bench.group, {"t": Resolved(("t",), 2, NOW_MS)})
+    )
     assert [records.read_key(one.key).kind for one in again] == [records.REGEX]
 
 
@@ -101,30 +103,30 @@ def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
 
 def test_topics_are_looked_at_when_they_may_have_changed() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
     bench.group.group_epoch, bench.group.metadata_hash = (
         2,
-        without_pauses(bench.book.hashes.of_group(["t"])),
+        run_to_completion(bench.index.hashes.of_group(["t"])),
     )
-    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     bench.group.refresh_topics = True
-    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
-    assert without_pauses(bench.change().update_epoch(bench.old, bump=True)) == (3, True)
+    assert run_to_completion(bench.change().update_epoch(bench.old, bump=True)) == (3, True)
 
 
 def test_an_epoch_that_did_not_come_into_the_log_is_made_again() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    without_pauses(bench.change().update_epoch(bench.old, bump=False))
-    assert without_pauses(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    run_to_completion(bench.change().update_epoch(bench.old, bump=False))
+    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP] * 2
 
 
 def test_what_a_group_kept_of_its_topics_before_4_1_goes() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.group.has_topics_record = True
-    without_pauses(bench.change().update_epoch(bench.old, bump=False))
+    run_to_completion(bench.change().update_epoch(bench.old, bump=False))
     assert bench.kinds == [records.GROUP, records.TOPICS]
     assert bench.records[1].value is None
 
@@ -133,10 +135,10 @@ def test_whether_all_read_the_same_counts_the_new_member() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.old = Member("b")
     change = bench.change()
-    assert without_pauses(
+    assert run_to_completion(
         change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True)
     ) == (2, True)
-    assert without_pauses(
+    assert run_to_completion(
         change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True)
     ) == (2, False)
 
@@ -146,9 +148,9 @@ def test_whether_all_read_the_same_counts_the_new_member() -> None:
 
 def test_only_a_change_is_recorded() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    assert not without_pauses(bench.change().update_member(bench.old))
-    assert not without_pauses(bench.change().update_member(replace(bench.old, rack_id="r")))
-    assert without_pauses(bench.change().update_member(replace(bench.old, topic_names=("u",))))
+    assert not run_to_completion(bench.change().update_member(bench.old))
+    assert not run_to_completion(bench.change().update_member(replace(bench.old, rack_id="r")))
+    assert run_to_completion(bench.change().update_member(replace(bench.old, topic_names=("u",))))
     assert bench.kinds == [records.MEMBER] * 2
 
 
@@ -177,7 +179,7 @@ def test_an_expression_that_nobody_subscribes_to_any_more_goes(regex: str | None
     group = kit.consumer_group()
     assert list(group.resolved) == ([] if regex is None else [regex])
     assert list(group.subscriptions) == ["t"]
-    assert group.metadata_hash == without_pauses(TopicHashes(kit.known).of_group(["t"]))
+    assert group.metadata_hash == run_to_completion(TopicHashes(kit.known).of_group(["t"]))
     assert_sound(kit, group)
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.consumer.member import Member, MemberState
-from kavka.groupcoord.consumer.reconcile import Towards, next_member
+from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import without_pauses
+from kavka.wire.steps import run_to_completion
 from support.refusals import refusal
 
 T, U = UUID(int=1), UUID(int=2)
@@ -39,8 +39,10 @@ def step(
     def has_owner(topic: UUID, partition: int) -> bool:
         return (topic, partition) in taken or (topic, partition) in own
 
-    return without_pauses(
-        next_member(member, Towards(epoch, target, subscribed, has_owner, reported, changed))
+    return run_to_completion(
+        reconcile_member(
+            member, ReconcileGoal(epoch, target, subscribed, has_owner, reported, changed)
+        )
     )
 
 

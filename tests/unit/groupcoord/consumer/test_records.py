@@ -241,18 +241,18 @@ PARTS = st.dictionaries(
 def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> None:
     one = records.member(GROUP, member)
     assert one.value is not None
-    assert one.said == records.read_member(member.member_id, one.value)
+    assert one.decoded == records.read_member(member.member_id, one.value)
     current = records.current_member(GROUP, member)
     assert current.value is not None
-    assert current.said == records.read_current_member(current.value)
+    assert current.decoded == records.read_current_member(current.value)
     target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
     shall = records.target_member(GROUP, member.member_id, target)
     assert shall.value is not None
-    assert shall.said == records.read_target_member(shall.value)
+    assert shall.decoded == records.read_target_member(shall.value)
     resolved = Resolved(member.topic_names, 3, 4)
     regex = records.regex(GROUP, "t.*", resolved)
     assert regex.value is not None
-    assert regex.said == records.read_regex(regex.value)
+    assert regex.decoded == records.read_regex(regex.value)
 
 
 def test_members_of_many_topics_are_written_in_steps() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.groupcoord.consumer import records, replay
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import Book
+from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
@@ -30,11 +30,11 @@ ALL = (
 )
 
 
-def replayed(*of: Record) -> Book:
-    book = Book(ConsumerKit().shard.state)
+def replayed(*of: Record) -> GroupIndex:
+    index = GroupIndex(ConsumerKit().shard.state)
     for record in of:
-        replay.apply(book, record)
-    return book
+        replay.apply(index, record)
+    return index
 
 
 def test_all_of_a_group() -> None:
@@ -58,18 +58,18 @@ def test_the_order_makes_no_difference() -> None:
 
 def test_all_of_a_group_goes() -> None:
     gone = records.without_group("g", ["m"], ["x"])
-    book = replayed(*ALL, *gone)
-    assert book.state.groups == {}
-    book = replayed(*gone)
-    assert book.state.groups == {}
+    index = replayed(*ALL, *gone)
+    assert index.state.groups == {}
+    index = replayed(*gone)
+    assert index.state.groups == {}
 
 
 def test_a_group_that_is_gone_reads_nothing() -> None:
     gone = records.without_group("g", ["m"], ["x"])
-    book = replayed(*ALL, *gone, records.group("g", 1, 0))
-    group = book.group("g")
+    index = replayed(*ALL, *gone, records.group("g", 1, 0))
+    group = index.group("g")
     group.refresh_topics = False
-    list(book.topics_changed(["t", "u"], 1))
+    list(index.topics_changed(["t", "u"], 1))
     assert not group.refresh_topics
 
 
@@ -81,10 +81,10 @@ def test_a_member_goes() -> None:
 def test_a_group_that_only_keeps_offsets_makes_room() -> None:
     kit = ConsumerKit()
     kit.shard.state.groups["g"] = kit.shard.classic.simple_group("g")
-    book = Book(kit.shard.state)
-    replay.apply(book, records.tombstone(records.GROUP, "g"))
+    index = GroupIndex(kit.shard.state)
+    replay.apply(index, records.tombstone(records.GROUP, "g"))
     assert not isinstance(kit.shard.state.groups["g"], ConsumerGroup)
-    replay.apply(book, ALL[0])
+    replay.apply(index, ALL[0])
     assert isinstance(kit.shard.state.groups["g"], ConsumerGroup)
 
 
@@ -101,8 +101,8 @@ def test_what_can_not_be_read_is_told_of_and_skipped(
     record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        book = replayed(*ALL, record)
-    assert book.group("g").members == {"m": OWNING}
+        index = replayed(*ALL, record)
+    assert index.group("g").members == {"m": OWNING}
     assert len(caplog.records) == 1
 
 
@@ -111,17 +111,17 @@ def test_a_record_of_a_group_that_is_a_classic_one_is_skipped(
 ) -> None:
     kit = ConsumerKit()
     kit.form()
-    book = Book(kit.shard.state)
+    index = GroupIndex(kit.shard.state)
     before = kit.shard.state.groups["g"]
-    replay.apply(book, ALL[0])
-    replay.apply(book, records.tombstone(records.MEMBER, "g", "m"))
+    replay.apply(index, ALL[0])
+    replay.apply(index, records.tombstone(records.MEMBER, "g", "m"))
     assert kit.shard.state.groups["g"] is before
     assert len(caplog.records) == 1
 
 
 def test_a_group_that_goes_before_its_members_reads_nothing() -> None:
-    book = replayed(*ALL, records.tombstone(records.GROUP, "g"), records.group("g", 1, 0))
-    group = book.group("g")
+    index = replayed(*ALL, records.tombstone(records.GROUP, "g"), records.group("g", 1, 0))
+    group = index.group("g")
     group.refresh_topics = False
-    list(book.topics_changed(["t", "u"], 1))
+    list(index.topics_changed(["t", "u"], 1))
     assert not group.refresh_topics

@@ -383,24 +383,24 @@ async def test_a_peer_that_does_not_read_its_answers_is_not_read(s: Scene) -> No
 @scene
 async def test_lent_buffers_come_back_when_the_transport_let_go(s: Scene) -> None:
     big = 2 * ARENA_BYTES  # unlike the arena that requests are received into
-    arena = s.script.arena = s.arenas.take(big)
+    arena = s.script.arena = s.arenas.acquire(big)
     s.receive(b"lone")
-    assert s.arenas.take(big) is arena, "given back at once"
+    assert s.arenas.acquire(big) is arena, "given back at once"
     s.transport.full = True
     s.receive(b"ltwo")
-    assert s.arenas.take(big) is not arena
+    assert s.arenas.acquire(big) is not arena
     s.transport.drained()
-    assert s.arenas.take(big) is arena
+    assert s.arenas.acquire(big) is arena
 
 
 @scene
 async def test_lent_buffers_do_not_come_back_from_a_write_that_fails(s: Scene) -> None:
     """The transport ends with it, and holds what it could not write until then."""
     big = 2 * ARENA_BYTES
-    arena = s.script.arena = s.arenas.take(big)
+    arena = s.script.arena = s.arenas.acquire(big)
     s.transport.broken = True
     s.receive(b"lone")
-    assert s.arenas.take(big) is not arena
+    assert s.arenas.acquire(big) is not arena
 
 
 @scene

@@ -14,7 +14,7 @@ from kavka.server.coordinators import marker_writer
 from kavka.server.coordinators import serial_queue as turns
 from kavka.server.coordinators.marker_writer import RETRY_S, TransactionMarkers
 from kavka.server.replica.partition_state import Leadership
-from kavka.txncoord.requests import Markers
+from kavka.txncoord.requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
 from kavka.zktree.api import Overloaded
@@ -331,7 +331,7 @@ async def test_what_is_handed_over_anew_takes_the_place_of_what_was(broker: Memo
     hold(broker, *OTHER)
     found, end = writer(broker), broker.replica(*OTHER).log.end_offset
     for epoch in (3, 4, 5):
-        found.send(Markers("tx", 77, epoch, True, [OTHER], 0), epoch)
+        found.send(WriteMarkers("tx", 77, epoch, True, [OTHER], 0), epoch)
         await settle()
     assert found.waiting == 1
     assert broker.replica(*OTHER).log.end_offset == end + 3
@@ -370,11 +370,11 @@ async def test_thousands_of_markers_take_turns(
             assert len(worked) <= before + 1, "one slice a turn"
         return len(worked)
 
-    found.send(Markers("tx", 77, 3, True, places, 0), 3)
+    found.send(WriteMarkers("tx", 77, 3, True, places, 0), 3)
     assert await turns() >= len(places)
     assert found.waiting == len(places)
     if by == "another":
-        found.send(Markers("tx", 77, 4, True, [], 0), 4)
+        found.send(WriteMarkers("tx", 77, 4, True, [], 0), 4)
     elif by == "elsewhere":
         found.resigned(broker.parts.transactions.partition_of("tx"))
     elif by == "deleted":
@@ -399,7 +399,7 @@ async def test_thousands_that_end_at_once_take_turns(
     monkeypatch.setattr(marker_writer, "SLICE_S", 0)
     first = broker.replica().log.end_offset
     for number in range(5):
-        found.send(Markers(f"tx-{number}", 77 + number, 0, True, [PLACE], 0), 3)
+        found.send(WriteMarkers(f"tx-{number}", 77 + number, 0, True, [PLACE], 0), 3)
     for end in range(first + 1, first + 6):
         await broker.tasks.sleep(0)
         assert broker.replica().log.end_offset == end, "one a slice"
@@ -453,9 +453,9 @@ async def test_one_that_fails_to_take_it_down_is_told_again_while_it_is_one(
     one, other = await written(broker, PLACE), await Transactor(broker, "other").init()
     assert (await other.write(OTHER)).code == Code.NONE
     shard = broker.parts.transactions._runner_of("tx").machine
-    told: list[Markers] = []
+    told: list[WriteMarkers] = []
 
-    def fails(markers: Markers, *asked: object) -> object:
+    def fails(markers: WriteMarkers, *asked: object) -> object:
         told.append(markers)
         raise RuntimeError("planted")
 
@@ -497,5 +497,5 @@ async def test_nobody_hears_of_an_empty_transaction(broker: MemoryBroker) -> Non
     one = await written(broker, PLACE)
     assert await one.end(commit=True) == Code.NONE
     await settle()
-    writer(broker).send(Markers("tx", 1, 1, True, [], 0), 0)
+    writer(broker).send(WriteMarkers("tx", 1, 1, True, [], 0), 0)
     assert is_completed(broker)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.log.journal import Decision, Reply, Ticket
-from kavka.txncoord.requests import Markers, ReserveProducerIds
+from kavka.txncoord.requests import ReserveProducerIds, WriteMarkers
 from kavka.txncoord.transaction import State
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import Slices
@@ -96,7 +96,7 @@ async def test_what_does_not_become_certain_is_refused(broker: MemoryBroker) -> 
 async def test_markers_are_asked_for_in_the_coordinators_epoch(broker: MemoryBroker) -> None:
     await find(broker)
     transactions = broker.parts.transactions
-    told: list[tuple[Markers, int]] = []
+    told: list[tuple[WriteMarkers, int]] = []
     transactions.on_markers = lambda markers, epoch: told.append((markers, epoch))
     producer = await begun(broker)
     await add(broker, producer, {"t": [1, 0]})

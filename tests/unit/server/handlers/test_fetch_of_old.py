@@ -308,7 +308,7 @@ async def test_who_waits_for_a_turn_gets_what_there_is_room_for_then(broker: Mem
         await opening.acquire()
     fetching_one = broker.client.send("Fetch", 3, **fetching({("t", 0): 0}))
     await broker.advance(10)
-    arenas.made_bytes += IN_USE_BYTES_MAX
+    arenas.allocated_bytes += IN_USE_BYTES_MAX
     for _ in range(OPENED_AT_ONCE_MAX):
         opening.release()
     await broker.advance(10)

@@ -25,7 +25,7 @@ def package(directory: Path, version: str | None) -> Path:
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory for Kavka's own copy, empty."""
-    monkeypatch.setattr(private_copy, "OWN", str(tmp_path / "own"))
+    monkeypatch.setattr(private_copy, "VENDORED_DIRECTORY", str(tmp_path / "own"))
     return tmp_path / "own"
 
 
@@ -41,15 +41,15 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_programs_is_used_if_it_is_the_right_one(own: Path, program: Path) -> None:
     package(program, "3.0.12")
-    assert private_copy.find().root == str(program / "kafka")
+    assert private_copy.find_codec().root == str(program / "kafka")
 
 
 def test_an_own_copy_comes_first(own: Path, program: Path) -> None:
     package(program, "2.0.2")
     package(own, "3.0.15")
-    assert private_copy.find().root == str(own / "kafka")
-    assert b"3.0.15" in private_copy.find().loader.get_data(
-        f"{private_copy.find().root}/version.py"
+    assert private_copy.find_codec().root == str(own / "kafka")
+    assert b"3.0.15" in private_copy.find_codec().loader.get_data(
+        f"{private_copy.find_codec().root}/version.py"
     )
 
 
@@ -62,10 +62,10 @@ def test_another_version_is_refused_with_what_to_do(
 ) -> None:
     found = package(program, version)
     with pytest.raises(ImportError) as caught:
-        private_copy.find()
+        private_copy.find_codec()
     assert caught.value.name == "kafka"
     said = str(caught.value)
-    assert f"kafka-python {named} in {found} is another one" in said
+    assert f"kafka-python {named} in {found} is not supported" in said
     assert f"pip install --no-deps --target '{own}' 'kafka-python>=3.0.12,<3.1'" in said
 
 

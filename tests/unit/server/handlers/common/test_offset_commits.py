@@ -14,7 +14,7 @@ from kavka.server.auth.authorizer import QUESTIONS_A_STEP
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, SortedOut
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import ITEMS_A_STEP, without_pauses
+from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
 from support.memory_broker import MemoryBroker, scenario
 from support.steps import stops_of
 
@@ -52,7 +52,7 @@ def topic(name: str, *indexes: int, topic_id: UUID | None = None) -> SimpleNames
 def sorted_out(broker: MemoryBroker, topics: list[Any], **changes: Any) -> SortedOut:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     found = SortedOut(broker.parts, context, shape(**changes))
-    without_pauses(found.sort_out(topics))
+    run_to_completion(found.sort_out(topics))
     return found
 
 
@@ -125,6 +125,6 @@ async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     codes = [0] * len(found.offsets)
     assert stops_of(found.answer_slowly(codes))[0] == 0
     for _ in range(4):
-        without_pauses(found.sort_out([topic("a", *range(2 * ITEMS_A_STEP))]))
+        run_to_completion(found.sort_out([topic("a", *range(2 * ITEMS_A_STEP))]))
     codes = [0] * len(found.offsets)
     assert stops_of(found.answer_slowly(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
