@@ -31,8 +31,8 @@ from kavka.server.connections.registry import Connections, Gate
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
+    propagate_log_dir_event,
     register_broker,
-    tell_directory_failed,
 )
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.monitoring.health import BrokerState, Health
@@ -322,7 +322,7 @@ class Instance:
         if not self._logs.online_directories:
             self._fail("no log directory can be used any more")
         elif self._coordination is not None:
-            told = tell_directory_failed(self._coordination, self.settings.broker_id)
+            told = propagate_log_dir_event(self._coordination, self.settings.broker_id)
             self._tasks.spawn(told, name="report of a failed log directory")
 
     def _checked(self, found: Meta | None, ours: Meta) -> Meta:

@@ -25,7 +25,7 @@ from kavka.server.runtime.clock import process_age_ms
 
 logger = logging.getLogger(__name__)
 
-COLLECTOR: Final = (1_500, 5, 700)
+GC_THRESHOLDS: Final = (1_500, 5, 700)
 """The collector's thresholds: objects made until the young ones are looked at, and how often that
 is done before those that were looked at are once more, and then all. Requests make few cycles, so
 it need not run often, but each time that holds the loop: for 0.4 us an object, 9,000 of them where
@@ -108,7 +108,7 @@ async def _serve(settings: BrokerSettings) -> int:
         await machine.start()
         broker = machine.instance.broker
         assert broker is not None
-        _quieten_collector(broker.groups, broker.transactions)
+        _tune_gc(broker.groups, broker.transactions)
         print(ready_line(machine.instance), flush=True)
         return_freed_memory(os.environ)
         await stop.wait()
@@ -143,14 +143,14 @@ def _joined(addresses: Mapping[str, tuple[str, int]]) -> str:
     )
 
 
-def _quieten_collector(*coordinators: Coordinator[Any]) -> None:
+def _tune_gc(*coordinators: Coordinator[Any]) -> None:
     """What the start made stays: the collector, off until now, need not look at it again. Nor at
     groups and transactions that are loaded, now or later: all at once they would take it half a
     second."""
     if not any(one.is_loading for one in coordinators):
         gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTOR)
+    gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     for one in coordinators:
         one.on_replayed = gc.freeze

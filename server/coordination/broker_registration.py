@@ -78,7 +78,7 @@ async def register_broker(
     return created.stat.czxid
 
 
-async def tell_directory_failed(coordination: Coordination, broker_id: int) -> None:
+async def propagate_log_dir_event(coordination: Coordination, broker_id: int) -> None:
     """Have the controller ask this broker which of its partitions it can still serve (KIP-112)."""
     event = paths.encode_log_dir_event(broker_id)
     try:

@@ -7,9 +7,9 @@ from kavka.server.controller.events import (
     BrokersChanged,
     Command,
     Elect,
-    Elected,
+    ElectionResults,
+    Enqueue,
     PartitionsFound,
-    Post,
     StatesWritten,
     StateWrite,
     StoredState,
@@ -27,7 +27,7 @@ BOUNCED = brokers(1, 2, epochs={2: 60})
 def examined(made: PartitionMachine, change: BrokersChanged) -> list[Command]:
     """What a change of brokers leads to in the end."""
     *_, post = made.handle(change)
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     return made.handle(post.event)
 
 
@@ -70,7 +70,7 @@ def test_the_preferred_replica_is_not_elected_before_what_it_missed_is_settled()
     with_partition(made, 2, 1, state=stored(1, 1, 2, leader_epoch=4, version=6, mzxid=70))
     examined(made, BOUNCED)
     (elected,) = made.handle(Elect((where(),), False))
-    assert isinstance(elected, Elected)
+    assert isinstance(elected, ElectionResults)
     failure = elected.results[where()]
     assert isinstance(failure, ApiError)
     assert failure.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

@@ -173,7 +173,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def elect_one(self, where: TopicPartition, unclean: bool) -> None:
         partition = self.machine.cluster.partition(where)
         commands = self.machine.handle(events.Elect((where,), unclean))
-        (elected,) = (one for one in commands if isinstance(one, events.Elected))
+        (elected,) = (one for one in commands if isinstance(one, events.ElectionResults))
         result = elected.results[where]
         writes = [one for one in commands if isinstance(one, events.WriteStates)]
         if not isinstance(result, int):
@@ -214,7 +214,7 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         for command in self.machine.handle(self.world.coming.popleft()):
             match command:
-                case events.Post():
+                case events.Enqueue():
                     self.world.coming.append(command.event)
                 case events.WriteStates():
                     self.world.writing.append(command.writes)
@@ -223,14 +223,14 @@ class ControllerMachine(RuleBasedStateMachine):
                         self.world.sent[command.broker_id].append(command.request)
                 case events.RemoveTopic():
                     self.remove_topic(command.name)
-                case events.ForgetMarks() | events.Report() | events.Elected():
+                case events.DeleteMarks() | events.Warn() | events.ElectionResults():
                     pass
 
     def remove_topic(self, name: str) -> None:
         del self.world.topics[name], self.world.marked[name]
         for where in [where for where in self.world.states if where.topic == name]:
             del self.world.states[where]
-        self.world.coming.append(events.TopicsGone((name,)))
+        self.world.coming.append(events.TopicsRemoved((name,)))
 
     @rule()
     def write(self) -> None:
@@ -271,21 +271,23 @@ class ControllerMachine(RuleBasedStateMachine):
         believed = world.believed[broker]
         if isinstance(request, UpdateMetadata):
             world.metadata[broker].apply(request)
-            world.coming.append(events.UpdateMetadataAnswered(broker, request, ErrorCode.NONE))
+            world.coming.append(
+                events.UpdateMetadataResponseReceived(broker, request, ErrorCode.NONE)
+            )
         elif isinstance(request, LeaderAndIsr):
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     where = TopicPartition(topic.topic_name, state.partition_index)
                     believed[where] = state.leader, state.leader_epoch, state.isr
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
-            world.coming.append(events.LeaderAndIsrAnswered(broker, response))
+            world.coming.append(events.LeaderAndIsrResponseReceived(broker, response))
         else:
             for stopped in request.topic_states:
                 for partition in stopped.partition_states:
                     where = TopicPartition(stopped.topic_name, partition.partition_index)
                     believed.pop(where, None)
             done = StopReplicaResponse(ErrorCode.NONE, {})
-            world.coming.append(events.StopReplicaAnswered(broker, request, done))
+            world.coming.append(events.StopReplicaResponseReceived(broker, request, done))
 
     # What must hold
 
