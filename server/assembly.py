@@ -20,9 +20,9 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import HANDLERS, TELEMETRY
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
-from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
@@ -71,7 +71,7 @@ def assemble(
     )
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     controller = _controller(live, coordination, requests, clock, tasks, random)
-    producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
+    producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
     telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
@@ -96,7 +96,7 @@ def assemble(
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
-        tree_offsets=TreeOffsets(coordination),
+        zookeeper_offsets=ZooKeeperOffsets(coordination),
         arenas=ArenaPool(),
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
@@ -165,10 +165,10 @@ def _first_markers(
 ) -> None:
     """Have markers written from now on."""
     # not before there are transactions: see `kavka.server.runtime.lazy_imports`
-    from kavka.server.coordinators.marker_writer import TransactionMarkers
+    from kavka.server.coordinators.marker_writer import MarkerWriter
 
     transactions = broker.transactions
-    writer = TransactionMarkers(broker.replicas, broker.groups, transactions, coordination)
+    writer = MarkerWriter(broker.replicas, broker.groups, transactions, coordination)
     broker.transaction_markers = writer
     transactions.on_markers, transactions.on_resigned = writer.send, writer.resigned
     writer.send(markers, coordinator_epoch)

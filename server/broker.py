@@ -18,9 +18,9 @@ from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.controller.controller import Controller
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
-from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
@@ -34,7 +34,7 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
-    from kavka.server.coordinators.marker_writer import TransactionMarkers
+    from kavka.server.coordinators.marker_writer import MarkerWriter
     from kavka.server.telemetry.receiver import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -61,10 +61,10 @@ class Broker:
     moves: ReplicaMoves
     purgatory: Purgatory
     sessions: FetchSessions
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdAllocator
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    tree_offsets: TreeOffsets
+    zookeeper_offsets: ZooKeeperOffsets
     arenas: ArenaPool
     requests: RequestStats
     made_on_use: dict[str, None] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Broker:
     """Of this broker's registration: higher at each start, and than those of brokers before it."""
     telemetry: Telemetry | None = None
     """Where clients are asked for metrics."""
-    transaction_markers: TransactionMarkers | None = None
+    transaction_markers: MarkerWriter | None = None
     """Once there were any."""
 
     loggers_before: Before = field(default_factory=dict)

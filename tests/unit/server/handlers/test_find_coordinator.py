@@ -181,7 +181,7 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
     assert topic in line and f"set {setting}=1" in line and f"{setting}=3" in line
     assert topic not in broker.parts.metadata.image.topics
     assert broker.instance.health().problems == (line,)
-    await broker.advance(coordinator.REFUSAL_TOLD_S * 1000)
+    await broker.advance(coordinator.CREATE_FAILURE_LOG_PERIOD_S * 1000)
     await find(broker, 6, kind=kind)
     assert caplog.messages == [line, line]
     await broker.create(topic, 3)
