@@ -12,7 +12,7 @@ from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
 from kavka.server.cluster.config_writer import ConfigWriter
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
@@ -44,7 +44,7 @@ def assemble(
     live: LiveSettings,
     logs: LogManager,
     coordination: Coordination,
-    topic_configs: TopicConfigs,
+    topic_configs: EntityConfigs,
     features: Features,
     cluster_id: str,
     *,
@@ -129,7 +129,7 @@ def _controller(
 
 def _telemetry(
     settings: BrokerSettings,
-    configs: TopicConfigs,
+    configs: EntityConfigs,
     clock: Clock,
     tasks: Tasks,
     jobs: Jobs,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
 from kavka.server.cluster.config_writer import ConfigWriter
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
-from kavka.server.cluster.logger_levels import Before
+from kavka.server.cluster.logger_levels import SavedLevels
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
@@ -53,7 +53,7 @@ class Broker:
     quotas: Quotas
     coordination: Coordination
     metadata: MetadataCache
-    topic_configs: TopicConfigs
+    topic_configs: EntityConfigs
     config_writer: ConfigWriter
     features: Features
     controller: Controller
@@ -78,7 +78,7 @@ class Broker:
     transaction_markers: MarkerWriter | None = None
     """Once there were any."""
 
-    loggers_before: Before = field(default_factory=dict)
+    saved_logger_levels: SavedLevels = field(default_factory=dict)
     refusals: LogLimit = field(init=False)
     """Of topics that can't be created although a client asked for them."""
 

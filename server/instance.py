@@ -19,7 +19,7 @@ from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
 from kavka.server.cluster import logger_levels
 from kavka.server.cluster.broker_overrides import DynamicSettings
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.listeners import Listener
@@ -136,7 +136,7 @@ class Instance:
         given_up = settings.lost_log_dirs
         await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
         self._check_first_directory()
-        topic_configs = TopicConfigs(coordination, tasks=self._tasks)
+        topic_configs = EntityConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
         features = Features(self.live, coordination, self._tasks)
@@ -208,7 +208,7 @@ class Instance:
         self,
         logs: LogManager,
         coordination: Coordination,
-        topic_configs: TopicConfigs,
+        topic_configs: EntityConfigs,
         features: Features,
         cluster: str,
     ) -> Broker:
@@ -458,7 +458,7 @@ class Instance:
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:
-            logger_levels.restore(self.broker.loggers_before)
+            logger_levels.restore(self.broker.saved_logger_levels)
 
     def _stop_listening(self) -> None:
         self._imports.stop()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.groupcoord.state import Counts
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
@@ -72,7 +72,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         replicas: ReplicaManager,
         metadata: MetadataCache,
         controller: Controller,
-        configs: TopicConfigs,
+        configs: EntityConfigs,
         random: Random,
     ) -> None:
         super().__init__(live, replicas, metadata, controller)

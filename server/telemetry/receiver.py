@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.value_types import one_line
 from kavka.server.runtime import cooperative
@@ -66,7 +66,7 @@ class Telemetry:
     """One broker's."""
 
     def __init__(
-        self, configs: TopicConfigs, *, clock: Clock, tasks: Tasks, jobs: Jobs, random: Random
+        self, configs: EntityConfigs, *, clock: Clock, tasks: Tasks, jobs: Jobs, random: Random
     ) -> None:
         self._configs = configs
         self._clock = clock
