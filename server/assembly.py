@@ -1,4 +1,4 @@
-"""Puts the parts of a broker together."""
+"""Creates and connects the components of a broker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def assemble(
     random: Random,
     fs: FileSystem,
 ) -> tuple[Broker, ControllerRequests]:
-    """The parts as handlers see them, and what carries out the controller's requests."""
+    """The components as handlers see them, and the handler of the controller's requests."""
     metadata = MetadataCache(cluster_id)
     purgatory = Purgatory(tasks)
     replicas = ReplicaManager(
@@ -104,7 +104,7 @@ def assemble(
             api for api, _ in HANDLERS.values() if telemetry is not None or api not in TELEMETRY
         ),
     )
-    broker.transactions.on_markers = partial(_first_markers, broker, coordination)
+    broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
     return broker, requests
 
 
@@ -117,7 +117,7 @@ def _controller(
     random: Random,
 ) -> Controller:
     return Controller(
-        _of_controller(live.now),
+        _controller_settings(live.now),
         coordination,
         requests,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
@@ -135,18 +135,18 @@ def _telemetry(
     jobs: Jobs,
     random: Random,
 ) -> Telemetry | None:
-    """What takes metrics of clients, where `/metrics` is served, which shows them."""
+    """The receiver of client metrics, if `/metrics` is served, which shows them."""
     if settings.kavka_http_listener is None:
         return None
     from kavka.server.telemetry.receiver import Telemetry, is_installed
 
     if not is_installed():
-        logger.info("clients are not asked for metrics: that needs kavka[telemetry]")
+        logger.info("client metrics are not collected: that needs kavka[telemetry]")
         return None
     return Telemetry(configs, clock=clock, tasks=tasks, jobs=jobs, random=random)
 
 
-def _of_controller(settings: BrokerSettings) -> ControllerSettings:
+def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
     return ControllerSettings(
         settings.broker_id,
         settings.num_partitions,
@@ -160,11 +160,11 @@ def _sessions(settings: BrokerSettings, clock: Clock, random: Random) -> FetchSe
     return FetchSessions(clock, random, slots=slots)
 
 
-def _first_markers(
+def _start_marker_writer(
     broker: Broker, coordination: Coordination, markers: Markers, coordinator_epoch: int
 ) -> None:
-    """Have markers written from now on."""
-    # not before there are transactions: see `kavka.server.runtime.lazy_imports`
+    """Create the marker writer, for the first transaction that ends."""
+    # imported when there are transactions: see `kavka.server.runtime.lazy_imports`
     from kavka.server.coordinators.marker_writer import MarkerWriter
 
     transactions = broker.transactions

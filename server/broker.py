@@ -1,4 +1,4 @@
-"""The parts of a running broker, as handlers see them."""
+"""The components of a running broker, as handlers see them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Broker:
-    """One instance a broker; made by `kavka.server.main`, read by every handler."""
+    """One per broker; made by `kavka.server.assembly`, used by every handler."""
 
     live: LiveSettings
     clock: Clock
@@ -67,27 +67,27 @@ class Broker:
     zookeeper_offsets: ZooKeeperOffsets
     arenas: ArenaPool
     requests: RequestStats
-    made_on_use: dict[str, None] = field(default_factory=dict)
-    """Topics that are being created because a client asked for them."""
+    auto_creating: dict[str, None] = field(default_factory=dict)
+    """Topics that are being auto-created."""
 
     apis: Sequence[Api] = ()
     epoch: int = -1
-    """Of this broker's registration: higher at each start, and than those of brokers before it."""
+    """The broker epoch: the zxid of this broker's registration, higher at each start."""
     telemetry: Telemetry | None = None
-    """Where clients are asked for metrics."""
+    """The receiver of client metrics; None if they are not collected."""
     transaction_markers: MarkerWriter | None = None
-    """Once there were any."""
+    """None until there is a first marker to write."""
 
     saved_logger_levels: SavedLevels = field(default_factory=dict)
     refusals: LogLimit = field(init=False)
-    """Of topics that can't be created although a client asked for them."""
+    """Rate-limited log of auto-creations that failed."""
 
     def __post_init__(self) -> None:
         self.refusals = LogLimit(logger, logging.WARNING, "topics not created", self.tasks)
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings in force, dynamic ones included."""
+        """The current settings, dynamic ones included."""
         return self.live.now
 
     @property
@@ -95,8 +95,8 @@ class Broker:
         return self.settings.broker_id
 
     def address_of(self, known: BrokerImage, peer: Peer) -> tuple[str, int] | None:
-        """Where `peer` finds a broker: its address for the listener that the peer came in by,
-        or this broker's as the peer dialled it; None if the broker has no such listener."""
+        """The address of a broker for `peer`: that of the listener on which the peer connected, or
+        for this broker the one that the peer dialled; None if it has no such listener."""
         if peer.dialled is not None and known.broker_id == self.broker_id:
             return peer.dialled
         return known.endpoints.get(peer.listener)

@@ -230,7 +230,7 @@ class EmbeddedCoordination:
         return results
 
     def _respond(self, work: Callable[[], object]) -> asyncio.Future[Any]:
-        """Run `work` now; deliver its result once the transactions that it may have seen are on disk."""
+        """Run `work` now; deliver its result once all that it may have seen is on disk."""
         reply = _Reply(self._tasks.future(), None)
         try:
             if self._expired:

@@ -22,7 +22,7 @@ class ProcessWorker:
     def __init__(self, news: IO[bytes]) -> None:
         self._news = news
 
-    def tell(self, news: Any) -> None:
+    def report(self, news: Any) -> None:
         self.say("told", news)
 
     def say(self, kind: str, value: Any) -> None:

@@ -43,7 +43,7 @@ class Family:
 
     name: str
     is_counter: bool
-    told_as: str
+    pushed_name: str
     """What clients call it."""
     labels: list[str] = field(default_factory=lambda: list(OF_CLIENT))
     series: dict[tuple[UUID, Labels], float] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""What the code may not reach for by itself: time, tasks, long work, the network and chance.
+"""The interfaces to the outside: time, tasks, threads and processes, the network, and randomness.
 
-Every part is handed these protocols, so that a test or a simulation can put virtual time, an
-in-memory network and one seeded source of chance in their place. The disk's seam is
-`kavka.log.fs.FileSystem`. The lint in `tests/lint` refuses code that goes around them.
+Every component gets these protocols passed in, so that a test or a simulation can use virtual time,
+an in-memory network and a seeded random generator. The interface of the disk is
+`kavka.log.fs.FileSystem`. The lint in `tests/lint` rejects code that bypasses them.
 
 This module is imported by all others and imports none of them.
 """
@@ -18,11 +18,11 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Random: TypeAlias = random.Random
-"""The one source of chance; ids and tokens come from it too, so a seed replays a run."""
+"""The only source of randomness; ids and tokens come from it too, so a seed replays a run."""
 
 
 class Clock(Protocol):
-    """Tells time. Nothing else does."""
+    """The only source of time."""
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds since the epoch, as record timestamps count them."""
@@ -34,22 +34,22 @@ class Clock(Protocol):
 
 
 class Timer(Protocol):
-    """A callback that waits for its time."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Forget the callback; harmless when it has already run."""
+        """Cancel the callback; no effect if it has already run."""
         ...
 
 
 class Tasks(Protocol):
-    """The only way to make something run later or beside what runs now."""
+    """The only way to run something later or concurrently."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run a coroutine. A failure that nobody awaits is logged with `name`, never lost."""
+        """Run a coroutine in a task. A failure that is not awaited is logged with `name`."""
         ...
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Run `callback` in the loop's next turn."""
+        """Run `callback` in the next iteration of the event loop."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
@@ -57,19 +57,19 @@ class Tasks(Protocol):
         ...
 
     def future(self) -> asyncio.Future[Any]:
-        """A result that does not exist yet, bound to the running loop."""
+        """A future of the running loop."""
         ...
 
     async def sleep(self, delay_s: float) -> None:
-        """Wait. `sleep(0)` gives the loop one turn: long work on the loop is cut with it."""
+        """Wait. `sleep(0)` yields to the event loop once; long work is sliced with it."""
         ...
 
 
 class Worker(Protocol):
-    """What a function that has a process of its own may do there besides computing."""
+    """What a function that runs in a separate process may use there."""
 
-    def tell(self, news: Any) -> None:
-        """Have `news`, which must be picklable, reach the caller's `told`."""
+    def report(self, news: Any) -> None:
+        """Send `news`, which must be picklable, to the caller's `on_report`."""
         ...
 
     def monotonic_s(self) -> float:
@@ -77,32 +77,32 @@ class Worker(Protocol):
         ...
 
     def sleep(self, delay_s: float) -> None:
-        """Do nothing for so long: there is no loop to be held."""
+        """Block for so long: there is no event loop here."""
         ...
 
 
 class Pool(Enum):
-    """Threads that do one kind of work, so that a slow disk holds up neither readers nor
-    compression, nor those each other."""
+    """A pool of threads for one kind of work, so that slow fsyncs, reads and compression don't
+    block each other."""
 
     WRITE = "write"
-    """What waits for the disk to have something: fsync, rename, unlink."""
+    """Writes to disk: fsync, rename, unlink."""
 
     READ = "read"
-    """What waits for the disk to give something: pread of what is not in the page cache."""
+    """Reads from disk: pread of data that is not in the page cache."""
 
     COMPUTE = "compute"
-    """What waits for the processor: compression, decompression."""
+    """CPU-bound work: compression, decompression."""
 
 
 class Jobs(Protocol):
-    """Runs what would hold the loop for more than 5 ms."""
+    """Runs work that would block the event loop for more than 5 ms."""
 
     def run(self, pool: Pool, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        """Run `function` in a thread of `pool` and hand its result back to the loop.
+        """Run `function` in a thread of `pool`. Returns an awaitable of its result.
 
         Only for calls that release the GIL nearly all of their time (fsync, pread of a cold
-        page, a big CRC or decompression): a thread of plain Python slows the loop to a crawl.
+        page, a big CRC or decompression): a thread that runs plain Python slows down the loop.
         Arguments must not be changed by anyone while it runs: no view of a request, unless the
         request's bytes stay (`RequestContext.keep_frame`).
         """
@@ -112,26 +112,26 @@ class Jobs(Protocol):
         self,
         function: Callable[..., T],
         *args: Any,
-        told: Callable[[Any], object],
+        on_report: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
-        """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
+        """Run `function(worker, *args)` in a separate process, with a lower CPU priority.
 
         For long work in plain Python. Function, arguments, result and failure are pickled;
-        `worker` is a `Worker`, and what it tells comes to `told` on the loop, before the result.
-        The process ends with the broker, which may take a moment: it has the descriptors `keep`
-        until then, such as locks on what it works on. Cancelling what is returned kills it;
-        ProcessLost when something else did.
+        `worker` is a `Worker`; what it reports is passed to `on_report` on the loop, before the
+        result. The process ends with the broker, perhaps a moment later: until then it keeps the
+        descriptors `keep` open, such as locks on its files. Cancelling the returned future kills
+        the process; ProcessLost if it died otherwise.
         """
         ...
 
 
 class ProcessLost(Exception):
-    """A process ended without a result."""
+    """A process died without a result."""
 
 
 class Listening(Protocol):
-    """A bound socket that accepts connections once it is told to."""
+    """A bound socket; call `accept` to accept connections."""
 
     @property
     def port(self) -> int:
@@ -141,14 +141,14 @@ class Listening(Protocol):
     async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
         """Accept connections from now on; each gets a protocol from `factory`.
 
-        That is told the peer's address, as `Network.resolve` tells them, and may be asked long
-        before `connection_made`. A connection that gets None is closed. One that could not be
-        set up after all gets `connection_lost` alone.
+        The factory gets the peer's address, in the form that `Network.resolve` returns, and may be
+        called long before `connection_made`. If it returns None, the connection is closed. A
+        connection that fails during its setup gets only `connection_lost`.
         """
         ...
 
     def pause(self) -> None:
-        """Accept nobody for now, not even the next: whoever connects waits in the backlog."""
+        """Stop accepting for now; new connections wait in the backlog."""
         ...
 
     def resume(self) -> None:
@@ -156,7 +156,7 @@ class Listening(Protocol):
         ...
 
     def close(self) -> None:
-        """Accept nobody any more; open connections stay."""
+        """Stop accepting; open connections stay."""
         ...
 
 
@@ -164,7 +164,7 @@ class Network(Protocol):
     """Opens sockets, or something that behaves like them."""
 
     async def bind(self, host: str, port: int) -> Listening:
-        """Take an address; peers are refused until `accept`. OSError when it can't be had."""
+        """Bind an address; connections are refused until `accept`. OSError."""
         ...
 
     async def resolve(self, host: str) -> str:

@@ -115,7 +115,7 @@ class InlineWorker:
         self._told = told
         self.now_s = 0.0
 
-    def tell(self, news: Any) -> None:
+    def report(self, news: Any) -> None:
         self._told(news)
 
     def monotonic_s(self) -> float:
@@ -158,11 +158,11 @@ class DeferredJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        told: Callable[[Any], object],
+        on_report: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        do(result, function, (InlineWorker(told), *args))
+        do(result, function, (InlineWorker(on_report), *args))
         return result
 
 

@@ -79,7 +79,7 @@ def pushed_rows(series: Series) -> Sequence[Metric]:
             family.name,
             Kind.COUNTER if family.is_counter else Kind.GAUGE,
             tuple(family.labels),
-            f"{family.told_as}, as clients push it.",
+            f"{family.pushed_name}, as clients push it.",
             partial(_samples, series, family),
         )
         for family in series.families()

@@ -142,7 +142,7 @@ async def test_without_any_directory_the_broker_gives_up(broker: MemoryBroker) -
     broker.fs.faults.append(Fault("pwrite", f"/data/t-0/{FIRST_SEGMENT}"))
     assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
     assert broker.failed == 1
-    assert "no log directory can be used any more" in broker.instance.health().problems
+    assert "all log directories have failed" in broker.instance.health().problems
 
 
 @scenario(TWO)
