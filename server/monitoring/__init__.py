@@ -1,1 +1,1 @@
-"""What operators see: health, metrics, the pages that serve them, the process's log."""
+"""For operators: health, metrics, the HTTP pages that serve them, and the process's log."""

@@ -186,7 +186,7 @@ class AsyncBroker:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it stopped after a fatal error; then the next `stop`, `kill` or `close` raises."""
+        """Whether it stopped after a fatal error; the next `stop`, `kill` or `close` raises."""
         return self._ending is not None
 
     @property
